@@ -11,7 +11,7 @@ import (
 	"cqld/row"
 )
 
-// errStays ends a hand-over when the node does not leave after all.
+// errStays ends a handover if the node does not leave after all.
 var errStays = errors.New("batchlog: this node does not leave")
 
 // stays reports whether this node is a member and is not leaving. Only such a node may store batches.
@@ -52,8 +52,8 @@ func (l *Log) handAway(id coordinator.RequestID, encoded []byte, done func(error
 
 // handOver is the handover of a Log.
 //
-//	todo ──▶ under way, a few at a time ──▶ forgotten here
-//	  ▲              │ too few took it
+//	todo ──▶ in progress, a few at a time ──▶ removed here
+//	  ▲              │ too few nodes stored it
 //	  └── a pause ───┘
 type handOver struct {
 	l    *Log
@@ -63,14 +63,14 @@ type handOver struct {
 	begun   bool
 	todo    []*held // by name
 	again   []*held // after a pause
-	open    int     // under way
+	open    int     // in progress
 	paused  bool
 	ended   bool
 	working bool // a goroutine is in proceed, and continues while more is true
 	more    bool
 }
 
-// proceed is the event of the beginning, of a batch's end, and of a pause's.
+// proceed is the event of the start, of the end of a batch, and of the end of a pause.
 func (h *handOver) proceed() {
 	l := h.l
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (h *handOver) proceed() {
 	}
 }
 
-// nextLocked takes what is to be given now, and judges whether all is over.
+// nextLocked returns the batches to hand over now, and determines whether the handover has ended.
 func (h *handOver) nextLocked() (next []*held, err error) {
 	l := h.l
 	if l.stays() {
@@ -105,7 +105,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		b := h.todo[0]
 		h.todo = h.todo[1:]
 		switch {
-		case l.mu.held[b.id] != b: // applied meanwhile, or forgotten
+		case l.mu.held[b.id] != b: // meanwhile applied or removed
 		case !b.stored:
 			h.again = append(h.again, b)
 		default:
@@ -124,7 +124,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 	return next, nil
 }
 
-// resume is the event of a pause's end.
+// resume is the event of the end of a pause.
 func (h *handOver) resume() {
 	h.l.mu.Lock()
 	h.paused = false
@@ -133,7 +133,7 @@ func (h *handOver) resume() {
 	h.proceed()
 }
 
-// give asks two others to keep a batch.
+// give asks two other nodes to store a batch.
 func (h *handOver) give(b *held) {
 	l := h.l
 	encoded, err := l.encoded(b.id)
@@ -149,7 +149,7 @@ func (h *handOver) give(b *held) {
 	l.handAway(b.id, encoded, func(err error) { l.run(func() { h.given(b, err) }) })
 }
 
-// given is the event that others keep a batch, or that too few do.
+// given is the event that other nodes store a batch, or that too few do.
 func (h *handOver) given(b *held, err error) {
 	l := h.l
 	l.mu.Lock()
@@ -164,7 +164,7 @@ func (h *handOver) given(b *held, err error) {
 	l.mu.Unlock()
 	if err == nil && held {
 		if err := l.store.DeleteLocal(recordKey(b.id), false); err != nil {
-			l.onError(err) // it is applied once more than it need be
+			l.onError(err) // it will be applied once more than necessary
 		}
 	}
 	h.proceed()

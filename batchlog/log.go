@@ -51,8 +51,8 @@ type Options struct {
 
 // Unsafe removes safeguards in tests that show that the safeguards are needed.
 type Unsafe struct {
-	Disabled    bool // write logged batches as others
-	NoHandOver  bool // a node that leaves the ring keeps its batches to itself
+	Disabled    bool // write logged batches as unlogged ones
+	NoHandOver  bool // a node that leaves the ring does not hand over its batches
 	HintsSecure bool // remove a batch when hints for all of its replicas are on one disk
 }
 
@@ -80,7 +80,7 @@ type Log struct {
 		held   map[coordinator.RequestID]*held
 		order  []*held // by time of arrival; those that are not in held are removed
 		bytes  int64
-		timer  env.Timer // of the next look; nil also while a batch is replayed
+		timer  env.Timer // of the next replay; nil also while a batch is replayed
 		busy   bool
 
 		releases map[ring.NodeID][]coordinator.RequestID // to be sent
@@ -111,7 +111,7 @@ type Stats struct{ Stored, Replayed uint64 }
 // Stats returns the counts.
 func (l *Log) Stats() Stats { return Stats{Stored: l.stored.Load(), Replayed: l.replayed.Load()} }
 
-// Held returns the number of batches that this node stores, its own among them.
+// Held returns the number of batches that this node stores, including its own.
 func (l *Log) Held() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ type held struct {
 	generation uint64        // of Coordinator.sent, while it is replayed
 }
 
-// load finds the batches on disk; until it has succeeded, none are taken.
+// load finds the batches on disk; until it has succeeded, no batch is accepted.
 func (l *Log) load() {
 	var found []*held
 	now := l.clock.Monotonic()
@@ -167,7 +167,7 @@ func (l *Log) holdLocked(h *held) {
 	l.mu.bytes += h.size
 }
 
-// lookLocked schedules the look at the oldest batch.
+// lookLocked schedules the replay of the oldest batch.
 func (l *Log) lookLocked() {
 	if len(l.mu.order) > 2*len(l.mu.held)+64 {
 		l.mu.order = slices.DeleteFunc(l.mu.order, func(h *held) bool { return l.mu.held[h.id] != h })
@@ -193,14 +193,14 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	h := &held{id: id, size: size, due: l.clock.Monotonic() + batch.delay}
 	l.mu.Lock()
 	switch {
-	case !l.stays(): // looked at with mu held: HandOver, which comes later, finds all that was taken
+	case !l.stays(): // checked with mu held: a later HandOver finds all accepted batches
 		l.mu.Unlock()
 		return &coordinator.Unavailable{Consistency: ring.One, Required: 1}
 	case !l.mu.loaded || l.mu.closed || l.mu.bytes+size > l.limits.Bytes:
 		l.mu.Unlock()
 		return &coordinator.Overloaded{What: "the batch log is full"}
 	}
-	if l.mu.held[id] == nil { // or the message came twice; the first may not be on disk yet
+	if l.mu.held[id] == nil { // otherwise the message is a duplicate; the first batch may not be on disk yet
 		l.holdLocked(h)
 	}
 	l.mu.Unlock()
@@ -212,9 +212,9 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	case err != nil && held != nil && !held.stored:
 		l.dropLocked(id)
 		fallthrough
-	case err != nil: // what came first is on disk
+	case err != nil: // the first message is on disk
 		return &coordinator.ReplicaFailure{Message: err.Error()}
-	case held == nil: // the other of two was not stored
+	case held == nil: // of two messages, the other one failed
 		l.holdLocked(h)
 		held = h
 	}
@@ -224,7 +224,7 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	return nil
 }
 
-// dropLocked forgets that a batch is held.
+// dropLocked removes a batch from the held ones.
 func (l *Log) dropLocked(id coordinator.RequestID) {
 	if h := l.mu.held[id]; h != nil {
 		delete(l.mu.held, id)
@@ -243,7 +243,7 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 		if !held {
 			continue
 		}
-		// Without a sync: one that comes back after a crash is applied again, which changes nothing.
+		// Without a sync: a batch that reappears after a crash is applied again, which is idempotent.
 		if err := l.store.DeleteLocal(recordKey(id), false); err != nil && first == nil {
 			first = err
 		}
@@ -254,7 +254,7 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 	done(first)
 }
 
-// look replays the oldest batch when its time has come.
+// look replays the oldest batch when it is due.
 func (l *Log) look() {
 	l.mu.Lock()
 	l.mu.timer = nil
@@ -287,7 +287,7 @@ func (l *Log) look() {
 	}
 }
 
-// read is a batch as it is on disk; nil when there is none that can be read: it helps nobody then.
+// read returns a batch from disk; nil means that there is none or that it cannot be decoded, and then it cannot be applied.
 func (l *Log) read(id coordinator.RequestID) (*loggedBatch, error) {
 	encoded, err := l.encoded(id)
 	if encoded == nil || err != nil {
@@ -301,7 +301,7 @@ func (l *Log) read(id coordinator.RequestID) (*loggedBatch, error) {
 	return batch, nil
 }
 
-// encoded is a batch as its coordinator sent it; nil when there is none.
+// encoded returns a batch as its coordinator sent it; nil means that there is none.
 func (l *Log) encoded(id coordinator.RequestID) (encoded []byte, err error) {
 	err = l.store.ScanLocal(recordKey(id), func(_, value []byte) error {
 		encoded = slices.Clone(value)
@@ -310,15 +310,15 @@ func (l *Log) encoded(id coordinator.RequestID) (encoded []byte, err error) {
 	return encoded, err
 }
 
-// replay writes what is still valid of a batch, to all replicas; who is down gets a hint. When nobody lives who could
-// have a part of it, it waits: hints alone do not secure it.
+// replay writes the valid mutations of a batch to all replicas, with hints for replicas that are down. While no replica of
+// the batch is alive, it waits: hints alone do not secure the batch.
 func (l *Log) replay(h *held, batch *loggedBatch) {
 	c := l.c
 	catalog, now := l.view.Schema(), l.clock.Now()
 	if slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool {
 		return catalog.TableByStorage(m.Table) == nil && !catalog.Dropped(m.Table)
 	}) {
-		l.written(h, false) // its coordinator knows a table of which this node has not heard yet
+		l.written(h, false) // the table is not known here yet, but its coordinator knew it
 		return
 	}
 	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool {
@@ -326,7 +326,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 		if table == nil || batch.created <= c.TruncatedAt(m.Table) {
 			return true
 		}
-		// As with hints: what is older could bring back what was deleted.
+		// As with hints: older mutations could resurrect deleted data.
 		return batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
 	})
 	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool { return !l.someAlive(m) }) {
@@ -339,8 +339,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	c.Write(req, func(error) {})
 }
 
-// someAlive says whether a replica of the mutation lives, as far as this node knows. One of an unknown table has
-// whom it wants.
+// someAlive reports whether this node considers a replica of the mutation alive. It is true for an unknown table.
 func (l *Log) someAlive(m *row.Mutation) bool {
 	table := l.view.Schema().TableByStorage(m.Table)
 	if table == nil {
@@ -351,7 +350,7 @@ func (l *Log) someAlive(m *row.Mutation) bool {
 	return slices.ContainsFunc(set.Natural, alive) || slices.ContainsFunc(set.Pending, alive)
 }
 
-// written is the event that a batch is written, or that it must be tried again.
+// written is the event that a batch is written, or that its replay must be repeated.
 func (l *Log) written(h *held, secured bool) {
 	l.c.EndSending(h.generation)
 	pause := time.Duration(h.size * int64(time.Second) / l.limits.BytesPerSecond)
@@ -379,8 +378,7 @@ func (l *Log) written(h *held, secured bool) {
 	})
 }
 
-// release tells the holders of a batch that it need not be kept; some wait for each other, so that
-// one message serves many.
+// release informs the holders of a batch that it can be removed. Releases are collected, so that one message contains many.
 func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 	l.mu.Lock()
 	defer l.mu.Unlock() // the event of a batch may panic in the clock
@@ -393,7 +391,7 @@ func (l *Log) release(id coordinator.RequestID, holders []ring.NodeID) {
 	}
 }
 
-// flush sends the releases. One that is lost costs a replay, nothing else.
+// flush sends the releases. A lost release only causes a replay.
 func (l *Log) flush() {
 	l.mu.Lock()
 	releases := l.mu.releases
@@ -418,14 +416,14 @@ func (l *Log) flush() {
 	}
 }
 
-// The timeouts of a release, which no request waits for, and of a handover; and the pause after the disk could not be read.
+// Timeouts of a release, for which no request waits, and of a handover, and the pause after a failure to read the disk.
 const (
 	loadRetry       = time.Second
 	forgetTimeout   = 10 * time.Second
 	handOverTimeout = 2 * time.Second
 )
 
-// Close ends the replay. A batch that is under way is not waited for.
+// Close ends the replay. It does not wait for a batch that is being replayed.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

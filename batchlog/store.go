@@ -26,11 +26,11 @@ type storeOp struct {
 	encoded  []byte
 	deadline time.Duration
 	size     int64
-	handed   bool // this node kept it, and leaves; nothing is reserved
+	handed   bool // this node stores the batch and leaves the ring; nothing is reserved
 
 	mu         sync.Mutex
 	timer      env.Timer
-	done       func(error) // nil once called, or once the batch is kept
+	done       func(error) // nil after it was called, or after the batch was stored
 	candidates []*holder   // in the order in which they are asked
 	need       int
 }
@@ -40,7 +40,7 @@ type holder struct {
 	node      ring.NodeID
 	state     holderState
 	asked     time.Duration // monotonic: when it was asked last
-	spared    bool          // another was asked because this one is late
+	spared    bool          // a further node was asked because this one is late
 	uncertain bool          // an answer was lost: it may have the batch
 	err       error         // of holderSilent and holderRefused
 }
@@ -69,7 +69,7 @@ func (op *storeOp) choose() error {
 	var far, near, distant []ring.NodeID
 	nodes := t.Nodes()
 	for i := range nodes {
-		// Every batch begins elsewhere, so that the load is spread.
+		// Every batch starts at a different node, to spread the load.
 		n := nodes[(i+int(op.id.Sequence%uint64(len(nodes))))%len(nodes)]
 		if n.ID == self || n.State != ring.Normal {
 			continue
@@ -87,7 +87,7 @@ func (op *storeOp) choose() error {
 			near = append(near, n.ID)
 		case len(far) > 0 && t.Node(far[0]).Rack == n.Rack:
 			far = append(far, n.ID)
-		default: // a rack that is not the first one's comes second
+		default: // a different rack than that of the first is preferred for the second
 			far = append(far, n.ID)
 			if last := len(far) - 1; last > 1 && t.Node(far[1]).Rack == t.Node(far[0]).Rack {
 				far[1], far[last] = far[last], far[1]
@@ -196,8 +196,8 @@ func mayRetry(err error) bool {
 	return errors.Is(err, coordinator.ErrNoReply) || errors.Is(err, coordinator.ErrNotSent) && !errors.As(err, &overloaded)
 }
 
-// tick is the event of the timer: late holders get a substitute, silent ones are asked again, and nodes may have
-// died since the last look.
+// tick is the event of the timer: it replaces late holders, asks those again that did not answer, and checks which nodes have
+// died.
 func (op *storeOp) tick() {
 	defer op.guarded()
 	l := op.l
@@ -229,7 +229,7 @@ func (op *storeOp) tick() {
 	op.proceedLocked()
 }
 
-// proceedLocked decides on the states of the candidates, and asks the next candidates. It frees mu.
+// proceedLocked decides on the states of the candidates, and asks the next candidates. It unlocks mu.
 func (op *storeOp) proceedLocked() {
 	next := op.nextLocked()
 	has, open, blocked := 0, 0, 0
@@ -249,7 +249,7 @@ func (op *storeOp) proceedLocked() {
 		}
 	}
 	switch {
-	case has < op.need && (has == 0 || open+blocked > 0): // not enough; one is, when no other candidate lives
+	case has < op.need && (has == 0 || open+blocked > 0): // not enough; one suffices if no other candidate is alive
 		switch {
 		case open > 0:
 			op.mu.Unlock()
@@ -275,7 +275,7 @@ func (h *holder) mayHave() bool {
 	return h.uncertain || h.state == holderHas || h.state == holderAsked
 }
 
-// refuseLocked ends the operation when certainly no node stores the batch. It frees mu.
+// refuseLocked ends the operation when certainly no node stores the batch. It unlocks mu.
 func (op *storeOp) refuseLocked(err error) {
 	var overloaded *coordinator.Overloaded
 	if !errors.As(err, &overloaded) {
@@ -285,7 +285,7 @@ func (op *storeOp) refuseLocked(err error) {
 	op.concludeLocked(err)
 }
 
-// failLocked ends the operation with a timeout: too few nodes store the batch, but those that do will apply it. It frees mu.
+// failLocked ends the operation with a timeout: too few nodes store the batch, but those that do will apply it. It unlocks mu.
 func (op *storeOp) failLocked() {
 	op.l.c.Note(coordinator.EventWriteTimeout)
 	level := ring.Two
@@ -301,10 +301,10 @@ func (op *storeOp) failLocked() {
 	op.concludeLocked(&coordinator.WriteTimeout{Consistency: level, Received: received, BlockFor: op.need, Type: coordinator.WriteBatchLog})
 }
 
-// concludeLocked answers the client; it frees mu.
+// concludeLocked answers the client. It unlocks mu.
 func (op *storeOp) concludeLocked(err error) { op.endLocked()(err) }
 
-// endLocked ends the operation and returns its done, which the caller calls. It frees mu.
+// endLocked ends the operation and returns its done, which the caller calls. It unlocks mu.
 func (op *storeOp) endLocked() (done func(error)) {
 	done, timer := op.done, op.timer
 	op.done = nil
@@ -318,10 +318,10 @@ func (op *storeOp) endLocked() (done func(error)) {
 	return done
 }
 
-// writeLocked writes a batch that is stored. It frees mu.
+// writeLocked writes a batch that is stored. It unlocks mu.
 func (op *storeOp) writeLocked() {
 	l, id := op.l, op.id
-	var holders []ring.NodeID // that have the batch, or may get it yet
+	var holders []ring.NodeID // nodes that have the batch, or may still receive it
 	for _, h := range op.candidates {
 		if h.mayHave() {
 			holders = append(holders, h.node)
@@ -338,7 +338,7 @@ func (op *storeOp) writeLocked() {
 			}
 		}
 		l.c.Write(&req, func(err error) {
-			if errors.Is(err, coordinator.ErrNotSent) { // by this node, but it is kept
+			if errors.Is(err, coordinator.ErrNotSent) { // not sent by this node, but the holders have stored it
 				l.c.Note(coordinator.EventWriteTimeout)
 				err = &coordinator.WriteTimeout{Consistency: req.Consistency, BlockFor: 1, Type: coordinator.WriteBatch}
 			}

@@ -9,14 +9,14 @@ import (
 )
 
 // Write applies mutations of several partitions: eventually all of them, or none. Before it sends the first, two other nodes have
-// the batch on disk; they apply it unless this node tells them in time that it is secured (see Log.secured).
+// the batch on disk; they apply it unless this node reports in time that it is secured (see Log.secured).
 func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	c := l.c
 	if len(req.Mutations) < 2 || l.unsafe.Disabled {
 		c.Write(req, done)
 		return
 	}
-	if req.Ordered { // before it is stored: holders apply it unchanged
+	if req.Ordered { // before the batch is stored: holders apply it unchanged
 		c.Order(req, l.Write, done)
 		return
 	}
@@ -47,22 +47,23 @@ func (l *Log) Write(req *coordinator.WriteRequest, done func(error)) {
 	op.begin()
 }
 
-// secured reports whether a batch needs no holders any more: every replica will get its share without them. Each has it, or has a
-// hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores them. Then repair brings what some
-// replica has. So a majority of each mutation's replicas must have it, or all that were alive, and at least one.
+// secured reports whether a batch needs no holders any more: every replica will receive its mutations without them. Each has
+// them, or has a hint on disk. Hints alone do not suffice: they expire, or are lost with the node that stores them. A repair
+// then restores only mutations that some replica has. So a majority of each mutation's replicas must have it, or all that were
+// alive, and at least one.
 func (l *Log) secured(s coordinator.Settlement) bool {
 	return s.Hinted && (s.Majority || l.unsafe.HintsSecure)
 }
 
-// loggedBatch is a batch as it is stored.
+// loggedBatch is a stored batch.
 type loggedBatch struct {
 	id        coordinator.RequestID
 	created   int64         // ns since 1970
-	delay     time.Duration // a holder applies the batch when nobody has removed it for so long
+	delay     time.Duration // a holder applies the batch if it is not removed for this time
 	mutations []*row.Mutation
 }
 
-// appendBatch encodes a batch as it is stored and sent: created (8), delay (8), mutations.
+// appendBatch encodes a batch for storage and for messages: created (8), delay (8), mutations.
 func appendBatch(dst []byte, created int64, delay time.Duration, mutations []*row.Mutation) []byte {
 	dst = wire.AppendInt64(dst, created)
 	dst = wire.AppendInt64(dst, int64(delay))

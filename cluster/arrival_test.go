@@ -9,7 +9,7 @@ import (
 	"cqld/ring"
 )
 
-// timersClock keeps the functions of its timers by their durations.
+// timersClock records the functions of its timers by their durations.
 type timersClock struct {
 	*handClock
 	timers map[time.Duration]func()
@@ -20,8 +20,8 @@ func (c *timersClock) After(d time.Duration, f func()) env.Timer {
 	return nil
 }
 
-// TestANodeArrivesUntilItIsHeard shows for how long requests wait for a node that was let in. A request that was planned
-// before the first heartbeat asks after it: the node still counts as arriving then.
+// TestANodeArrivesUntilItIsHeard checks for how long requests wait for an admitted node. A request that was planned before the first
+// heartbeat checks after it: the node still counts as arriving then.
 func TestANodeArrivesUntilItIsHeard(t *testing.T) {
 	for _, end := range []string{"heard", "heard before", "taken back", "silent"} {
 		d, hand, _ := newTestDetector()

@@ -11,7 +11,7 @@ func TestTheNodeWhoseClockIsOffKnowsIt(t *testing.T) {
 	all := func(ring.NodeID) bool { return true }
 	for _, x := range []struct {
 		name  string
-		skews []time.Duration // of three peers, against this node
+		skews []time.Duration // of three peers, relative to this node
 		ahead time.Duration
 		out   bool
 		alarm bool
@@ -43,7 +43,7 @@ func TestAPauseIsNoClockThatIsOff(t *testing.T) {
 	for range clockSamples {
 		o.note(2, 1_000_000, 1_000_100)
 	}
-	for i := range clockSamples - 1 { // what waited for this node while it hung comes at once
+	for i := range clockSamples - 1 { // messages that were queued while this node was paused arrive together
 		o.note(2, 1_000_000+int64(i)*100_000, 9_000_000)
 	}
 	if o.evaluate(all); o.out.Load() {

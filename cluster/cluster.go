@@ -213,7 +213,7 @@ func (c *Cluster) StreamChanged(id ring.NodeID, up bool) {
 	}
 }
 
-// Run returns the loop that owns Raft. It returns when ctx ends, or with the error that makes this node stop.
+// Run executes the loop that owns Raft. It returns when ctx ends, or with the error that makes this node stop.
 func (c *Cluster) Run(ctx context.Context) error {
 	defer close(c.stopped)
 	defer c.closed.Store(true)

@@ -38,9 +38,9 @@ type testNode struct {
 	seed  uint64
 	// replace names the member whose place the node takes.
 	replace string
-	// network, if any, stands between the node and its transport.
+	// network, if any, wraps the transport of the node.
 	network func(Network) Network
-	// fatal, if any, is told instead of the test that the node must stop.
+	// fatal, if any, is called instead of failing the test when the node must stop.
 	fatal func(error)
 
 	*Cluster
@@ -52,17 +52,17 @@ func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
 	return &testNode{t: t, fs: vfs.NewMem(), addr: newAddr(), seeds: seeds, seed: uint64(i)}
 }
 
-// addrs counts the addresses that newAddr gave.
+// addrs counts the addresses that newAddr has returned.
 var addrs atomic.Uint32
 
-// newAddr is an address of a test node, with any port. No other socket of the machine has it, so that the port that the node
-// finds is free when the node restarts.
+// newAddr returns an address of a test node, with any port. No other socket of the machine uses it, so the port that the node
+// selects is free when the node restarts.
 func newAddr() netip.AddrPort {
 	pid, n := os.Getpid(), addrs.Add(1)
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(128 + pid>>8%100), byte(pid), byte(1 + n%254)}), 0)
 }
 
-// open starts the node; it is a member, or err says why not.
+// open starts the node; it is then a member, or the error is the reason.
 func (n *testNode) open() error {
 	opened := make(chan *Cluster, 1) // streams to known peers come up before Open returns
 	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits(),
@@ -71,8 +71,8 @@ func (n *testNode) open() error {
 			opened <- c
 			c.StreamChanged(id, up)
 		}})
-	// A first start finds its port by listening, before handlers are set: no node knows the port yet. A restart listens when they
-	// are set, because peers connect at once.
+	// At its first start, a node listens, which selects its port, before the handlers are set: no node knows the port yet. At a
+	// restart it listens after they are set, because peers connect at once.
 	restart := n.addr.Port() != 0
 	if !restart {
 		if err := n.net.Open(); err != nil {
@@ -147,8 +147,8 @@ func startRing(t *testing.T, size int) []*testNode {
 	return nodes
 }
 
-// patience is how long a test waits for what must come: a machine that is busy with other things, and with the race
-// detector, is no failure.
+// patience is how long a test waits for an event: a machine that is busy with other work, and the race detector, must not cause a
+// failure.
 const patience = 3 * time.Minute
 
 func eventually(t *testing.T, ok func() bool) {
@@ -216,7 +216,7 @@ func TestMetadataSurvivesTheLossOfOneAndARestart(t *testing.T) {
 	if err := createKeyspace(nodes[0], "before"); err != nil {
 		t.Fatal(err)
 	}
-	leader := nodes[0] // the founder leads unless something went wrong
+	leader := nodes[0] // the founder leads in the normal case
 	leader.stop()
 	eventually(t, func() bool { return !nodes[1].Alive(1) && !nodes[3].Alive(1) })
 	if err := createKeyspace(nodes[3], "without"); err != nil {
@@ -267,7 +267,7 @@ func TestManyChangesAreCompactedAndASnapshotBringsANodeUp(t *testing.T) {
 	if err := createKeyspace(third, "end"); err != nil {
 		t.Fatal(err)
 	}
-	// The log was compacted before its time, and what it was compacted to does not know it.
+	// The log was compacted, and the snapshot does not contain the node.
 	fourth := newTestNode(t, 4, nodes[0].addr).mustOpen()
 	if err := createKeyspace(fourth, "of_the_fourth"); err != nil {
 		t.Fatal(err)

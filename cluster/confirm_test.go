@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// confirmedAt returns the epoch that is confirmed to a node; zero means none within the time.
+// confirmedAt returns the epoch that is confirmed to a node; zero means that there was none in time.
 func confirmedAt(n *testNode, within time.Duration) uint64 {
 	epoch := make(chan uint64, 1)
 	n.StartConfirm(func(m *Metadata) { epoch <- m.Epoch })
@@ -22,7 +22,8 @@ func confirmedAt(n *testNode, within time.Duration) uint64 {
 	}
 }
 
-// TestOnlyAMajorityConfirms that a node's metadata have all that was committed: voters and learners, leaders and followers.
+// TestOnlyAMajorityConfirms shows that a node's metadata are confirmed only with a majority: for voters, learners, leaders and
+// followers.
 func TestOnlyAMajorityConfirms(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "before"); err != nil {
@@ -65,8 +66,8 @@ func (n *testNode) votes() bool {
 	return <-got
 }
 
-// TestAChangeOfReplicationIsRemembered until every node that lost ranges by it has dropped them, or the former replicas
-// are replicas again.
+// TestAChangeOfReplicationIsRemembered until every node that lost ranges by it has dropped them, or the former replicas are
+// replicas again.
 func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 	w := newOperationsWalk(t, 1)
 	for len(w.m.Topology.Nodes()) < 4 {
@@ -84,7 +85,7 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 		r := ring.Replication{Class: ring.Simple, Factor: factor}
 		return w.apply(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.AlterKeyspace{Keyspace: "ks", Replication: &r}), At: 77}})
 	}
-	for _, factor := range []int{1, 4} { // from whatever it was: all nodes lose ranges, and hold all again
+	for _, factor := range []int{1, 4} { // from any factor: all nodes lose ranges, and then hold all again
 		if err := alter(factor); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,7 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 	}
 }
 
-// regain has every node say that what it gained was repaired.
+// regain makes every node report that its gained ranges were repaired.
 func regain(t *testing.T, w *operationsWalk) {
 	t.Helper()
 	for _, f := range slices.Clone(w.m.Former) {
@@ -135,15 +136,15 @@ func regain(t *testing.T, w *operationsWalk) {
 	}
 }
 
-// TestWhatWasNeverRepairedStays moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. A
-// row of the beginning is on dc1's replica alone, so that replica may drop it only if dc2's were repaired before dc1 went.
+// TestWhatWasNeverRepairedStays moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. An old row
+// is only on dc1's replica, so that replica may drop it only if dc2's were repaired before dc1 was removed.
 func TestWhatWasNeverRepairedStays(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		repaired []ring.NodeID // the nodes of dc2 that were repaired between the changes
-		late     bool          // what they say comes after the second change
+		late     bool          // their reports arrive after the second change
 		joins    bool          // the ring changes between the repair and the second change
-		want     bool          // a repair after the second change is enough
+		want     bool          // whether a repair after the second change suffices
 	}{
 		{"not repaired", nil, false, false, false},
 		{"one of the replicas was repaired", []ring.NodeID{2}, false, false, false},
@@ -198,7 +199,7 @@ func TestWhatWasNeverRepairedStays(t *testing.T) {
 			if len(lost) != 1 || !slices.Equal(lost[0].Nodes, []ring.NodeID{1}) || lost[0].Overlaps != c.want {
 				t.Errorf("dc1 keeps its data as %+v, want overlaps %v", lost, c.want)
 			}
-			alter(1, 2) // the way out: dc1 is a replica again, all is repaired, and then dc1 goes
+			alter(1, 2) // the remedy: dc1 is a replica again, the keyspace is repaired, and then dc1 is removed
 			do(&command{ID: CommandID{99}, Regained: &regainedCommand{1, "ks", m.Former[0].Changed}})
 			for _, n := range []ring.NodeID{2, 3} {
 				if len(m.Former) > 0 {
@@ -242,8 +243,8 @@ func movedKeyspace(t *testing.T) (m *Metadata, index uint64) {
 	return m, 5
 }
 
-// TestChangesOfReplicationAddUp changes a factor from 3 to 2 and on to 1, without a repair in between: a row that a majority
-// of three acknowledged may be on the two nodes alone that the changes took it from, so neither may drop it.
+// TestChangesOfReplicationAddUp changes a factor from 3 to 2 and to 1, without a repair in between: a row that a majority of three
+// acknowledged may be only on the two nodes that lost it by the changes, so neither may drop it.
 func TestChangesOfReplicationAddUp(t *testing.T) {
 	w := newOperationsWalk(t, 1)
 	for len(w.m.Topology.Nodes()) < 4 {
@@ -289,7 +290,7 @@ func TestChangesOfReplicationAddUp(t *testing.T) {
 	if got := overlaps(); !slices.Equal(got, []bool{false, false}) {
 		t.Errorf("3 to 2 to 1: overlaps %v", got)
 	}
-	alter(2) // the second change is undone, and a repair can bring what the first one left
+	alter(2) // the second change is undone, and a repair can copy the data that the first one left
 	if got := overlaps(); !slices.Equal(got, []bool{true}) {
 		t.Errorf("3 to 2 to 1 to 2: overlaps %v", got)
 	}

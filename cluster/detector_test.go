@@ -9,7 +9,7 @@ import (
 	"cqld/ring"
 )
 
-// handClock stands still until it is moved.
+// handClock is a clock that the test advances.
 type handClock struct{ now time.Duration }
 
 func (c *handClock) Now() time.Time                        { return time.Unix(0, int64(c.now)) }
@@ -40,7 +40,7 @@ func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
 	if !d.Alive(1) {
 		t.Error("a node doubts itself")
 	}
-	d.heartbeat(2) // its stream to us came first
+	d.heartbeat(2) // its stream to this node arrived first
 	if d.Alive(2) {
 		t.Error("up without a stream to it")
 	}
@@ -54,7 +54,7 @@ func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
 	}
 }
 
-// A peer that falls silent while its stream stays is down within 2 s, and up when it is heard again.
+// A peer that becomes silent while its stream stays open is down within 2 s, and up after its next heartbeat.
 func TestSilenceIsNoticed(t *testing.T) {
 	d, clock, told := newTestDetector()
 	d.connected(2, true)
@@ -72,7 +72,7 @@ func TestSilenceIsNoticed(t *testing.T) {
 	}
 }
 
-// Lost and late heartbeats, as of a busy machine, do not make a peer down.
+// Lost and late heartbeats, as on a busy machine, do not make a peer down.
 func TestLateHeartbeatsAreBorne(t *testing.T) {
 	d, clock, told := newTestDetector()
 	d.connected(2, true)
@@ -88,8 +88,7 @@ func TestLateHeartbeatsAreBorne(t *testing.T) {
 	}
 }
 
-// A stream that flaps: each loss is noticed at once, and a stale heartbeat does not count for the
-// new stream.
+// A flapping stream: each loss is detected at once, and a stale heartbeat does not count for the new stream.
 func TestFlappingIsToldInOrder(t *testing.T) {
 	d, clock, told := newTestDetector()
 	for range 5 {

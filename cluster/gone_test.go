@@ -11,7 +11,7 @@ import (
 	"cqld/ring"
 )
 
-// A node that has left waits for one that has not heard of it, and shows the ring as it was meanwhile.
+// A node that has left waits for a node that does not know it yet, and returns the previous ring meanwhile.
 func TestALeaverKnowsWhenAllOthersDo(t *testing.T) {
 	nodes := startRing(t, 3)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"cqld/ring"
 )
 
-// sentNetwork keeps to whom heartbeats were sent.
+// sentNetwork records the receivers of heartbeats.
 type sentNetwork struct {
 	silentNetwork
 	heartbeats *[]ring.NodeID
@@ -20,7 +20,7 @@ func (n sentNetwork) Send(to ring.NodeID, verb messaging.Verb, _ []byte) {
 	}
 }
 
-// TestPeersHearOfThisNodeWhenTheirStreamComesUp checks that a peer need not wait for the next regular heartbeat.
+// TestPeersHearOfThisNodeWhenTheirStreamComesUp checks that a peer does not have to wait for the next regular heartbeat.
 func TestPeersHearOfThisNodeWhenTheirStreamComesUp(t *testing.T) {
 	c, _ := forgedVoter(t)
 	var sent []ring.NodeID
@@ -34,8 +34,8 @@ func TestPeersHearOfThisNodeWhenTheirStreamComesUp(t *testing.T) {
 	}
 }
 
-// TestNoHeartbeatBeforeTheOwnAdmissionIsApplied checks that a node that joins does not count as alive while it would refuse
-// the requests of members, or those for tables that it does not know yet.
+// TestNoHeartbeatBeforeTheOwnAdmissionIsApplied checks that a joining node does not count as alive while it would refuse the
+// requests of members, or those for tables that it does not know yet.
 func TestNoHeartbeatBeforeTheOwnAdmissionIsApplied(t *testing.T) {
 	c, _ := forgedVoter(t)
 	var sent []ring.NodeID

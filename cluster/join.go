@@ -94,7 +94,7 @@ type joining struct {
 	members []netip.AddrPort // members listed in replies, without the seeds; asked if no seed admits this node
 	epoch   uint64           // epoch of the metadata that members are from
 	founder bool
-	waiting error // what the node is waiting for; reported if the time runs out
+	waiting error // the reason for waiting; reported if the time runs out
 	// admitted means that only the metadata are missing.
 	admitted bool
 	done     func(error)

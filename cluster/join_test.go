@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// answersNetwork calls answered for each answer to a request to join.
+// answersNetwork calls answered for each answer to a join request.
 type answersNetwork struct {
 	Network
 	answered func()
@@ -28,14 +28,14 @@ func (n answersNetwork) AskAddr(addr netip.AddrPort, verb messaging.Verb, payloa
 	})
 }
 
-// TestAJoinerSurvivesItsSeed has the only seed of a joining node leave the ring for good before it admits the node.
+// TestAJoinerSurvivesItsSeed makes the only seed of a joining node leave the ring permanently before it admits the node.
 func TestAJoinerSurvivesItsSeed(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)
 	}
 	seed := newTestNode(t, 5, nodes[0].addr)
-	seed.fatal = func(error) {} // it hears that it was removed
+	seed.fatal = func(error) {} // it learns that it was removed
 	seed.mustOpen()
 	asked := make(chan struct{})
 	once := sync.OnceFunc(func() { close(asked) })
@@ -44,7 +44,7 @@ func TestAJoinerSurvivesItsSeed(t *testing.T) {
 	joined := make(chan error, 1)
 	go func() { joined <- joiner.open() }()
 	select {
-	case <-asked: // the seed itself still joins, so the other node has to wait
+	case <-asked: // the seed itself still joins, so the other node must wait
 	case <-time.After(patience):
 		t.Fatal("the seed did not answer")
 	}
@@ -67,7 +67,7 @@ func TestAJoinerSurvivesItsSeed(t *testing.T) {
 	t.Fatal("the node waits for its seed, which has left")
 }
 
-// TestAMemberThatCannotAdmitNamesOthers checks the answers of members that cannot admit a node at the moment.
+// TestAMemberThatCannotAdmitNamesOthers checks the answers of members that cannot admit a node for now.
 func TestAMemberThatCannotAdmitNamesOthers(t *testing.T) {
 	peer := netip.MustParseAddrPort("127.0.0.9:7000")
 	for _, c := range []struct {

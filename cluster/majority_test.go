@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// TestChangesWithoutAMajorityAreRefused stops two voters of three. Changes are refused in time, and are not made when the
-// voters come back.
+// TestChangesWithoutAMajorityAreRefused stops two of three voters. Changes are refused in time, and are not made when the voters
+// restart.
 func TestChangesWithoutAMajorityAreRefused(t *testing.T) {
 	nodes := startRing(t, 3)
 	eventually(t, func() bool { return len(votersOf(t, nodes[0])) == 3 })
@@ -40,7 +40,7 @@ func TestChangesWithoutAMajorityAreRefused(t *testing.T) {
 	}
 }
 
-// TestAChangeWaitsForVotersThatComeBack proposes a change while two voters of three restart.
+// TestAChangeWaitsForVotersThatComeBack proposes a change while two of three voters restart.
 func TestAChangeWaitsForVotersThatComeBack(t *testing.T) {
 	nodes := startRing(t, 3)
 	eventually(t, func() bool { return len(votersOf(t, nodes[0])) == 3 })

@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// TestALeaverLeavesEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or
-// the ring of a keyspace without data centers, would have fewer nodes than replicas. Nodes that join do not count.
+// TestALeaverLeavesEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or the ring of a
+// keyspace without data centers, would have fewer nodes than replicas. Joining nodes do not count.
 func TestALeaverLeavesEnoughNodes(t *testing.T) {
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	network := func(a, b int) ring.Replication {
@@ -22,7 +22,7 @@ func TestALeaverLeavesEnoughNodes(t *testing.T) {
 		datacenters string // of the members, by a letter each; the first one leaves
 		joins       string // of a node that joins meanwhile
 		r           ring.Replication
-		refused     string // the place that the refusal names
+		refused     string // the place in the refusal
 	}{
 		{"as many as replicas are left", "aaa", "", simple(2), ""},
 		{"fewer than replicas would be left", "aaa", "", simple(3), "ring"},
@@ -61,9 +61,9 @@ func TestALeaverLeavesEnoughNodes(t *testing.T) {
 	}
 }
 
-// TestARemovalDoesNotWaitForTheDeadNode removes a dead node while another node has not dropped a range that the dead one
-// gained from it. Half of the range's replicas must be there for the drop. With one replica that never happens: the removal
-// is refused for good unless it is forced. With more replicas the others answer (rebalance.Drops), so that waiting ends.
+// TestARemovalDoesNotWaitForTheDeadNode removes a dead node while another node has not dropped a range that the dead one gained from
+// it. The drop requires that half of the range's replicas are up. With one replica that never happens: the removal is refused
+// permanently unless it is forced. With more replicas the others answer (rebalance.Drops), so the wait ends.
 func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
 	for factor := 1; factor <= 3; factor++ {
 		m := emptyMetadata()
@@ -92,8 +92,8 @@ func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
 	}
 }
 
-// TestQuorumInCountsEachDataCenter checks which sets of nodes hold up an operation: those that are a quorum of all
-// replicas, or of the replicas of a data center.
+// TestQuorumInCountsEachDataCenter checks which sets of nodes delay an operation: those that are a quorum of all replicas, or of the
+// replicas of a data center.
 func TestQuorumInCountsEachDataCenter(t *testing.T) {
 	var nodes []*ring.Node
 	for i, dc := range "aaabbb" {

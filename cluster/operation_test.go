@@ -15,15 +15,15 @@ import (
 	"cqld/schema"
 )
 
-// follow makes the nodes do what their owners would, until nothing is left to do. An operation of a node
-// that is not among them would never end: see report.
+// follow makes the nodes act like their owners until nothing is left to do. An operation of a node that is not among them would
+// never end: see report.
 func follow(t *testing.T, nodes ...*testNode) {
 	t.Helper()
 	eventually(t, func() bool { return report(nodes...) })
 }
 
-// report makes the nodes do once what their owners would: tell what they gain as fetched and as compared, and
-// what they lost as dropped. It reports whether there was nothing to do.
+// report makes the nodes act like their owners once: report their gained ranges as streamed and as compared, and their lost ranges as
+// dropped. It reports whether there was nothing to do.
 func report(nodes ...*testNode) bool {
 	idle := true
 	for _, n := range nodes {
@@ -70,7 +70,7 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	all := append(slices.Clone(nodes), fifth)
-	eventually(t, func() bool { // the sixth may be under way before all five have seen the fifth's end
+	eventually(t, func() bool { // the sixth may be in progress before all five have applied the fifth's end
 		report(all...)
 		select {
 		case err := <-joined:
@@ -105,7 +105,7 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	if len(m.Topology.Nodes()) != 4 || len(m.Topology.Tokens()) != 64 || len(m.Removed) != 2 {
 		t.Errorf("%d nodes, %d tokens, removed %+v", len(m.Topology.Nodes()), len(m.Topology.Tokens()), m.Removed)
 	}
-	eventually(t, func() bool { // the two are out of the log's membership, too
+	eventually(t, func() bool { // both have been removed from Raft's membership, too
 		voters, learners := nodes[1].conf()
 		return voters == 3 && learners == 1
 	})
@@ -151,7 +151,7 @@ func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
 		t.Errorf("after the replacement: %+v", n)
 	}
 
-	// The option of the first start may stay where it is, also when the node comes back at another address.
+	// The option of the first start may remain set, also if the node returns at another address.
 	wiped.stop()
 	wiped.addr, wiped.replace = newAddr(), dead.HostID().String()
 	wiped.mustOpen()
@@ -196,8 +196,8 @@ func TestAnAbortedJoinLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestADeadNodeStopsNothing shows the way out when a node dies for good while the ring changes, in either
-// phase: the operation that waits for it is taken back, and then the node is removed.
+// TestADeadNodeStopsNothing checks the remedy if a node dies permanently while the ring changes, in either phase: the operation that
+// waits for it is aborted, and then the node is removed.
 func TestADeadNodeStopsNothing(t *testing.T) {
 	for _, switching := range []bool{false, true} {
 		t.Run(fmt.Sprint("switching=", switching), func(t *testing.T) {
@@ -249,14 +249,13 @@ func TestOperationsKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// operationsWalk keeps, for each node and replication, which sample tokens it has all acknowledged
-// writes of.
+// operationsWalk records, for each node and replication, the sample tokens of which it has all acknowledged writes.
 type operationsWalk struct {
 	t     *testing.T
 	seed  uint64
 	rand  *rand.Rand
-	m     *Metadata // each time as a snapshot would bring it
-	log   *Metadata // never
+	m     *Metadata // decoded from a snapshot after each command
+	log   *Metadata // never decoded from a snapshot
 	index uint64
 	has   map[ring.NodeID]map[ring.Token]bool
 	ended int
@@ -282,7 +281,7 @@ func newOperationsWalk(t *testing.T, seed uint64) *operationsWalk {
 	return w
 }
 
-// otherVersion returns what a cqld would found a cluster with whose system keyspaces are not those of this one.
+// otherVersion returns the schema with which another version, with different system keyspaces, would create a cluster.
 func otherVersion(t *testing.T) []byte {
 	s, err := schema.Apply(schema.Own(), &schema.CreateKeyspace{Keyspace: "system_auth", Replication: ring.Replication{Class: ring.Simple, Factor: 2}})
 	if err != nil {
@@ -372,7 +371,7 @@ func (w *operationsWalk) clean(u Unclean) {
 	}
 }
 
-// proceed lets a node fetch what it gains, or ends the operation.
+// proceed makes a node stream its gained ranges, or ends the operation.
 func (w *operationsWalk) proceed() {
 	for _, o := range w.m.Topology.Operations() {
 		if o.Phase == ring.Switching {
@@ -394,7 +393,7 @@ func (w *operationsWalk) proceed() {
 	}
 }
 
-// finish takes the next step of an operation that is Switching. What comes too early is refused.
+// finish executes the next step of an operation that is Switching. Premature steps are refused.
 func (w *operationsWalk) finish(o *ring.Operation) {
 	next := &command{End: &endCommand{o.ID}}
 	switch {
@@ -500,8 +499,8 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnOperationDoesNotWaitForANodeThatHasLeft has nodes of two data centers leave at once: each gains ranges of a system
-// keyspace by the departure of the other, and the one that is gone first holds up nothing.
+// TestAnOperationDoesNotWaitForANodeThatHasLeft makes nodes of two data centers leave concurrently: each gains ranges of a system
+// keyspace by the departure of the other, and the one that has left first delays nothing.
 func TestAnOperationDoesNotWaitForANodeThatHasLeft(t *testing.T) {
 	m, index := emptyMetadata(), uint64(0)
 	m.Schema = schema.Initial()

@@ -9,8 +9,8 @@ import (
 	"cqld/types"
 )
 
-// TestPaxosFloorsRiseAndGoWithTheirTables applies commands one after the other, each to metadata as a snapshot would
-// bring it.
+// TestPaxosFloorsRiseAndGoWithTheirTables applies commands one after the other, each to metadata that were decoded from a
+// snapshot.
 func TestPaxosFloorsRiseAndGoWithTheirTables(t *testing.T) {
 	m := emptyMetadata()
 	step := func(c *command) error {
@@ -18,7 +18,7 @@ func TestPaxosFloorsRiseAndGoWithTheirTables(t *testing.T) {
 		c.ID = CommandID{byte(m.Epoch + 1)}
 		next, err := apply(m, c, m.Epoch+1)
 		m = recode(t, next)
-		m.Epoch = next.Epoch + 1 // also after a refusal: the log goes on
+		m.Epoch = next.Epoch + 1 // also after a refusal, because the log continues
 		return err
 	}
 	change := func(c schema.Change) {

@@ -38,13 +38,13 @@ type idleClock struct{ handClock }
 
 func (c *idleClock) After(time.Duration, func()) env.Timer { return time.NewTimer(time.Hour) }
 
-// Where forgedVoter's log ends.
+// The end of forgedVoter's log.
 const (
 	forgedIndex = 5
 	forgedTerm  = 2
 )
 
-// forgedVoter is node 1 of the voters 1, 2 and 3. The others are the test. Events run at once; fatal is set when the node
+// forgedVoter returns node 1 of the voters 1, 2 and 3. The test acts as the others. Events run at once; fatal is set if the node
 // would stop.
 func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	t.Helper()
@@ -99,7 +99,7 @@ func forgedVoter(t testing.TB) (c *Cluster, fatal *error) {
 	return c, fatal
 }
 
-// forgedLeader is forgedVoter when it has been elected.
+// forgedLeader returns an elected forgedVoter.
 func forgedLeader(t testing.TB) (c *Cluster, fatal *error) {
 	t.Helper()
 	c, fatal = forgedVoter(t)
@@ -124,7 +124,7 @@ func forgedMessage(typ pb.MessageType, from uint64) *pb.Message {
 	return &pb.Message{Type: typ.Enum(), From: proto.Uint64(from), To: proto.Uint64(1)}
 }
 
-// receiveForged lets the node receive m from the member that m states.
+// receiveForged makes the node receive m from the member in m's sender field.
 func (c *Cluster) receiveForged(t testing.TB, m *pb.Message) {
 	t.Helper()
 	b, err := proto.Marshal(m)
@@ -134,12 +134,12 @@ func (c *Cluster) receiveForged(t testing.TB, m *pb.Message) {
 	c.receiveRaft(messaging.Sender{Node: ring.NodeID(m.GetFrom()), Member: true}, b, nil)
 }
 
-// entry is one of a follower's log.
+// forgedEntry returns an entry of a follower's log.
 func forgedEntry(index, term uint64, typ pb.EntryType, data []byte) *pb.Entry {
 	return &pb.Entry{Index: proto.Uint64(index), Term: proto.Uint64(term), Type: typ.Enum(), Data: data}
 }
 
-// forgeries are messages that end a process whose Raft gets them.
+// forgeries returns messages that make Raft end the process.
 func forgeries() map[string]struct {
 	leads    bool
 	messages []*pb.Message
@@ -196,7 +196,7 @@ func forgeries() map[string]struct {
 	}
 }
 
-// TestForgedRaftMessages sends messages that end a process whose Raft gets them to a node, which must refuse them.
+// TestForgedRaftMessages sends a node messages that would make Raft end the process, and checks that the node refuses them.
 func TestForgedRaftMessages(t *testing.T) {
 	for name, f := range forgeries() {
 		open := forgedVoter
@@ -206,7 +206,7 @@ func TestForgedRaftMessages(t *testing.T) {
 		c, _ := open(t)
 		if ended := endsBy(func() error {
 			for _, m := range f.messages {
-				_ = c.driver.node.Step(proto.Clone(m).(*pb.Message)) // Raft's opinion of it does not matter
+				_ = c.driver.node.Step(proto.Clone(m).(*pb.Message)) // Raft's result does not matter
 				if err := c.process(); err != nil {
 					return err
 				}
@@ -225,7 +225,7 @@ func TestForgedRaftMessages(t *testing.T) {
 	}
 }
 
-// endsBy is how f ends the process; nil when it does not.
+// endsBy returns how f ends the process, or nil.
 func endsBy(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -235,7 +235,7 @@ func endsBy(f func() error) (err error) {
 	return f()
 }
 
-// A change of Raft's membership that cannot be is skipped by all nodes, and commands that make apply panic are refused.
+// All nodes skip an impossible change of Raft's membership, and refuse commands that make apply panic.
 func TestEntriesThatCannotBeAreSkipped(t *testing.T) {
 	c, fatal := forgedVoter(t)
 	remove := &pb.ConfChangeV2{}
@@ -262,8 +262,8 @@ func TestEntriesThatCannotBeAreSkipped(t *testing.T) {
 	}
 }
 
-// TestRandomRaftMessages sends a node messages whose fields are near those that Raft compares, from two members that are
-// not honest. The node must go on.
+// TestRandomRaftMessages sends a node messages whose fields are close to the values that Raft compares, from two dishonest members.
+// The node must continue.
 func TestRandomRaftMessages(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -302,7 +302,7 @@ func TestRandomRaftMessages(t *testing.T) {
 	}
 }
 
-// randomMessage returns a message that is nearly right. One in elections has a higher term.
+// randomMessage returns an almost valid message. One of elections messages has a higher term.
 func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	s := d.node.BasicStatus()
 	m := forgedMessage(pb.MessageType(r.IntN(int(pb.MsgForgetLeader)+2)), 2+uint64(r.IntN(2)))
@@ -355,7 +355,7 @@ func randomMessage(r *rand.Rand, d *driver, elections int) *pb.Message {
 	return m
 }
 
-// randomEntries gives a message entries that often follow its index.
+// randomEntries adds entries to a message, which often follow its index.
 func randomEntries(r *rand.Rand, m *pb.Message) {
 	count := 0
 	switch m.GetType() {

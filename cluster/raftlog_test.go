@@ -14,7 +14,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// failingFS is a disk on which logs cannot be synced any more, once it is told so.
+// failingFS is a disk on which logs cannot be synced after a switch is set.
 type failingFS struct {
 	vfs.FS
 	failing *atomic.Bool
@@ -45,8 +45,8 @@ func (f failingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return failingFile{file, f.failing}, nil
 }
 
-// TestALogThatCannotBeSyncedSavesNothing shows that what is not on disk is not taken for saved: Raft would tell
-// the other nodes that this one has it. Pebble itself says so to its logger only.
+// TestALogThatCannotBeSyncedSavesNothing shows that unsynced data are not considered saved: otherwise Raft would report to the other
+// nodes that this one has them. Pebble reports the failure only to its logger.
 func TestALogThatCannotBeSyncedSavesNothing(t *testing.T) {
 	var failing atomic.Bool
 	var fatal atomic.Int32
@@ -77,8 +77,7 @@ func TestALogThatCannotBeSyncedSavesNothing(t *testing.T) {
 	}
 }
 
-// TestALogThatCannotBeBegunSavesNothing lets the disk refuse the log that follows a full memtable's: Pebble would end the
-// process.
+// TestALogThatCannotBeBegunSavesNothing makes the disk refuse the log that follows a full memtable's: Pebble would end the process.
 func TestALogThatCannotBeBegunSavesNothing(t *testing.T) {
 	var refusing atomic.Bool
 	var fatal atomic.Int32
@@ -110,7 +109,7 @@ func TestALogThatCannotBeBegunSavesNothing(t *testing.T) {
 	}
 }
 
-// refusingFS is a disk on which no logs can be made, once it is told so.
+// refusingFS is a disk on which no logs can be created after a switch is set.
 type refusingFS struct {
 	vfs.FS
 	refusing *atomic.Bool
@@ -123,8 +122,8 @@ func (f refusingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return f.FS.Create(name, category)
 }
 
-// TestTheRaftLogSurvivesPowerLoss saves random states and entries, compacts the log, and takes the disk as a power loss
-// leaves it after each step. What was saved is there: term, vote, commit, snapshot and all entries behind it.
+// TestTheRaftLogSurvivesPowerLoss saves random states and entries, compacts the log, and reads the disk as a power loss leaves it
+// after each step. The saved term, vote, commit, snapshot and following entries exist.
 func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
 	for seed := range uint64(20) {
@@ -142,7 +141,7 @@ func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
 				err = l.save(drawReady(rng, last, &term, &commit))
 			}
 			if err != nil {
-				// A snapshot that is not newer than the last one is refused, and changes nothing.
+				// A snapshot that is not newer than the last one is refused, and has no effect.
 				if !errors.Is(err, raft.ErrSnapOutOfDate) {
 					t.Fatal(err)
 				}
@@ -162,7 +161,7 @@ func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
 				}
 				continue
 			}
-			if err := l.close(); err != nil { // the node goes on with what the power loss has left
+			if err := l.close(); err != nil { // the node continues with the data that the power loss has left
 				t.Fatal(err)
 			}
 			l, disk = after, crashed
@@ -173,8 +172,8 @@ func TestTheRaftLogSurvivesPowerLoss(t *testing.T) {
 	}
 }
 
-// drawReady draws what Raft may save next: a vote in a later term, entries that replace those that are not committed, a
-// later commit, or all of them.
+// drawReady draws data that Raft may save next: a vote in a later term, entries that replace uncommitted ones, a later commit, or
+// all of them.
 func drawReady(rng *rand.Rand, last uint64, term, commit *uint64) *raft.Ready {
 	rd := new(raft.Ready)
 	if rng.IntN(3) > 0 {
@@ -196,7 +195,7 @@ func drawReady(rng *rand.Rand, last uint64, term, commit *uint64) *raft.Ready {
 	return rd
 }
 
-// describeLog returns what Raft is shown of a log: state, snapshot, and the entries behind it.
+// describeLog returns Raft's view of a log: state, snapshot, and the following entries.
 func describeLog(t *testing.T, l *raftLog) string {
 	t.Helper()
 	hs, cs, err := l.memory.InitialState()

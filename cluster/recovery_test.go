@@ -26,8 +26,8 @@ import (
 	"cqld/schema"
 )
 
-// conf is Raft's membership as node n knows it. While the voters of before have a say too, it has no voters: to lose two of
-// them then may be to lose the majority.
+// conf returns the numbers in Raft's membership on node n. While the previous voters also have a vote, it returns no voters: the
+// loss of two of them may then be the loss of the majority.
 func (n *testNode) conf() (voters, learners int) {
 	got := make(chan struct{})
 	n.post(func() {
@@ -43,7 +43,7 @@ func (n *testNode) conf() (voters, learners int) {
 	return voters, learners
 }
 
-// Voters are the oldest one, three or five members; the others learn.
+// The oldest one, three or five members are voters; the others are learners.
 func TestVotersGrowInOddNumbers(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	nodes := []*testNode{first}
@@ -68,7 +68,7 @@ func TestVotersGrowInOddNumbers(t *testing.T) {
 	}
 }
 
-// Those that vote go on; who is not ready is passed over; the number stays odd.
+// Present voters remain; a member that is not ready is skipped; the number stays odd.
 func TestVoters(t *testing.T) {
 	var members []*ring.Node
 	for i := range 7 {
@@ -97,8 +97,8 @@ func TestVoters(t *testing.T) {
 	}
 }
 
-// Membership is changed by one entry each, not by as many as there are events meanwhile. Each term may begin with an
-// empty entry, and end a change that it found half done; a change that took long is proposed again.
+// A change of membership takes one entry, not one for each event. Each term may begin with an empty entry, and end a change that
+// it found incomplete; a change that took long is proposed again.
 func TestTheLogStaysShort(t *testing.T) {
 	nodes := startRing(t, 5)
 	var ticks, terms uint64
@@ -124,7 +124,7 @@ func TestTheLogStaysShort(t *testing.T) {
 			empty++
 		}
 	}
-	// The founder, four learners, and twice two voters at once, and the end of that.
+	// The founder, four learners, and twice two voters at once, and the ends of these changes.
 	if most := 9 + terms; changes > most {
 		t.Errorf("five nodes that joined made %d entries of membership, in %d terms", changes, terms)
 	}
@@ -133,7 +133,7 @@ func TestTheLogStaysShort(t *testing.T) {
 	}
 }
 
-// The whole ring stops and comes back: it finds a leader, and what was agreed on is there.
+// The whole ring restarts: it elects a leader, and all committed changes exist.
 func TestAllNodesRestartAtOnce(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[2], "kept"); err != nil {
@@ -152,7 +152,7 @@ func TestAllNodesRestartAtOnce(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	// What a node had not heard to be committed comes with the next leader.
+	// Commits of which a node did not learn arrive with the next leader.
 	for _, n := range nodes {
 		eventually(t, func() bool { return n.Metadata().Schema.Keyspace("kept") != nil })
 		m := n.Metadata()
@@ -166,8 +166,8 @@ func TestAllNodesRestartAtOnce(t *testing.T) {
 	}
 }
 
-// A majority of the voters is gone. A change that was proposed before this node noticed does not hang, says that it may still be
-// made, and is not proposed for ever. Later changes are refused.
+// A majority of the voters is dead. A change that was proposed before this node detected it ends, reports that it may still be
+// made, and is not proposed forever. Later changes are refused.
 func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	nodes := startRing(t, 3)
 	nodes[0].stop()
@@ -200,7 +200,7 @@ func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A node that stops ends the proposals that wait for it.
+// A node that stops ends the waiting proposals.
 func TestStoppingEndsProposals(t *testing.T) {
 	nodes := startRing(t, 2)
 	nodes[0].stop() // the only voter
@@ -218,18 +218,18 @@ func TestStoppingEndsProposals(t *testing.T) {
 	}
 }
 
-// A node that was admitted and crashed before it saw anything of the log joins again: as the same
-// member, at whatever address it has now.
+// A node that was admitted and crashed before it received any of the log joins again: as the same member, at its present
+// address.
 func TestAJoinerThatCrashesAfterItsAdmission(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
-	for _, knows := range []bool{true, false} { // the second finds the first one stopped
+	for _, knows := range []bool{true, false} { // in the second case, the first node is stopped
 		t.Run(fmt.Sprintf("with its identity written %v", knows), func(t *testing.T) {
 			n := newTestNode(t, 7, first.addr)
 			size := len(first.Metadata().Topology.Nodes())
 			crashAfterAdmission(t, n, first, knows)
 			n.addr = newAddr()
 			if knows {
-				n.addr = n.Cluster.opts.Self.Internode // its peers dial the address they were told
+				n.addr = n.Cluster.opts.Self.Internode // its peers dial the registered address
 			}
 			n.t = t
 			n.mustOpen()
@@ -246,7 +246,7 @@ func TestAJoinerThatCrashesAfterItsAdmission(t *testing.T) {
 	}
 }
 
-// crashAfterAdmission has n admitted, and perhaps lets it write that down, and nothing else.
+// crashAfterAdmission makes n be admitted, possibly store its admission, and crash.
 func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	t.Helper()
 	n.net = messaging.NewStreamTransport(messaging.Options{Cluster: "test", Listen: n.addr, Limits: messaging.DefaultLimits()})
@@ -282,7 +282,7 @@ func crashAfterAdmission(t *testing.T, n, seed *testNode, knows bool) {
 	}
 }
 
-// deafNetwork hears nothing of Raft while it is deaf.
+// deafNetwork drops received Raft messages while it is deaf.
 type deafNetwork struct {
 	Network
 	deaf *atomic.Bool
@@ -300,13 +300,13 @@ func (n deafNetwork) Handle(s messaging.Service) {
 	n.Network.Handle(s)
 }
 
-// deafen makes a node that is not open yet deaf whenever deaf says so.
+// deafen makes a node that is not open yet deaf while deaf is set.
 func deafen(n *testNode, deaf *atomic.Bool) {
 	n.network = func(n Network) Network { return deafNetwork{n, deaf} }
 }
 
-// A node that was let in, and taken back before it heard anything of the log, is told: Raft has dropped it,
-// and would not tell it ever.
+// A node that was admitted and removed before it received any of the log is notified: Raft has dropped it, and would never notify
+// it.
 func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
@@ -330,8 +330,8 @@ func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
 	}
 }
 
-// A node that runs, and hears nothing while its join is taken back, as when it is paused, asks when it has heard
-// nothing for long, and stops: Raft tells a former member for some seconds, and never again.
+// A running node that receives nothing while its join is aborted, for example because it is paused, asks other members after a
+// long silence, and stops: Raft notifies a former member for some seconds only.
 func TestAMemberThatWasRemovedInSilenceStops(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
@@ -356,7 +356,7 @@ func TestAMemberThatWasRemovedInSilenceStops(t *testing.T) {
 	var refused *Refused
 	for beat := time.NewTicker(time.Second); ; {
 		select {
-		case <-beat.C: // for a dead node whose address it took over: that is no word for it
+		case <-beat.C: // for a dead node whose address it took over: this does not concern it
 			fifth.receiveRaft(messaging.Sender{Node: 1, Addr: nodes[0].addr.Addr(), Member: true}, other, nil)
 			continue
 		case err := <-stops:
@@ -371,7 +371,7 @@ func TestAMemberThatWasRemovedInSilenceStops(t *testing.T) {
 	}
 }
 
-// countingRand gives numbers that differ.
+// countingRand returns different numbers.
 type countingRand struct{ n uint64 }
 
 func (r *countingRand) Uint64() uint64 {
@@ -390,7 +390,7 @@ func TestASpecWithTooManyTokensIsRefused(t *testing.T) {
 	}
 }
 
-// All that admissions and plans compare survives a snapshot.
+// All fields that admissions and plans compare persist in a snapshot.
 func TestMetadataSurvivesItsEncoding(t *testing.T) {
 	m := emptyMetadata()
 	m.Topology = ring.NewTopology(5, []*ring.Node{{ID: 1, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{-3, 4},
@@ -426,8 +426,7 @@ func encoded(t *testing.T, m *Metadata) []byte {
 	return b
 }
 
-// Entries that a snapshot overtakes are gone also from the disk, the later ones too: they were never
-// committed.
+// Entries that a snapshot replaces are also removed from the disk, including the later ones, which were never committed.
 func TestASnapshotReplacesTheLog(t *testing.T) {
 	fs := vfs.NewMem()
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
@@ -460,7 +459,7 @@ func TestASnapshotReplacesTheLog(t *testing.T) {
 	}
 }
 
-// A command that comes twice is applied once, and one that was refused leaves nothing behind.
+// A duplicated command is applied once, and a refused command has no effect.
 func TestARepeatedCommandIsAppliedOnce(t *testing.T) {
 	m := emptyMetadata()
 	found := &command{ID: CommandID{1}, Found: &foundCommand{Secret: []byte("a")}}
@@ -486,7 +485,7 @@ func TestARepeatedCommandIsAppliedOnce(t *testing.T) {
 	}
 }
 
-// peersNetwork tells which peers it was given.
+// peersNetwork records its peers.
 type peersNetwork struct {
 	Network
 	given func(map[ring.NodeID]netip.AddrPort)
@@ -497,8 +496,8 @@ func (n peersNetwork) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	n.Network.SetPeers(peers)
 }
 
-// A node that joins, or starts again, replays the log, in which the members come one after the other; none that it
-// knew of is given up meanwhile.
+// A node that joins or restarts replays the log, in which members join one after the other; no connection to a known member is
+// closed meanwhile.
 func TestReplayCutsNoStreams(t *testing.T) {
 	nodes := startRing(t, 3)
 	watch := func(n *testNode) {
@@ -527,7 +526,7 @@ func TestReplayCutsNoStreams(t *testing.T) {
 	}
 }
 
-// TestAClusterOfBefore replays a founding that names no keyspaces, as it did once.
+// TestAClusterOfBefore replays the foundCommand of an earlier version, which contains no keyspaces.
 func TestAClusterOfBefore(t *testing.T) {
 	m, err := apply(emptyMetadata(), &command{Found: &foundCommand{Cluster: "old", Secret: []byte("s")}}, 1)
 	if err != nil {

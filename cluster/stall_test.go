@@ -14,7 +14,7 @@ func TestANodeThatStoodStillSaysSo(t *testing.T) {
 	c.noteStall(1)
 	clock.passBy(10*time.Second, tickEvery, func() { c.noteStall(1) })
 	clock.passBy(10*time.Second, ticksAlone*tickEvery, func() { c.noteStall(ticksAlone) })
-	clock.now += stallMin // and the tick was not late
+	clock.now += stallMin // the tick was on time
 	c.noteStall(1)
 	if log.Len() > 0 {
 		t.Fatalf("a node that runs says %s", log)

@@ -25,8 +25,8 @@ func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.StreamTran
 	return n
 }
 
-// A node does not connect to the address of a node that no member knows, whatever that one sends, nor does Raft get its
-// messages.
+// A node does not connect to the address of a node that no member knows, whatever that node sends, and does not pass its messages to
+// Raft.
 func TestStrangersAreNotBelieved(t *testing.T) {
 	first := newTestNode(t, 1)
 	var mu sync.Mutex
@@ -41,7 +41,7 @@ func TestStrangersAreNotBelieved(t *testing.T) {
 	first.mustOpen()
 	second := newTestNode(t, 2, first.addr).mustOpen()
 	eventually(t, func() bool { return first.Alive(2) && second.Alive(1) })
-	for _, id := range []ring.NodeID{2, 77} { // a member's name from another address, and a name that no member has
+	for _, id := range []ring.NodeID{2, 77} { // a member's id from another address, and an id that no member has
 		forger := openForger(t, "127.63.2.66:0", id)
 		for range 20 {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -63,7 +63,7 @@ func TestStrangersAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A node that joins must be at the address that it connects from.
+// A joining node must be at the address from which it connects.
 func TestAJoinerIsWhereItConnectsFrom(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	spec := `{"Host":"01000000-0000-0000-0000-000000000000","NumTokens":4,"Internode":"127.63.2.8:7000","Native":"127.63.2.8:9042"}`
@@ -92,8 +92,8 @@ func TestAJoinerIsWhereItConnectsFrom(t *testing.T) {
 	}
 }
 
-// A node may come back at another address, as long as the others have a majority without it, also while another one is
-// down, which then hears of it from a third.
+// A node may return at another address, if the others have a majority without it, also while another one is down, which then learns
+// of it from a third.
 func TestANodeComesBackAtAnotherAddress(t *testing.T) {
 	nodes := startRing(t, 4)
 	leader, down := nodes[0], nodes[3]

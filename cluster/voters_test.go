@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// TestAFormerMemberIsNotNeededToDecide has one of three voters leave and end before it has heard that it left. One of the
-// two members that stay is a voter too many; had it been taken out instead of the former member, no majority would be left.
+// TestAFormerMemberIsNotNeededToDecide makes one of three voters leave, and stops it before it learns of its removal. One of the two
+// remaining members is a voter too many; if it were removed instead of the former member, no majority would be left.
 func TestAFormerMemberIsNotNeededToDecide(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	leaver := newTestNode(t, 2, first.addr)
@@ -45,7 +45,7 @@ func TestAFormerMemberIsNotNeededToDecide(t *testing.T) {
 	eventually(t, func() bool { v, l := first.conf(); return v == 1 && l == 1 })
 }
 
-// TestFewerVoters wants dead voters to be taken out first, then the youngest, and never the leader.
+// TestFewerVoters checks that dead voters are removed first, then the youngest, and never the leader.
 func TestFewerVoters(t *testing.T) {
 	for _, c := range []struct {
 		voting []uint64

@@ -31,7 +31,7 @@ func AppendRequestID(dst []byte, id RequestID) []byte {
 	return wire.AppendUvarint(dst, id.Sequence)
 }
 
-// RequestIDSizeMin is the least number of bytes that AppendRequestID appends.
+// RequestIDSizeMin is the minimum number of bytes that AppendRequestID appends.
 const RequestIDSizeMin = 1 + 8 + 1
 
 // ConsumeRequestID is the inverse of AppendRequestID.
@@ -39,7 +39,7 @@ func ConsumeRequestID(c *wire.Cursor) RequestID {
 	return RequestID{Node: ring.NodeID(c.Uvarint()), Incarnation: c.Uint64(), Sequence: c.Uvarint()}
 }
 
-// Event is what protocols above this package count in Stats together with ordinary requests.
+// Event is an event that packages above this one count in Stats together with ordinary requests.
 type Event uint8
 
 // The events.
@@ -61,14 +61,14 @@ func (c *Coordinator) Note(e Event) {
 // WriteSize returns the bytes that a write of the mutations reserves.
 func WriteSize(mutations ...*row.Mutation) int64 { return sized(mutations) + writeOpBytes }
 
-// Reserve admits one more write of size bytes, or refuses it with Overloaded. GiveBack ends what Reserve began.
+// Reserve admits one more write of size bytes, or refuses it with Overloaded. GiveBack releases the reservation.
 func (c *Coordinator) Reserve(size int64) error { return c.reserve(size) }
 
-// GiveBack ends a write that Reserve admitted.
+// GiveBack releases a write that Reserve admitted.
 func (c *Coordinator) GiveBack(size int64) { c.giveBack(size) }
 
-// Available returns Unavailable if too few replicas are alive for a write of m at level, as far as this node knows, and
-// UnknownTable if its table was dropped.
+// Available returns Unavailable if this node considers too few replicas alive for a write of m at level, and UnknownTable if
+// its table was dropped.
 func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	table := c.view.Schema().TableByStorage(m.Table)
 	if table == nil {
@@ -97,24 +97,24 @@ func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
 	return nil
 }
 
-// Order gives the mutations of req timestamps after everything that is stored, where their tables have write_ordering, and
-// then calls write. If it fails, it calls done with the error of a write, and nothing was sent.
+// Order assigns timestamps after all stored ones to the mutations of req whose tables have write_ordering, and then calls
+// write. If it fails, it calls done with the error of a write, and nothing was sent.
 func (c *Coordinator) Order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
 	c.order(req, write, done)
 }
 
-// Continue calls next, which ends an operation by another one that calls done. If next panics before it has called done, done
-// gets the error. done is called once.
+// Continue calls next, which continues an operation and calls done. If next panics before it has called done, Continue calls
+// done with the error. done is called once.
 func (c *Coordinator) Continue(where string, done func(error), next func(done func(error))) {
 	c.handOver(where, done, next)
 }
 
-// MayReplan reports whether a request may be planned again that was planned so many times.
+// MayReplan reports whether a request that was planned plans times may be planned again.
 func (c *Coordinator) MayReplan(plans int) bool {
 	return plans < c.limits.PlansMax && !c.unsafe.NoReplan
 }
 
-// LatencyRank returns the latency of a node's answers in steps, for the choice between nodes: fewer is faster.
+// LatencyRank returns the latency of a node's answers in steps, to choose between nodes: lower is faster.
 func (c *Coordinator) LatencyRank(node ring.NodeID) int64 {
 	return int64(c.peers.Of(node, c.clock.Monotonic()) / latency.Step)
 }
@@ -131,10 +131,10 @@ func TracedReplica(replicas Replicas, node ring.NodeID, t Trace) Replica {
 	return r
 }
 
-// Remaining returns what is left of a monotonic deadline, at least a millisecond so that a request can still fail in order.
+// Remaining returns the time until a monotonic deadline, at least a millisecond so that a request can still fail in order.
 func (c *Coordinator) Remaining(deadline time.Duration) time.Duration { return c.remaining(deadline) }
 
-// reserve admits size bytes of one more write, or refuses.
+// reserve admits size bytes of one more write, or refuses them.
 func (c *Coordinator) reserve(size int64) error {
 	if n := c.writing.Add(1); n > c.limits.WritesInFlight {
 		c.writing.Add(-1)

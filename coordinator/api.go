@@ -9,42 +9,41 @@ import (
 	"cqld/schema"
 )
 
-// View is what the coordinator knows of the cluster at the moment: node fills it in.
+// View is this node's present knowledge of the cluster. Package node implements it.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
 	Topology() *ring.Topology
-	// Alive is this node's own opinion.
+	// Alive reports whether this node's failure detector considers the node alive.
 	Alive(ring.NodeID) bool
-	// PaxosFloor is the time (µs) of the ballot up to which a table's acceptors refuse, as if they had promised it.
+	// PaxosFloor returns the low bound (µs) of a table: its acceptors refuse ballots up to it, as if they had promised it.
 	PaxosFloor(schema.StorageID) int64
 }
 
-// Replica is one node's share of the work, on this node or another. Every method returns at once
-// and calls done exactly once, possibly before it returns; a failure that certainly did nothing is
-// ErrNotSent (errors.Is). epoch is that of the topology the request was planned with: a replica that
-// knows of a later change of who holds what refuses with NotReplica.
+// Replica is a node in its role as a replica, this node or another one. Every method returns at once and calls done exactly
+// once, possibly before it returns. A failure that certainly had no effect is ErrNotSent (errors.Is). epoch is that of the
+// topology with which the request was planned: a replica that knows of a later change of replica sets refuses with NotReplica.
 type Replica interface {
-	// Apply makes the mutations durable (unless the keyspace says otherwise) and visible.
+	// Apply makes the mutations durable (unless the keyspace has durable_writes disabled) and visible.
 	Apply(epoch uint64, mutations []*row.Mutation, timeout time.Duration, done func(error))
-	// Read answers with a page that is valid until done returns.
+	// Read returns a page that is valid until done returns.
 	Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
-	// Digest answers with the digest of the page that Read would answer with.
+	// Digest returns the digest of the page that Read would return.
 	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
-	// Truncate drops all rows of a table, and what is kept for others of it. One that has been made is not made again.
+	// Truncate drops all rows of a table, and the hints and logged batches for it. A repeated truncation has no effect.
 	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
-	// Partitions answers with the next partition keys of its own, in their order.
+	// Partitions returns the next partition keys of this replica, in their order.
 	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
 }
 
-// Blocking is a Replica on this node that can also read in the caller's goroutine, which waits for the disk then: a
-// request's own goroutine may, the goroutine of a stream, a timer or a commit may not.
+// Blocking is a Replica on this node that can also read in the caller's goroutine, which then blocks on the disk. A request's
+// own goroutine may block; the goroutine of a stream, a timer or a commit may not.
 type Blocking interface {
 	ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error))
 	DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
 }
 
-// Purpose is why mutations are sent; receivers may treat them differently.
+// Purpose is the reason for sending mutations; receivers may treat them differently.
 type Purpose uint8
 
 // The purposes.
@@ -54,24 +53,24 @@ const (
 	ForHint
 )
 
-// Remote is a Replica that sends bytes: what goes to several of them is encoded once, and carries
-// the epoch of the topology it was planned with. A request's bytes are not kept after the call.
+// Remote is a Replica that sends encoded requests. A request for several replicas is encoded once, and contains the epoch of
+// the topology with which it was planned. The methods do not retain a request's bytes.
 type Remote interface {
 	Replica
 	AppendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
 	ApplyEncoded(purpose Purpose, request []byte, timeout time.Duration, done func(error))
 	AppendRead(dst []byte, epoch uint64, cmd *row.ReadCommand) []byte
-	// cancel, which may be nil, is of the operation that asks: when it ends, the other node stops.
+	// cancel, which may be nil, is that of the requesting operation: when it is canceled, the other node stops.
 	ReadEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(page []byte, err error))
 	DigestEncoded(request []byte, timeout time.Duration, cancel *env.Cancel, done func(row.Digest, error))
 }
 
-// Replicas finds the replica that a node is.
+// Replicas returns a node's Replica.
 type Replicas interface {
 	Replica(ring.NodeID) Replica
 }
 
-// WriteType is what kind of write timed out, as the native protocol names it (v5 §9).
+// WriteType is the kind of a write that timed out, as named by the native protocol (v5 §9).
 type WriteType string
 
 // The write types.
@@ -84,32 +83,32 @@ const (
 	WriteCAS           WriteType = "CAS"
 )
 
-// WriteRequest is mutations to be applied, each atomically, in no order.
+// WriteRequest contains mutations, each applied atomically, in no order.
 type WriteRequest struct {
 	Mutations   []*row.Mutation
 	Consistency ring.Consistency
 	Type        WriteType
 	Timeout     time.Duration
 	Trace       Trace
-	// Ordered says that tables with write_ordering are among those of the mutations. What has the timestamp Stamp, or
-	// that less one, is moved after all that a quorum holds of it (order.go); what a client stamped stays.
+	// Ordered means that some of the mutations' tables have write_ordering. Cells with the timestamp Stamp, or Stamp-1, get
+	// a timestamp after all that a quorum has for them (order.go); a client's timestamps stay.
 	Ordered bool
 	Stamp   int64
-	// Applied says that this node has applied the mutations already, durably.
+	// Applied means that this node has applied the mutations already, durably.
 	Applied bool
-	// Settled, when not nil, is called once, when no answer to the request is awaited any more.
+	// Settled, if not nil, is called once, when no answer to the request is outstanding.
 	Settled func(Settlement)
-	// Sender, when not nil, sends the only mutation to each replica in place of Replica.Apply. Package paxos commits what
-	// was decided by it.
+	// Sender, if not nil, sends the only mutation to each replica instead of Replica.Apply. Package paxos uses it for the
+	// commit of a decided change.
 	Sender Sender
 }
 
-// Settlement says which replicas have a write when no answer is awaited any more.
+// Settlement reports which replicas have a write when no answer is outstanding.
 type Settlement struct {
-	// Hinted says that every replica has acknowledged its share, or that a hint for it is on disk.
+	// Hinted reports that every replica has acknowledged its mutations, or that a hint for it is on disk.
 	Hinted bool
-	// Majority says that of the replicas of each mutation a majority has acknowledged it, or all that were alive, and at least
-	// one.
+	// Majority reports that a majority of the replicas of each mutation has acknowledged it, or all that were alive, and at
+	// least one.
 	Majority bool
 }
 
@@ -118,18 +117,19 @@ type Sender interface {
 	Send(node ring.NodeID, epoch uint64, timeout time.Duration, done func(error))
 }
 
-// ReadRequest is a command to be answered from as many replicas as the level asks for.
+// ReadRequest is a command to be executed at as many replicas as the consistency level requires.
 type ReadRequest struct {
 	Command     *row.ReadCommand
 	Consistency ring.Consistency
 	Timeout     time.Duration
-	// Contention is how long a serial read competes with other proposers. Package paxos executes such reads; zero means its
-	// default.
+	// Contention limits the time for which a serial read competes with other proposers. Package paxos executes such reads;
+	// zero means its default.
 	Contention time.Duration
 	Trace      Trace
-	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil: nothing does. Command has the same.
+	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil means that nothing does. Command
+	// contains the same.
 	Cancel *env.Cancel
-	// Blocks says that the caller's goroutine may wait for the disk. What this node is asked first is read there then,
+	// Blocks means that the caller's goroutine may block on the disk. The first request to this node is then executed in it,
 	// without a worker.
 	Blocks bool
 }

@@ -12,9 +12,9 @@ import (
 	"cqld/schema"
 )
 
-// TestBatchWhileHoldersDie writes logged batches while nodes die at any point of the exchange. The coordinator notices each
-// death after up to 1.5 s. As long as one other node lives, each batch succeeds within its timeout of 2 s; and when the first
-// mutation is sent, as many nodes as must have the batch on disk: two, or one when only one other node is believed alive.
+// TestBatchWhileHoldersDie writes logged batches while nodes die at any step of the exchange. The coordinator detects each death
+// after up to 1.5 s. While one other node is alive, each batch succeeds within its timeout of 2 s; and when the first mutation is
+// sent, the required number of nodes has the batch on disk: two, or one if only one other node is considered alive.
 func TestBatchWhileHoldersDie(t *testing.T) {
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 1))

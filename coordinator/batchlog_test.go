@@ -17,7 +17,7 @@ import (
 	"cqld/row"
 )
 
-// leaver is a node's view, from which it learns at some moment that it leaves.
+// leaver is a node's view, which changes to Leaving at some time.
 type leaver struct {
 	*fakeView
 	leaves atomic.Pointer[ring.Topology]
@@ -30,7 +30,7 @@ func (v *leaver) Topology() *ring.Topology {
 	return v.fakeView.Topology()
 }
 
-// memoryStore is a node's local keys.
+// memoryStore contains a node's local keys.
 type memoryStore struct {
 	mu   sync.Mutex
 	keys map[string][]byte
@@ -67,7 +67,7 @@ func (s *memoryStore) ScanLocal(prefix []byte, f func(key, value []byte) error) 
 	return nil
 }
 
-// fickleHolder keeps batches from a goroutine of its own, and refuses some.
+// fickleHolder stores batches in a separate goroutine, and refuses some.
 type fickleHolder struct {
 	wildReplica
 	mu    sync.Mutex
@@ -92,8 +92,8 @@ func (h *fickleHolder) KeepBatch(id coordinator.RequestID, _ []byte, _ time.Dura
 
 func (h *fickleHolder) ForgetBatches([]coordinator.RequestID, time.Duration, func(error)) {}
 
-// TestHandOverWhileBatchesCome lets a node leave while others ask it to keep batches: each that it said it keeps is with two
-// others when it has handed over, and none is taken after that.
+// TestHandOverWhileBatchesCome decommissions a node while others send it batches: each acknowledged batch is on two other nodes when
+// the handover has ended, and none is accepted after that.
 func TestHandOverWhileBatchesCome(t *testing.T) {
 	var holders []*fickleHolder
 	view := &leaver{fakeView: newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica {
@@ -115,7 +115,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 	for i := range clients {
 		all.Go(func() {
 			for n := range each {
-				if i == 0 && n == each/2 { // what comes after that is refused
+				if i == 0 && n == each/2 { // later ones are refused
 					half <- true
 					<-told
 				}
@@ -167,7 +167,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 	}
 }
 
-// TestAPartOfABatchIsEnough replays a batch of which one mutation is left on a node that is its only replica.
+// TestAPartOfABatchIsEnough replays a batch with one remaining mutation on a node that is its only replica.
 func TestAPartOfABatchIsEnough(t *testing.T) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return quick })
@@ -198,7 +198,7 @@ func TestAPartOfABatchIsEnough(t *testing.T) {
 	}
 }
 
-// fullStore takes what is set first.
+// fullStore accepts only the first write.
 type fullStore struct {
 	memoryStore
 	full bool
@@ -212,7 +212,7 @@ func (s *fullStore) SetLocal(key, value []byte, sync bool) error {
 	return s.memoryStore.SetLocal(key, value, sync)
 }
 
-// TestABatchThatComesTwiceIsKept lets the message to keep a batch come a second time, when the disk takes nothing more.
+// TestABatchThatComesTwiceIsKept delivers the message to store a batch a second time, when the disk is full.
 func TestABatchThatComesTwiceIsKept(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
 	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},

@@ -22,8 +22,8 @@ import (
 	"cqld/storage"
 )
 
-// benchNode is a coordinator and replica with storage on disk; messages are function calls in goroutines
-// of their own, with the payloads that would travel.
+// benchNode is a coordinator and replica with storage on disk; messages are delivered by function calls in separate goroutines,
+// with the encoded payloads.
 type benchNode struct {
 	id       ring.NodeID
 	nodes    []*benchNode
@@ -34,7 +34,7 @@ type benchNode struct {
 	coord    *coordinator.Coordinator
 	proposer *paxos.Proposer
 	parts    *parts         // nil in benchmarks
-	call     func(f func()) // runs a function of the node's replica; nil: without more
+	call     func(f func()) // executes a function of the node's replica; nil calls it directly
 }
 
 func (n *benchNode) Self() ring.NodeID                 { return n.id }
@@ -92,7 +92,7 @@ func newBenchRing(b *testing.B, n int) []*benchNode {
 	return nodes
 }
 
-// startPaxos makes the acceptor and, of the options, the proposer.
+// startPaxos creates the acceptor and, from the options, the proposer.
 func (n *benchNode) startPaxos(o paxos.Options, local *replica.Local, transport messaging.Transport) {
 	acceptor := paxos.NewAcceptor(local, n, paxos.Unsafe{})
 	paxos.Serve(n, acceptor)
@@ -102,7 +102,7 @@ func (n *benchNode) startPaxos(o paxos.Options, local *replica.Local, transport 
 	paxos.ServeTurns(n, n.proposer)
 }
 
-// insert asks for rows that are not there to be inserted together.
+// insert inserts rows that do not exist in one conditional change.
 func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(error)) {
 	table := n.schema.Table("ks", "t")
 	cmd := &row.ReadCommand{Table: table.StorageID, Key: key, Now: 1}
@@ -135,7 +135,7 @@ func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(erro
 	})
 }
 
-// benchText is not changed by anyone.
+// benchText is immutable.
 var benchText = slices.Repeat([]byte("0123456789"), 15)
 
 func cpuTime() time.Duration {
@@ -146,8 +146,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCAS makes conditional inserts through one coordinator, with fsync: into one partition, or
-// each into one of its own. An op is one insert; B and allocations are of all nodes.
+// BenchmarkCAS executes conditional inserts through one coordinator, with fsync: into one partition, or each into its own. An op is
+// one insert; B and allocations are those of all nodes.
 func BenchmarkCAS(b *testing.B) {
 	for _, c := range []struct {
 		nodes, flight, rows int

@@ -14,7 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// Options are what a coordinator is made of. View, Replicas and Clock are required.
+// Options are the dependencies of a Coordinator. View, Replicas and Clock are required.
 type Options struct {
 	View            View
 	Replicas        Replicas
@@ -23,45 +23,45 @@ type Options struct {
 	LocalDatacenter string
 	Limits          Limits
 	Hints           Hints      // nil means that no hints are stored
-	Store           LocalStore // keeps truncations; nil means that a restart forgets them
-	Stamps          Timestamps // nil: stamps of Clock, which follow nobody's
+	Store           LocalStore // stores truncations; nil means that a restart forgets them
+	Stamps          Timestamps // nil means timestamps come from Clock and are not synchronized with peers
 	Unsafe          Unsafe
-	// Arriving says that a node was let into the ring moments ago that this one has not heard yet; nil: never.
+	// Arriving reports whether a node has just been admitted to the ring and has not sent its first heartbeat; nil means never.
 	Arriving func() bool
-	// Confirmed says whether View is as new as what a majority of the cluster had agreed on when this node started: until
-	// then hints and logged batches wait. Nil: it always is.
+	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had committed when
+	// this node started. Until then, hints and logged batches wait. nil means that it always is.
 	Confirmed func() bool
-	// OnError is told of failures that no request waits for; nil: nobody is.
+	// OnError receives failures for which no request waits; nil means that they are ignored.
 	OnError func(error)
-	// Guard ends operations and conditions that panic; nil: a panic goes on.
+	// Guard ends operations and conditions that panic; nil means that a panic continues.
 	Guard *guard.Guard
 }
 
-// Timestamps returns timestamps (µs since 1970), each greater than all before.
+// Timestamps returns increasing timestamps (µs since 1970).
 type Timestamps interface{ Next() int64 }
 
-// Unsafe switches safeguards off, for the tests that show that they are needed.
+// Unsafe disables safeguards, for tests that show that they are needed.
 type Unsafe struct {
-	NoReadRepair bool // merge differing answers, but do not repair before answering
+	NoReadRepair bool // merge different answers, but do not repair replicas before answering
 	NoShortRead  bool // do not continue reads that replicas' limits ended early
 	NoReplan     bool // do not plan again when a replica refuses
 
-	NoTruncationFence    bool // drop rows while writes from before are on their way
+	NoTruncationFence    bool // drop rows while earlier writes are in flight
 	RepairTruncated      bool // let reads repair while a table is truncated
-	NoTruncationPrepared bool // make truncations that a dead coordinator sent long ago
-	NoTruncationStreams  bool // let streams bring what was read before a truncation
+	NoTruncationPrepared bool // execute delayed truncations of a dead coordinator
+	NoTruncationStreams  bool // let streams transfer rows that were read before a truncation
 	NoWriteOrder         bool // do not act on the table option write_ordering
 
-	// StaleEpochs makes replicas take what was planned for an earlier ring; OneSided counts a write when
-	// its level is met among the replicas of now alone, and votes likewise.
+	// StaleEpochs makes replicas accept requests that were planned for an earlier ring; OneSided counts acknowledgements and
+	// votes only among the present replicas.
 	StaleEpochs, OneSided bool
-	// ReadOneSide makes reads ask the replicas of now alone while an operation is Switching.
+	// ReadOneSide makes reads use only the present replicas while an operation is Switching.
 	ReadOneSide bool
 	// FilterVersions makes each of several replicas evaluate filters on static and regular columns of its own version.
 	FilterVersions bool
 }
 
-// Coordinator takes requests to their replicas. Its methods may be called from any goroutine.
+// Coordinator executes requests at their replicas. Its methods may be called concurrently.
 type Coordinator struct {
 	view     View
 	replicas Replicas
@@ -74,10 +74,10 @@ type Coordinator struct {
 	stamps   Timestamps
 	onError  func(error)
 	guard    *guard.Guard // may be nil
-	arriving func() bool  // nil: never
-	// confirmed says whether the metadata may be acted on without a request; nil: always.
+	arriving func() bool  // nil means never
+	// confirmed reports whether background work may use the metadata; nil means always.
 	confirmed func() bool
-	// What names this node's requests to others that must count once.
+	// identifies this node's requests that other nodes must execute only once
 	incarnation uint64
 	sequence    atomic.Uint64
 
@@ -87,8 +87,8 @@ type Coordinator struct {
 	writing    atomic.Int64
 	writeBytes atomic.Int64
 	reading    atomic.Int64
-	sent       fence.Fence // what was sent to replicas, and changes them
-	truncating truncating  // which truncations are under way
+	sent       fence.Fence // requests sent to replicas that change them
+	truncating truncating  // truncations in progress
 
 	peers  latency.Peers
 	tables latency.Tables
@@ -105,7 +105,7 @@ func New(o Options) *Coordinator {
 	if c.stamps = o.Stamps; c.stamps == nil {
 		c.stamps = env.NewHLC(o.Clock, time.Minute)
 	}
-	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can go back
+	if c.incarnation = uint64(c.stamps.Next()); o.Rand != nil { // clocks can be set back
 		c.incarnation ^= o.Rand.Uint64()
 	}
 	c.writes.New = func() any { return newWriteOp(c) }
@@ -116,7 +116,7 @@ func New(o Options) *Coordinator {
 	return c
 }
 
-// Stats are counts since the start.
+// Stats contains counts since the start.
 type Stats struct {
 	WriteTimeouts, ReadTimeouts, Unavailable, Overloaded  uint64
 	DigestMismatches, ReadRepairs, ShortReads, Speculated uint64
@@ -129,7 +129,7 @@ type counters struct {
 	replans, restamped                                    atomic.Uint64
 }
 
-// Stats reads the counts.
+// Stats returns the counts.
 func (c *Coordinator) Stats() Stats {
 	n := &c.counts
 	return Stats{
@@ -140,10 +140,10 @@ func (c *Coordinator) Stats() Stats {
 	}
 }
 
-// buffer is memory for an encoded request or a kept page; release gives it back.
+// buffer returns memory for an encoded request or a retained page; release returns it to the pool.
 func (c *Coordinator) buffer() *[]byte { return c.buffers.Get().(*[]byte) }
 
-// bufferKept is the largest buffer worth keeping.
+// bufferKept is the size of the largest buffer that is reused.
 const bufferKept = 64 << 10
 
 func (c *Coordinator) release(b *[]byte) {
@@ -153,41 +153,40 @@ func (c *Coordinator) release(b *[]byte) {
 	}
 }
 
-// placementOf is who holds the token of a table in topology t. Keyspaces of LocalStrategy live on
-// the node that is asked.
+// replicasOf returns the replicas of a token of a table in topology t. The replica of a keyspace of LocalStrategy is this
+// node.
 func (c *Coordinator) replicasOf(t *ring.Topology, table *schema.Table, token ring.Token) ring.ReplicaSet {
 	return ReplicasOf(c.view.Self(), t, table, token)
 }
 
-// outdated says whether this node knows of a later change of the ring than what was planned at an epoch does: who was to
-// answer may be no member any more.
+// outdated reports whether this node knows of a later ring change than a plan made at epoch: replicas of the plan may have
+// left the ring.
 func (c *Coordinator) outdated(epoch uint64) bool { return c.view.Topology().Moved() > epoch }
 
-// onlySelf says whether this node alone holds the token of a table.
+// onlySelf reports whether this node is the only replica of the token of a table.
 func (c *Coordinator) onlySelf(t *ring.Topology, table *schema.Table, token ring.Token) bool {
 	return OnlySelf(c.view.Self(), t, table, token)
 }
 
-// remaining is what is left of a deadline, at least a millisecond so that a request can still fail
-// in an orderly way.
+// remaining returns the time until a deadline, at least a millisecond so that a request can still fail in order.
 func (c *Coordinator) remaining(deadline time.Duration) time.Duration {
 	return max(deadline-c.clock.Monotonic(), time.Millisecond)
 }
 
-// patience is how long a replica's answer to a change is waited for, by a request that began and has a deadline (both monotonic):
-// the time of the whole request, even if less is left of it. A truncation waits as long for what the network delays.
+// patience returns how long to wait for a replica's answer to a change, for a request that began at began and has a deadline
+// (both monotonic): the whole timeout, even if less is left. A truncation waits as long for messages that the network delays.
 func (c *Coordinator) patience(began, deadline time.Duration) time.Duration {
 	return max(deadline-began, time.Millisecond)
 }
 
-// report tells of a failure that no request waits for.
+// report passes a failure for which no request waits to OnError.
 func (c *Coordinator) report(err error) {
 	if c.onError != nil {
 		c.onError(err)
 	}
 }
 
-// sized is the bytes of mutations, for the bound.
+// sized returns the bytes of mutations, for the bound.
 func sized(mutations []*row.Mutation) (n int64) {
 	for _, m := range mutations {
 		n += int64(m.Size())

@@ -33,8 +33,8 @@ func (a *alone) Topology() *ring.Topology          { return a.topology }
 func (a *alone) Alive(ring.NodeID) bool            { return true }
 func (a *alone) PaxosFloor(schema.StorageID) int64 { return 0 }
 
-// TestCountersUnderLoad adds from many goroutines to a few counters of a node whose disk answers on
-// its own goroutine, some by the same message twice, some more than fit at once.
+// TestCountersUnderLoad adds from many goroutines to a few counters of a node whose disk answers in a separate goroutine; some
+// messages are duplicated, and some requests exceed the bounds.
 func TestCountersUnderLoad(t *testing.T) {
 	text := types.Native(types.Text)
 	s := schema.Empty()
@@ -112,7 +112,7 @@ func TestCountersUnderLoad(t *testing.T) {
 	}
 }
 
-// sumOn is what a node's storage has of the counter that m adds to.
+// sumOn returns the value in a node's storage of the counter that m changes.
 func sumOn(t *testing.T, engine *storage.Engine, m *row.Mutation) (sum int64) {
 	t.Helper()
 	page, err := engine.Read(nil, &row.ReadCommand{Table: m.Table, Key: m.Key, Slices: []row.Slice{row.AllRows()}, Now: time.Now().Unix()})

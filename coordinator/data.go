@@ -8,8 +8,8 @@ import (
 	"cqld/ring"
 )
 
-// gatherLocked concludes a data round when enough pages are there: merge, repair what lacks
-// something, and go on reading when a limit ended the answers before it was met. It frees mu and the
+// gatherLocked ends a data round when enough pages have arrived: it merges them, repairs replicas that lack something, and
+// continues reading if a limit ended the pages before the limit of the command was met. It unlocks mu and releases the
 // caller's reference.
 func (op *readOp) gatherLocked() {
 	if !op.tally.Satisfied() {
@@ -31,7 +31,7 @@ func (op *readOp) gatherLocked() {
 	}
 	lacks, next := op.resolver.Round(op.asked, versions, !op.c.unsafe.NoShortRead)
 	if next == nil && !op.resolver.Finished() && op.asked.SinglePartition() && !op.cmd.SinglePartition() {
-		next = &resolve.Position{Key: op.asked.Key, Whole: true} // a detour into one partition has ended
+		next = &resolve.Position{Key: op.asked.Key, Whole: true} // the additional read of one partition has ended
 	}
 	op.next = next
 	if op.table.Options.ReadRepair == "NONE" && op.cmd.Repair == nil || op.c.unsafe.NoReadRepair {
@@ -41,8 +41,8 @@ func (op *readOp) gatherLocked() {
 	op.repairLocked(lacks)
 }
 
-// repairLocked writes to every replica what it lacks, and waits until as many as the level asks for
-// have all of the answer: so a later read at the same level cannot miss it.
+// repairLocked writes to every replica what it lacks, and waits until as many as the level requires have the whole answer:
+// so a later read at the same level returns it, too.
 func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	op.resetTally()
 	send := lacks[:0]
@@ -72,7 +72,7 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 	op.release()
 }
 
-// repair sends one replica what it lacks.
+// repair sends one replica the mutations that it lacks.
 func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout time.Duration) {
 	traceNode(op.trace, op.self, "Sending read repair to", l.Node)
 	generation := op.c.sent.Enter()
@@ -80,9 +80,9 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 		op.c.sent.Leave(generation)
 		op.repaired(l, round, err)
 	}
-	if op.c.truncatedSince(op.table.StorageID, op.started) { // what was read is no more, or will not be
+	if op.c.truncatedSince(op.table.StorageID, op.started) { // the rows that were read have been or will be removed
 		var err error
-		if op.cmd.Repair != nil { // a repair of the table must not take the replicas for equal: the truncation may fail
+		if op.cmd.Repair != nil { // a repair of the table must not consider the replicas equal: the truncation may fail
 			err = errTruncating
 		}
 		done(err)
@@ -100,8 +100,8 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 	op.c.release(b)
 }
 
-// errTruncating is why a repair of a table cannot compare it.
-var errTruncating = errors.New("coordinator: the table is truncated")
+// errTruncating is the error of a table repair that cannot compare the replicas.
+var errTruncating = errors.New("coordinator: the table is being truncated")
 
 // repaired is the event of a repair's acknowledgement.
 func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
@@ -124,8 +124,7 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 			t.err, t.state = err, readFailed
 		}
 	}
-	// Another replica can take its place: it gets all that this one lacked, and whatever else the
-	// answer holds.
+	// Another replica can replace it: that one gets all mutations that this one lacked, and the rest of the answer.
 	if spare := op.nextRepaired(l.Node); spare != nil && op.next == nil && op.rounds == 1 {
 		spare.state = readAnswered
 		op.tally.Opened(spare.node)
@@ -150,8 +149,8 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 	op.release()
 }
 
-// nextRepaired is a replica that has no part in the repair yet, and counts where failed would have: one
-// that was not asked, or whose page came too late to be in the answer.
+// nextRepaired returns a replica that does not participate in the repair yet, and that counts wherever failed would have: one
+// that was not asked, or whose page arrived too late to be in the answer.
 func (op *readOp) nextRepaired(failed ring.NodeID) *readTarget {
 	var late *readTarget
 	for _, t := range op.targets {
@@ -166,7 +165,7 @@ func (op *readOp) nextRepaired(failed ring.NodeID) *readTarget {
 	return late
 }
 
-// advanceIfRepairedLocked goes on when enough replicas have the answer.
+// advanceIfRepairedLocked continues when enough replicas have the answer.
 func (op *readOp) advanceIfRepairedLocked() {
 	if op.tally.Satisfied() {
 		op.advanceLocked()
@@ -176,8 +175,8 @@ func (op *readOp) advanceIfRepairedLocked() {
 	op.release()
 }
 
-// advanceLocked answers, or reads on where the round stopped short of the limit. It frees mu and the
-// caller's reference.
+// advanceLocked answers, or continues reading if the round ended before the limit. It unlocks mu and releases the caller's
+// reference.
 func (op *readOp) advanceLocked() {
 	for op.next != nil {
 		if op.rounds >= op.c.limits.RoundsMax {

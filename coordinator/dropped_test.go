@@ -16,7 +16,7 @@ import (
 	"cqld/schema"
 )
 
-// droppedRequests are one request of each kind, of tables t and n, through node 4. Read only.
+// droppedRequests contains one request of each kind, for tables t and n, through node 4. It is read-only.
 var droppedRequests = map[string]func(c *cluster, done func(error)){
 	"write": func(c *cluster, done func(error)) {
 		c.node(4).coord.Write(c.dropWrite(coordinator.WriteSimple, "k1"), done)
@@ -91,9 +91,9 @@ func (c *cluster) drop() {
 	}
 }
 
-// TestRequestsOfADroppedTable drops the table of a request before it and after every number of its messages, with a ring at
-// rest and with one that has moved, so that replicas refuse what the coordinator planned. Each request is answered once. One
-// that comes after the drop is told so, and nothing is sent.
+// TestRequestsOfADroppedTable drops the table of a request before it and after every possible number of its messages, with a stable
+// ring and with one that has changed, so that replicas refuse the coordinator's plan. Each request is answered once. One that begins
+// after the drop gets this error, and nothing is sent.
 func TestRequestsOfADroppedTable(t *testing.T) {
 	for name, request := range droppedRequests {
 		for _, moved := range []bool{false, true} {

@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-// arm starts the timer when the answer is not there yet; mostly it is when only this node was asked.
+// arm starts the timer if the answer has not arrived yet; if only this node was asked, it usually has.
 func (op *readOp) arm() {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -22,7 +22,7 @@ func (op *readOp) arm() {
 	op.timer = op.c.clock.After(max(wait, 0), op.onTimer)
 }
 
-// needPage asks an answered replica again, for its page, when no page is on its way.
+// needPage requests the page of a replica that has sent a digest, unless another page is outstanding.
 func (op *readOp) needPage() (ask, bool) {
 	var again *readTarget
 	for _, t := range op.targets {
@@ -40,7 +40,7 @@ func (op *readOp) needPage() (ask, bool) {
 	return op.mark(again, false), true
 }
 
-// failedLocked takes a failure: another replica is asked, or the read fails. It frees mu and the
+// failedLocked handles a replica's failure: it asks another replica, or fails the read. It unlocks mu and releases the
 // caller's reference.
 func (op *readOp) failedLocked(t *readTarget, err error) {
 	wasPage := t.state == readOpenPage
@@ -52,7 +52,7 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	op.tally.Failed(t.node)
-	if op.tally.Hopeless() { // spares are counted: while the ring changes, one side may lack them, and no answer of the other helps
+	if op.tally.Hopeless() { // spares are counted: while the ring changes, one side may lack them, and answers of the other side do not help
 		op.giveUpLocked()
 		return
 	}
@@ -73,8 +73,8 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	}
 }
 
-// sparesFor are those to be asked instead of a replica that failed: one that counts wherever it would have,
-// or, while the ring changes, one of each side.
+// sparesFor returns the replicas to ask instead of a failed one: one that counts wherever the failed one would have, or,
+// while the ring changes, one of each side.
 func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 	for _, t := range op.targets {
 		switch {
@@ -88,8 +88,7 @@ func (op *readOp) sparesFor(failed ring.NodeID) (spares []*readTarget) {
 	return spares
 }
 
-// giveUpLocked fails the read, or plans it anew when a replica refused it. It frees mu and the
-// caller's reference.
+// giveUpLocked fails the read, or plans it again if a replica refused it. It unlocks mu and releases the caller's reference.
 func (op *readOp) giveUpLocked() {
 	err := op.failure()
 	op.refused = op.refused || op.c.outdated(op.topology.Epoch())
@@ -109,7 +108,7 @@ func (op *readOp) giveUpLocked() {
 	op.failLocked(err)
 }
 
-// failure is the error that the present counts mean.
+// failure returns the error for the present counts.
 func (op *readOp) failure() error {
 	received, blockFor := op.tally.Totals()
 	var failures []NodeFailure
@@ -127,7 +126,7 @@ func (op *readOp) failure() error {
 	return &ReadTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, DataPresent: data}
 }
 
-// tick is the event of the timer: first it speculates, then the time is over.
+// tick is the event of the timer. The first one speculates; the last one is the deadline.
 func (op *readOp) tick() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -142,7 +141,7 @@ func (op *readOp) tick() {
 		op.failLocked(op.failure())
 		return
 	}
-	op.timer = op.c.clock.After(left, op.onTimer) // with the reference of the one before
+	op.timer = op.c.clock.After(left, op.onTimer) // uses the reference of the previous timer
 	spare := op.nextSpare()
 	if spare == nil || op.phase == phaseRepair {
 		op.mu.Unlock()

@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// Panics of operations. An event of an operation runs on the goroutine of whatever completes: a peer's stream, a timer,
-// storage's committer, or a request. Each defers guarded, so that a panic ends the operation with an error, frees its
-// mutex, which other replicas' answers wait for, and leaves that goroutine as it was. An operation that panicked never
-// goes back to its pool: how often it is referenced is not known any more.
+// Panics of operations. An event of an operation runs in the goroutine that delivers it: a peer's stream, a timer,
+// storage's committer, or a request. Each event defers guarded. A panic then ends the operation with an error, unlocks its
+// mutex, for which other events wait, and does not affect the goroutine. An operation that panicked is never returned to its
+// pool, because its reference count is no longer reliable.
 //
-// Without a Guard, in the simulation, the panic goes on.
+// Without a Guard, in the simulation, the panic continues.
 
 // guarded is deferred by the events of a read.
 func (op *readOp) guarded() {
@@ -79,7 +79,7 @@ func (op *writeOp) guarded() {
 	}
 }
 
-// guarded is deferred by the events of a write that asks for timestamps first.
+// guarded is deferred by the events of a write that first requests the newest timestamps.
 func (op *orderOp) guarded() {
 	if op.c.guard == nil {
 		return
@@ -95,8 +95,8 @@ func (op *orderOp) guarded() {
 	}
 }
 
-// handOver calls next, which ends an operation by another one that calls done. When next panics before it has called done,
-// done gets the error: the operation that panicked does not have it any more. done is called once.
+// handOver calls next, which continues an operation and calls done. If next panics before it has called done, handOver calls
+// done with the error, because the operation that panicked no longer has it. done is called once.
 func (c *Coordinator) handOver(where string, done func(error), next func(done func(error))) {
 	if c.guard == nil {
 		next(done)
@@ -112,7 +112,7 @@ func (c *Coordinator) handOver(where string, done func(error), next func(done fu
 	next(once)
 }
 
-// abandon ends an operation of which an event panicked: end is called with mu locked, and unlocks it.
+// abandon ends an operation after an event has panicked. It calls end with mu locked; end unlocks it.
 func (c *Coordinator) abandon(where string, panicked any, mu *sync.Mutex, end func(error)) {
 	err := c.guard.Caught(where, panicked)
 	c.guard.Abandon(mu, func() { end(err) })

@@ -30,8 +30,8 @@ import (
 	"cqld/storage/index"
 )
 
-// panics makes what a coordinator is given, its view, clock and error sink, panic once at each place of an event of an
-// operation that calls it. Many of these places hold the operation's mutex.
+// panics makes the dependencies of a coordinator (its view, clock and error receiver) panic once at each place in an event of an
+// operation that calls them. Many of these places hold the operation's mutex.
 type panics struct {
 	mu    sync.Mutex
 	armed bool
@@ -40,7 +40,7 @@ type panics struct {
 	at    time.Time
 }
 
-// visit panics when it is armed and called from a place that has not panicked yet.
+// visit panics if it is armed and called from a place that has not panicked yet.
 func (p *panics) visit() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *panics) visit() {
 	panic("injected: " + place)
 }
 
-// placeOf is where an event of an operation has called this; empty when no operation has.
+// placeOf returns the place in an event of an operation that has called this; empty means that no operation has.
 func placeOf() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
@@ -67,7 +67,7 @@ func placeOf() string {
 			place = append(place, fmt.Sprintf("%s:%d", name, f.Line))
 			event = event || strings.Contains(name, "Op)") || strings.Contains(name, "casRound") || strings.Contains(name, "(*group)")
 		} else if len(place) > 0 || strings.HasPrefix(f.Function, "cqld/coordinator/") {
-			break // a goroutine of the test, or a part of the node that operations share
+			break // a goroutine of the test, or shared code of the node
 		}
 		if !more {
 			break
@@ -100,14 +100,14 @@ func (v panicView) Schema() *schema.Schema    { v.p.visit(); return v.benchNode.
 func (v panicView) Topology() *ring.Topology  { v.p.visit(); return v.benchNode.Topology() }
 func (v panicView) Alive(id ring.NodeID) bool { v.p.visit(); return v.benchNode.Alive(id) }
 
-// callbacks run what timers and messages begin, until the ring ends: then its storage is closed.
+// callbacks executes the callbacks of timers and messages until the ring ends: then its storage is closed.
 type callbacks struct {
 	mu    sync.RWMutex // held for reading while one runs
 	ended bool         // guarded by mu
 	g     *guard.Guard
 }
 
-// call runs f, guarded as the callbacks of a node's clock and transport are.
+// call executes f, guarded like the callbacks of a node's clock and transport.
 func (c *callbacks) call(f func()) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -117,7 +117,7 @@ func (c *callbacks) call(f func()) {
 	}
 }
 
-// end waits for the callbacks that run; no other one runs after that.
+// end waits for the running callbacks; no other one runs after that.
 func (c *callbacks) end() {
 	c.mu.Lock()
 	c.ended = true
@@ -127,7 +127,7 @@ func (c *callbacks) end() {
 // panicClock is a clock that may panic.
 type panicClock struct {
 	realClock
-	p     *panics // nil: it does not
+	p     *panics // nil means that it does not panic
 	calls *callbacks
 }
 
@@ -144,7 +144,7 @@ func (c panicClock) After(d time.Duration, f func()) env.Timer {
 	return c.realClock.After(d, func() { c.calls.call(f) })
 }
 
-// callPost is a transport whose messages are function calls in goroutines of their own.
+// callPost is a transport that delivers messages by function calls in separate goroutines.
 type callPost struct {
 	*benchNode
 	calls *callbacks
@@ -160,7 +160,7 @@ func (n callPost) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ ti
 	})
 }
 
-// newPanicRing is a ring of three replicas in memory. The first one's coordinator panics as p says.
+// newPanicRing returns a ring of three replicas in memory. The first one's coordinator panics according to p.
 func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	var running sync.WaitGroup
 	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { running.Go(f) })
@@ -210,7 +210,7 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	return nodes[0], g
 }
 
-// panicRequest makes one kind of request of a coordinator.
+// panicRequest sends one kind of request to a coordinator.
 type panicRequest func(n *benchNode, done func(error))
 
 const panicTimeout = 5 * time.Second
@@ -269,8 +269,8 @@ func panicRequests() map[string]panicRequest {
 	}
 }
 
-// TestAPanicInAnEventEndsItsOperation panics at every place at which an event of an operation asks the view or the clock,
-// also where the event holds the operation's mutex. The request ends, and the next one of the same partition succeeds.
+// TestAPanicInAnEventEndsItsOperation panics at every place at which an event of an operation calls the view or the clock, also
+// while the event holds the operation's mutex. The request ends, and the next one of the same partition succeeds.
 func TestAPanicInAnEventEndsItsOperation(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -320,7 +320,7 @@ func TestAPanicInAnEventEndsItsOperation(t *testing.T) {
 
 var errNoOutcome = errors.New("the request does not end")
 
-// panicOutcome is how a request ended: with its answer, or with a panic in the caller's goroutine.
+// panicOutcome returns the end of a request: its answer, or a panic in the caller's goroutine.
 func panicOutcome(n *benchNode, g *guard.Guard, request panicRequest) error {
 	result := make(chan error, 2)
 	if err := g.Do("caller", func() { request(n, func(err error) { result <- err }) }); err != nil {

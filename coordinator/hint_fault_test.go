@@ -20,7 +20,7 @@ import (
 type failingStore struct {
 	memoryStore
 	failing sync.Mutex
-	fails   string // "read" or "remove"; empty: it is mended
+	fails   string // "read" or "remove"; empty means that it works
 }
 
 var errHintDisk = errors.New("the disk says no")
@@ -42,7 +42,7 @@ func (s *failingStore) DeleteLocal(key []byte, sync bool) error {
 }
 
 func (s *failingStore) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
-	if bytes.HasPrefix(prefix, []byte("hint/")) && len(prefix) > len("hint/") { // not that of the start
+	if bytes.HasPrefix(prefix, []byte("hint/")) && len(prefix) > len("hint/") { // not the scan at the start
 		if err := s.fail("read"); err != nil {
 			return err
 		}
@@ -50,15 +50,15 @@ func (s *failingStore) ScanLocal(prefix []byte, f func(key, value []byte) error)
 	return s.memoryStore.ScanLocal(prefix, f)
 }
 
-// obedientReplica takes what it is given.
+// obedientReplica accepts everything.
 type obedientReplica struct{ wildReplica }
 
 func (*obedientReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done func(error)) {
 	done(nil)
 }
 
-// TestReplayOfHintsSaysWhatFails checks that a replay which the disk stops is reported once, with the node and the
-// reason, that it goes on when the disk is mended, and that no hint is lost.
+// TestReplayOfHintsSaysWhatFails checks that a replay that the disk stops is reported once, with the node and the reason, that it
+// continues when the disk works again, and that no hint is lost.
 func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 	for _, fails := range []string{"read", "remove"} {
 		t.Run(fails, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 					told = append(told, err.Error())
 				}}, run: func(f func()) { go f() }, store: store, hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
 			defer c.close()
-			time.Sleep(50 * time.Millisecond) // many attempts
+			time.Sleep(50 * time.Millisecond) // enough for many attempts
 			if n := c.hints.Pending(2); n != 1 {
 				t.Errorf("%d records wait", n)
 			}

@@ -13,9 +13,9 @@ import (
 	"cqld/storage"
 )
 
-// TestHintsAreWrittenBeforeANodeLeaves has a node leave that has the only copy of a write at ANY: a hint for each replica. The
-// hand-over gives the hints to other nodes, which write them to all replicas, also to one that the leaving node takes for dead; and
-// ANY is not satisfied by a hint of a node that leaves.
+// TestHintsAreWrittenBeforeANodeLeaves decommissions a node that has the only copy of a write at ANY: a hint for each replica. The
+// handover gives the hints to other nodes, which write them to all replicas, also to one that the leaving node considers dead; and
+// a hint of a leaving node does not satisfy ANY.
 func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return e })
 	n := c.node(4)
@@ -79,7 +79,7 @@ func (n *node) handOver(done func(error)) {
 	})
 }
 
-// leave makes node id Leaving in every node's topology.
+// leave sets node id to Leaving in every node's topology.
 func (c *cluster) leave(id ring.NodeID) {
 	var members []*ring.Node
 	for _, m := range c.node(id).topology.Nodes() {

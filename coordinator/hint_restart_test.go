@@ -15,7 +15,7 @@ import (
 	"cqld/storage"
 )
 
-// hintedCluster is four nodes, of which the first three hold everything. Node 3 is down for node 1.
+// hintedCluster returns four nodes, the first three of which are the replicas. Node 1 considers node 3 down.
 func hintedCluster(t *testing.T, store func(*storage.Engine) hints.Store) *cluster {
 	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
 		replication: ring.Replication{Class: ring.Simple, Factor: 3}, store: store})
@@ -23,7 +23,7 @@ func hintedCluster(t *testing.T, store func(*storage.Engine) hints.Store) *clust
 	return c
 }
 
-// put writes a row of key k through node 1 and carries all messages.
+// put writes a row of key k through node 1 and delivers all messages.
 func (c *cluster) put(name string) {
 	c.t.Helper()
 	m := &row.Mutation{}
@@ -41,7 +41,7 @@ func (c *cluster) put(name string) {
 	}
 }
 
-// has returns what node id holds of key k.
+// has returns the content of key k on node id.
 func (c *cluster) has(id ring.NodeID) string {
 	c.t.Helper()
 	page, err := c.node(id).engine.Read(nil, &row.ReadCommand{Table: c.table.StorageID, Key: row.NewPartitionKey([]byte("k")),
@@ -52,7 +52,7 @@ func (c *cluster) has(id ring.NodeID) string {
 	return rowsOf(page)
 }
 
-// replay lets time pass until hints are looked at, and carries all messages.
+// replay advances the time until hints are replayed, and delivers all messages.
 func (c *cluster) replay() {
 	for range 4 {
 		c.clock.tick(5 * time.Second)
@@ -60,8 +60,8 @@ func (c *cluster) replay() {
 	}
 }
 
-// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica lives when it starts, so no event
-// says that it came up.
+// TestHintsOfAnEarlierProcessAreReplayed restarts the node that has hints. Their replica is up at the start, so there is no event of
+// it coming up.
 func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
@@ -89,7 +89,7 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	}
 }
 
-// TestACleanStopKeepsGatheredHints stops the node before the hints in memory are written.
+// TestACleanStopKeepsGatheredHints stops the node before the buffered hints are written.
 func TestACleanStopKeepsGatheredHints(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
@@ -102,7 +102,7 @@ func TestACleanStopKeepsGatheredHints(t *testing.T) {
 	}
 }
 
-// TestHintsOfAFormerReplicaGoToItsSuccessor makes node 4 take the place of node 3, which leaves the ring.
+// TestHintsOfAFormerReplicaGoToItsSuccessor replaces node 3, which leaves the ring, by node 4.
 func TestHintsOfAFormerReplicaGoToItsSuccessor(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
@@ -120,7 +120,7 @@ func TestHintsOfAFormerReplicaGoToItsSuccessor(t *testing.T) {
 	}
 }
 
-// syncedStore notes local records that are written without a sync.
+// syncedStore records the local records that are written without a sync.
 type syncedStore struct {
 	hints.Store
 	unsynced *[]string
@@ -134,7 +134,7 @@ func (s syncedStore) SetLocal(key, value []byte, sync bool) error {
 	return s.Store.SetLocal(key, value, sync)
 }
 
-// TestHintsAndBatchesAreSynced shows that no hint and no logged batch is said to be kept before it is on disk.
+// TestHintsAndBatchesAreSynced shows that no hint or logged batch is reported as stored before it is on disk.
 func TestHintsAndBatchesAreSynced(t *testing.T) {
 	var unsynced []string
 	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return syncedStore{e, &unsynced} })
@@ -165,8 +165,8 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 	}
 }
 
-// TestHintsAreWrittenWhenTheBufferIsFull makes hints of many writes while no time passes. A record on disk has at most a full
-// buffer and one hint more, so that replay can send it in one message; and no more than that waits in memory.
+// TestHintsAreWrittenWhenTheBufferIsFull creates hints of many writes while no time passes. A record on disk has at most a full buffer
+// and one hint more, so that replay can send it in one message; and the buffer does not grow beyond that.
 func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 	const full, writes = 1000, 200
 	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
@@ -196,7 +196,7 @@ func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 	}
 	c.node(1).down[3] = false
 	c.node(1).hints.NodeUp(3)
-	for range records + 1 { // one record is under way at a time
+	for range records + 1 { // one record is written at a time
 		c.deliver(math.MaxInt, nil)
 		c.clock.tick(10 * time.Millisecond)
 	}

@@ -11,7 +11,7 @@ import (
 	"cqld/ring"
 )
 
-// slowHints is a store that cannot be read at first; later, reading it lasts until somebody else got on.
+// slowHints is a store that cannot be read at first; later, reading it blocks until another goroutine has made progress.
 type slowHints struct {
 	noHints
 	scans atomic.Int64
@@ -37,7 +37,7 @@ func (h *slowHints) ScanLocal(prefix []byte, _ func(k, v []byte) error) error {
 	return nil
 }
 
-// TestNobodyWaitsForTheScanOfHints looks at the hints while what an earlier process left is being read.
+// TestNobodyWaitsForTheScanOfHints uses hints while those of an earlier process are being read.
 func TestNobodyWaitsForTheScanOfHints(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &wildReplica{} })
 	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}

@@ -4,37 +4,37 @@ import "time"
 
 // Limits are the coordinator's bounds. Zero means the default.
 type Limits struct {
-	// WritesInFlight is how many writes may wait for replicas: at 2 s write timeout and 1 KiB a
-	// mutation, 16,384 hold about 16 MiB and admit 8,000 writes a second that all time out.
+	// WritesInFlight bounds the writes that wait for replicas: with a write timeout of 2 s and mutations of 1 KiB, 16,384 use
+	// about 16 MiB and admit 8,000 writes a second that all time out.
 	WritesInFlight int64
 	// WriteBytesInFlight bounds the same in bytes: one eighth of a node of 1 GiB.
 	WriteBytesInFlight int64
-	// ReadsInFlight is how many reads may wait: each keeps at most a page (≤ 1 MiB, mostly a few
-	// KiB) for each replica it asked; 8,192 of 8 KiB and 3 replicas are 192 MiB.
+	// ReadsInFlight bounds the reads that wait for replicas: each retains at most a page (≤ 1 MiB, mostly a few KiB) for
+	// each replica; 8,192 reads of 8 KiB at 3 replicas use 192 MiB.
 	ReadsInFlight int64
-	// RangesInFlight is how many ranges one range read asks for at once: every one may hold a page
-	// of the whole limit; see ResultBytes.
+	// RangesInFlight bounds the ranges that one range read requests at once: each may retain a page of the whole limit; see
+	// ResultBytes.
 	RangesInFlight int
-	// RoundsMax is how often a read is continued because replicas ended their pages early, or asked
-	// again: every round asks for at least twice the rows of the one before, up to RoundRowsMax.
+	// RoundsMax bounds how often a read is continued because replicas ended their pages early, or is repeated: every round
+	// requests at least twice the rows of the previous one, up to RoundRowsMax.
 	RoundsMax int
-	// RoundRowsMax is the most rows one continuation asks for.
+	// RoundRowsMax bounds the rows that one continuation requests.
 	RoundRowsMax uint32
-	// ResultBytes ends a merged answer early, as storage ends a page: it says that there is more.
-	// Eight ranges of such pages from three replicas are 96 MiB, for the widest read there can be.
+	// ResultBytes is the size at which a merged answer ends early, as storage ends a page: the answer then reports that
+	// there is more. Eight ranges of such pages from three replicas use 96 MiB, in the widest possible read.
 	ResultBytes int
-	// PartitionKeys is the most keys in one answer of Partitions: ten pages of a client; of 1 KiB each,
-	// the longest that Azure has, they are over the ResultBytes that bound an answer, too.
+	// PartitionKeys bounds the keys in one answer of Partitions to ten pages of a client. With keys of 1 KiB, the longest
+	// in Azure, they exceed ResultBytes, which also bounds an answer.
 	PartitionKeys int
-	// PlansMax is how often a request is planned when replicas refuse it for their epoch. With
-	// pauses of 10, 20, 40, … 640 ms it waits 1.3 s, and metadata reaches every node in a few ms.
+	// PlansMax bounds how often a request is planned if replicas refuse it because of their epoch. With pauses of 10, 20,
+	// 40, … 640 ms it waits 1.3 s, and metadata reaches every node in a few ms.
 	PlansMax int
 
-	// TruncationMost is how long after it prepared a truncation a node waits for its end: longer than TRUNCATE takes at most.
+	// TruncationMost is how long a node waits for the end of a truncation that it has prepared: longer than the longest TRUNCATE.
 	TruncationMost time.Duration
 }
 
-// withDefaults fills in what is zero.
+// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.WritesInFlight, 16_384)
 	setDefault(&l.WriteBytesInFlight, 128<<20)

@@ -14,19 +14,21 @@ import (
 	"cqld/schema"
 )
 
-// Writes of tables with write_ordering: the clock of the node, or of the client, that stamps a write may be
-// behind that of one before, which would hide it. So a quorum of the replicas is asked for the newest timestamp
-// of what the write changes, and the write gets one after that:
+// Writes of tables with write_ordering. The clock of the node or client that generates a write's timestamp may be behind
+// that of an earlier write, which would then hide the later one. Therefore the coordinator asks a quorum of the replicas for
+// the newest timestamp of the data that the write changes, and gives the write a later one:
 //
-//	order ─▶ newest of a quorum ─▶ stamps, once and for all ─▶ Write or Batch, as without
+//	order ─▶ newest of a quorum ─▶ timestamps, chosen once ─▶ Write or Batch, as without write_ordering
 //
-// Who was acknowledged before, or read by anybody, is in that quorum. Two that ask at the same time are in no
-// order but that of their stamps. Nothing is stamped anew that a replica may have applied: what was read could
-// disappear under another write, and come up again. The clock of this node is not told: a client's timestamp in the
-// future would move all tables of all nodes there, not only the rows that have it.
+// 1. That quorum contains every write that was acknowledged before, or read by any client.
+// 2. Concurrent writes are ordered only by their timestamps.
+// 3. A mutation that a replica may have applied never gets another timestamp: data that was read could disappear under
+//    another write, and reappear.
+// 4. This node's clock is not advanced: a client's timestamp in the future would otherwise move all tables of all nodes
+//    there, not only the rows that have it.
 
-// Dated is a Replica that tells the newest timestamp (µs) of the slices, in any order, of one partition, with
-// StaticCounts of its static row, too, and of all that deletes some of it. row.NoTimestamp: nothing is there.
+// Dated is a Replica that returns the newest timestamp (µs) of the slices, in any order, of one partition, including all
+// deletions that cover them and, with StaticCounts, the static row. row.NoTimestamp means that there is no data.
 type Dated interface {
 	Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(newest int64, err error))
 }
@@ -40,7 +42,7 @@ type orderOp struct {
 	size     int64
 
 	mu     sync.Mutex
-	done   func(error) // nil once called, or once the timestamps are chosen
+	done   func(error) // nil after it was called, or after the timestamps were chosen
 	parts  []*orderPart
 	left   int // parts without a quorum
 	newest int64
@@ -55,14 +57,14 @@ type orderPart struct {
 	level    ring.Consistency
 	tally    quorum.Tally
 	epoch    uint64
-	spares   []ring.NodeID // that live, and were not asked
+	spares   []ring.NodeID // live replicas that were not asked
 	failures []NodeFailure
-	refused  bool // one of them said that it is not a replica
-	plans    int  // answers to earlier ones are of no interest
+	refused  bool // a node responded that it is not a replica
+	plans    int  // answers to earlier plans are ignored
 }
 
-// order stamps the mutations of req after everything that is there, and then goes on with write. The errors are
-// those of a write; whatever they are, nothing was sent.
+// order sets the timestamps of req's mutations after all stored ones, and then calls write. The errors are those of a write;
+// after any of them, nothing was sent.
 func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(error)), done func(error)) {
 	op := &orderOp{c: c, req: *req, write: write, done: done, newest: row.NoTimestamp}
 	op.req.Ordered = false
@@ -100,7 +102,7 @@ func (c *Coordinator) order(req *WriteRequest, write func(*WriteRequest, func(er
 	op.begin()
 }
 
-// begin asks as many replicas of every part as must answer. Unavailable is told before anybody is asked.
+// begin asks as many replicas of every part as must answer. It returns Unavailable before it sends any request.
 func (op *orderOp) begin() {
 	op.deadline = op.c.clock.Monotonic() + op.req.Timeout
 	op.proceed()
@@ -135,7 +137,8 @@ func (op *orderOp) proceed() {
 	}
 }
 
-// plan finds the live replicas and picks whom to ask first: as for a read. Caller holds mu or is alone.
+// plan determines the live replicas and chooses the first to ask, as for a read. The caller holds mu, or no other goroutine
+// uses p.
 func (p *orderPart) plan() (asks []ring.NodeID, err error) {
 	c := p.op.c
 	t, self := c.view.Topology(), c.view.Self()
@@ -171,7 +174,7 @@ func (p *orderPart) plan() (asks []ring.NodeID, err error) {
 	return asks, nil
 }
 
-// ask sends to nodes, this one last: it answers on the spot.
+// ask sends the request to nodes, this node last, because it may answer synchronously.
 func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 	c := p.op.c
 	timeout, sent, self := c.remaining(p.op.deadline), c.clock.Monotonic(), c.view.Self()
@@ -191,7 +194,7 @@ func (p *orderPart) ask(nodes []ring.NodeID, plan int, epoch uint64) {
 	}
 }
 
-// answer is the event of a replica's answer. When one fails, all others are asked.
+// answer is the event of a replica's answer. If one fails, all others are asked.
 func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) {
 	op, c := p.op, p.op.c
 	defer op.guarded()
@@ -235,7 +238,7 @@ func (p *orderPart) answer(plan int, node ring.NodeID, newest int64, err error) 
 	}
 }
 
-// replan asks again, with the topology of now: nothing was sent yet that would be lost.
+// replan asks again with the present topology: nothing has been sent that could be lost.
 func (p *orderPart) replan(plan int) {
 	op := p.op
 	defer op.guarded()
@@ -260,7 +263,7 @@ func (p *orderPart) replan(plan int) {
 	p.ask(asks, plan, epoch)
 }
 
-// tick is the event of the timer: first it asks all who were not asked, then the time is over.
+// tick is the event of the timer. The first one asks the remaining replicas; the last one is the deadline.
 func (op *orderOp) tick() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -288,7 +291,7 @@ func (op *orderOp) tick() {
 	}
 }
 
-// failure is the error that the present counts mean, with mu held.
+// failure returns the error for the present counts. The caller holds mu.
 func (p *orderPart) failure() error {
 	received, blockFor := p.tally.Totals()
 	if len(p.failures) > 0 {
@@ -298,7 +301,7 @@ func (p *orderPart) failure() error {
 	return &WriteTimeout{Consistency: p.level, Received: received, BlockFor: blockFor, Type: p.op.req.Type}
 }
 
-// concludeLocked ends the asking; what is left is to call what it gives. It frees mu.
+// concludeLocked ends the operation and returns the function to call. It unlocks mu.
 func (op *orderOp) concludeLocked() (done func(error)) {
 	done, timer := op.done, op.timer
 	op.done = nil
@@ -310,7 +313,7 @@ func (op *orderOp) concludeLocked() (done func(error)) {
 	return done
 }
 
-// stampLocked ends the asking and writes. It frees mu.
+// stampLocked ends the requests for timestamps and writes. It unlocks mu.
 func (op *orderOp) stampLocked() {
 	newest, done := op.newest, op.concludeLocked()
 	op.c.handOver("coordinator ordered write", done, func(done func(error)) { op.writeAfter(newest, done) })
@@ -334,16 +337,16 @@ func (op *orderOp) writeAfter(newest int64, done func(error)) {
 	op.write(&op.req, done)
 }
 
-// stampAfter is a timestamp after newest, and so is the one before it, with which a write deletes what it
-// overwrites. Writers that found the same newest should not get the same: their cells would mix in a row. So
-// it depends on the timestamp that the write would have had; of two writers, 1 in 64 pairs has one.
+// stampAfter returns a timestamp after newest; the one before it, with which a write deletes the data it overwrites, is after
+// newest, too. Writers that received the same newest should get different ones: otherwise their cells would mix in a row.
+// Therefore it depends on the timestamp that the write would have had; of pairs of writers, 1 in 64 gets the same one.
 func stampAfter(newest, stamp int64) int64 {
 	if newest > math.MaxInt64-stampSpread {
-		return math.MaxInt64 // nothing is after it: ties are left
+		return math.MaxInt64 // no timestamp is later: ties remain
 	}
 	return newest + 2 + stamp&63*2
 }
 
-// stampSpread is more than a timestamp is moved beyond the newest, in µs: less than the time in which
-// one write can follow the other.
+// stampSpread is the maximum distance of a new timestamp from the newest, in µs: shorter than the time in which one write can
+// follow another.
 const stampSpread = 130

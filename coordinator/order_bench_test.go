@@ -12,9 +12,9 @@ import (
 	"cqld/row"
 )
 
-// BenchmarkOrderedWrite writes rows of 150 bytes at QUORUM in a ring of four, with fsync. An op is three writes, in
-// turns of 200: as in other tables, in the order of write_ordering, and so where the clock is behind, and every write
-// is stamped anew. What each takes is told apart; CPU is that of all nodes.
+// BenchmarkOrderedWrite writes rows of 150 bytes at QUORUM in a ring of four, with fsync. An op is three writes, in blocks of 200:
+// without write_ordering, with it, and with it and a slow clock, so that every write gets another timestamp. The time of each kind is
+// reported separately; CPU is that of all nodes.
 func BenchmarkOrderedWrite(b *testing.B) {
 	for _, flight := range []int{1, 64} {
 		b.Run(fmt.Sprint("flight=", flight), func(b *testing.B) {
@@ -54,7 +54,7 @@ func BenchmarkOrderedWrite(b *testing.B) {
 	}
 }
 
-// writeMany calls write n times, with so many in flight.
+// writeMany calls write n times, with flight calls in flight.
 func writeMany(b *testing.B, n, flight int, write func(i int, done func(error))) {
 	var next atomic.Int64
 	var wait sync.WaitGroup

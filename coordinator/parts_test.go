@@ -11,7 +11,7 @@ import (
 	"cqld/ring"
 )
 
-// parts are a coordinator and the protocols on top of it.
+// parts contains a coordinator and the protocols on top of it.
 type parts struct {
 	*coordinator.Coordinator
 	hints    *hints.Hints
@@ -19,17 +19,17 @@ type parts struct {
 	counters *counters.Counters
 }
 
-// partsOptions configure parts. What several of them need is taken from Options of the coordinator.
+// partsOptions configures parts. Shared options are those of the coordinator.
 type partsOptions struct {
 	coordinator.Options
 	run      func(func())
-	store    batchlog.Store // nil means that nothing is stored
+	store    batchlog.Store // nil means that no batches are stored
 	hints    hints.Options
 	batches  batchlog.Options
 	counters counters.Options
 }
 
-// newParts makes a coordinator and the protocols on top of it, as package assembly does.
+// newParts creates a coordinator and the protocols on top of it, as package assembly does.
 func newParts(o partsOptions) *parts {
 	p := &parts{}
 	o.hints.View, o.hints.Replicas, o.hints.Clock, o.hints.Store, o.hints.Rand, o.hints.OnError = o.View, o.Replicas, o.Clock, o.store, o.Rand, o.OnError
@@ -60,25 +60,25 @@ func newParts(o partsOptions) *parts {
 	return p
 }
 
-// serve makes a node answer requests with its parts.
+// serve registers the handlers of a node's parts.
 func (p *parts) serve(transport messaging.Transport) {
 	batchlog.Serve(transport, p.batches)
 	counters.Serve(transport, p.counters)
 }
 
-// close ends what the parts do by themselves.
+// close ends the background work of the parts.
 func (p *parts) close() {
 	p.hints.Close()
 	p.batches.Close()
 }
 
-// batchHolder is a replica of a test that stores batches.
+// batchHolder is a test replica that stores batches.
 type batchHolder interface {
 	KeepBatch(id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error))
 	ForgetBatches(ids []coordinator.RequestID, timeout time.Duration, done func(error))
 }
 
-// holders are the replicas of a test as batchlog.Holders.
+// holders implements batchlog.Holders with test replicas.
 type holders struct{ replicas coordinator.Replicas }
 
 func (h holders) Keep(node ring.NodeID, _ coordinator.Trace, id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error)) {

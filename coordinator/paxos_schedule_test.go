@@ -20,9 +20,9 @@ import (
 
 var scheduleSeeds = flag.Int("schedules", 0, "how many random schedules of conditional changes are played; 0: as many as fit into the tests")
 
-// casSchedule is a few clients that change one row by conditions, through coordinators of four nodes, while messages are
-// delivered in any order, lost or doubled, processes restart, writes fail, and node 1 leaves the ring. In a quarter of the
-// schedules node 1 is the only replica, and does not leave. Values are unique, so that the decided changes form a chain.
+// casSchedule contains several clients that change one row conditionally, through coordinators of four nodes, while messages are
+// delivered in any order, lost or duplicated, processes restart, writes fail, and node 1 leaves the ring. In a quarter of the
+// schedules, node 1 is the only replica, and does not leave. Values are unique, so that the decided changes form a chain.
 type casSchedule struct {
 	*cluster
 	rnd     *rand.Rand
@@ -42,7 +42,7 @@ type casCall struct {
 	from, to   string
 	begin, end int // steps; end is -1 without an answer
 	reads      bool
-	seen       string // what a read, or a condition that did not hold, showed
+	seen       string // value returned by a read, or by a change whose condition did not hold
 	applied    bool
 	void       bool // the change was certainly not made
 	text       string
@@ -68,7 +68,7 @@ func (s *casSchedule) command() *row.ReadCommand {
 		Now: s.clock.Now().Unix()}
 }
 
-// call begins a request of a client: a serial read, or a change of the value that it saw last to a new one.
+// call sends a request of a client: a serial read, or a change of the value that the client last saw to a new one.
 func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 	s.values++
 	x := &casCall{at: int(at), client: client, from: s.clients[client], to: fmt.Sprint("v", s.values), begin: s.step, end: -1, reads: reads}
@@ -110,7 +110,7 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 	return x
 }
 
-// play makes one random step.
+// play executes one random step.
 func (s *casSchedule) play() {
 	s.step++
 	ticks := []time.Duration{0, time.Microsecond, 3 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond, 700 * time.Millisecond}
@@ -144,7 +144,7 @@ func (s *casSchedule) play() {
 	}
 }
 
-// restart ends a node's process: its clients get no answers, what it stored is there.
+// restart restarts a node's process: its clients get no answers, and the disk persists.
 func (s *casSchedule) restart(id ring.NodeID) {
 	s.clock.now += time.Microsecond
 	s.node(id).start()
@@ -155,7 +155,7 @@ func (s *casSchedule) restart(id ring.NodeID) {
 	}
 }
 
-// moveRing lets node 1 leave: a phase begins, or a node hears of one. Node 4 gets what node 1 has when node 1 knows that it
+// moveRing decommissions node 1: it starts a phase, or a node receives one. Node 4 gets the data of node 1 when node 1 knows that it
 // leaves; then the ring switches.
 func (s *casSchedule) moveRing() {
 	if s.options.owners == 1 {
@@ -194,7 +194,7 @@ func (s *casSchedule) topologyAt(stage int) *ring.Topology {
 	return ring.NewMovingTopology(t.Epoch(), t.Epoch(), t.Nodes(), []*ring.Operation{o})
 }
 
-// transfer gives node 4 the rows and the Paxos state of node 1. Node 4 restarts, so that it reads them.
+// transfer copies the rows and the Paxos state of node 1 to node 4. Node 4 restarts, so that it reads them.
 func (s *casSchedule) transfer() {
 	for _, table := range []schema.StorageID{s.table.StorageID, schema.Initial().Table("system", "paxos").StorageID} {
 		page, err := s.node(1).engine.Read(nil, &row.ReadCommand{Table: table, Key: s.key, Slices: []row.Slice{row.AllRows()}, Repair: new(row.Repair)})
@@ -220,7 +220,7 @@ func (s *casSchedule) transfer() {
 	s.restart(4)
 }
 
-// end lets everything end: the ring's change, all requests, and a last read, which it returns.
+// end completes the change of the ring and all requests, and executes a last read, which it returns.
 func (s *casSchedule) end() string {
 	for s.stage > 0 && s.stage < 3 || slices.ContainsFunc(s.nodes, func(n *node) bool { return s.known[n.id] < s.stage }) {
 		s.moveRing()
@@ -246,7 +246,7 @@ func (s *casSchedule) settle(rounds int) {
 	}
 }
 
-// check compares all answers with the chain of changes that ends with the last value. It returns what is wrong.
+// check compares all answers with the chain of changes that ends with the last value. It returns the violations.
 func (s *casSchedule) check(last string) (wrong []string) {
 	made := map[string]*casCall{}
 	for _, x := range s.calls {
@@ -265,7 +265,7 @@ func (s *casSchedule) check(last string) (wrong []string) {
 	for i, x := range chain {
 		place[x.to] = i + 1
 	}
-	// effect is where in the chain an answer was made; ok is false when nothing is known of it.
+	// effect returns the position of an answer in the chain; ok is false if it is unknown.
 	effect := func(x *casCall) (at int, ok bool) {
 		switch {
 		case x.applied:
@@ -322,7 +322,7 @@ func (x *casCall) String() string {
 	return fmt.Sprintf("[%d,%d] node %d: %s: %s", x.begin, x.end, x.at, what, result)
 }
 
-// playSchedule plays the schedule of a seed, and returns what is wrong with its answers.
+// playSchedule executes the schedule of a seed, and returns the violations.
 func playSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) (s *casSchedule, wrong []string) {
 	s = newCASSchedule(t, seed, unsafe)
 	for range 200 + s.rnd.IntN(400) {
@@ -331,8 +331,7 @@ func playSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) (s *casSchedul
 	return s, s.check(s.end())
 }
 
-// TestConditionalChangesInRandomSchedules plays random schedules. The answers must be those of changes made one after the
-// other, each between its request and its answer.
+// TestConditionalChangesInRandomSchedules executes random schedules. The answers must be linearizable.
 func TestConditionalChangesInRandomSchedules(t *testing.T) {
 	n := *scheduleSeeds
 	if n == 0 {
@@ -361,7 +360,7 @@ func TestConditionalChangesInRandomSchedules(t *testing.T) {
 	}
 }
 
-// TestRandomSchedulesNeedSafeguards shows that the schedules notice when a safeguard of conditional changes is missing.
+// TestRandomSchedulesNeedSafeguards shows that the schedules detect a missing safeguard of conditional changes.
 func TestRandomSchedulesNeedSafeguards(t *testing.T) {
 	for name, unsafe := range map[string]paxos.Unsafe{
 		"a majority decides":                       {QuorumOne: true},

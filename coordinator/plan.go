@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// target is the share of node in the current plan, made when it is not there. Caller holds mu or is
-// alone.
+// target returns node's target in the current plan, and adds it if necessary. The caller holds mu, or no other goroutine uses
+// op.
 func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
 	for _, t := range op.targets {
 		if t.node == node {
@@ -30,7 +30,7 @@ func (op *writeOp) target(plan int, node ring.NodeID) *writeTarget {
 	return t
 }
 
-// plan finds the replicas of every mutation at the present topology and checks that enough live.
+// plan determines the replicas of every mutation in the present topology and checks that enough are alive.
 func (op *writeOp) plan() error {
 	c := op.c
 	op.plans++
@@ -69,12 +69,12 @@ func (op *writeOp) plan() error {
 	return nil
 }
 
-// hintsWillDo says whether hints alone satisfy the level.
+// hintsWillDo reports whether hints alone satisfy the level.
 func (op *writeOp) hintsWillDo(replicas int) bool {
 	return op.level == ring.Any && op.c.hints != nil && replicas > 0 && op.c.hints.SatisfyAny()
 }
 
-// assign gives node its share of mutation i.
+// assign adds mutation i to node's target.
 func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
 	t := op.target(op.plans, node)
 	t.mutations, t.parts = append(t.mutations, m), append(t.parts, i)
@@ -83,8 +83,7 @@ func (op *writeOp) assign(i int, m *row.Mutation, node ring.NodeID) {
 	}
 }
 
-// replan plans and sends everything again: mutations carry their timestamps, so that applying them
-// twice is applying them once.
+// replan plans and sends everything again. Mutations contain their timestamps, so applying them twice is idempotent.
 func (op *writeOp) replan() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -93,12 +92,12 @@ func (op *writeOp) replan() {
 		op.release()
 		return
 	}
-	op.plans-- // plan counts itself
+	op.plans-- // plan increments it
 	before := op.targets
-	op.targets = nil // the old ones may still get answers
+	op.targets = nil // the previous ones may still receive answers
 	err := op.plan()
 	if err != nil {
-		op.targets = before // they get hints when no plan succeeds
+		op.targets = before // they get hints if no plan succeeds
 	}
 	if err != nil && op.done != nil && op.c.waits(err, op.deadline) {
 		op.mu.Unlock()
@@ -121,7 +120,7 @@ func (op *writeOp) replan() {
 	case err == nil:
 		op.send()
 	case done != nil:
-		// Something was sent before, so that nothing was sent would be a lie.
+		// An earlier plan was sent, so ErrNotSent would be wrong.
 		received, blockFor := op.parts[0].tally.Totals()
 		op.conclude(done, &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind})
 		op.stopTimer()
@@ -129,7 +128,7 @@ func (op *writeOp) replan() {
 	op.release()
 }
 
-// plan finds the live replicas, nearest first, and checks that they are enough.
+// plan determines the live replicas, nearest first, and checks that there are enough.
 func (op *readOp) plan() error {
 	c := op.c
 	op.plans++
@@ -153,13 +152,13 @@ func (op *readOp) plan() error {
 	if len(op.targets) > 1 {
 		sortByProximity(c, op.topology, op.self, op.targets, (*readTarget).at)
 	}
-	if op.tally.TwoSided() { // first those that count on both sides: they are fewer
+	if op.tally.TwoSided() { // first those that count on both sides: fewer of them are needed
 		slices.SortStableFunc(op.targets, func(a, b *readTarget) int { return op.sides(b.node) - op.sides(a.node) })
 	}
 	return nil
 }
 
-// addTarget adds a replica that lives and counts.
+// addTarget adds a live replica that counts.
 func (op *readOp) addTarget(node ring.NodeID) {
 	if some, _ := op.tally.Counts(node); some && (node == op.self || op.c.view.Alive(node)) {
 		op.tally.Opened(node)
@@ -167,7 +166,7 @@ func (op *readOp) addTarget(node ring.NodeID) {
 	}
 }
 
-// sides is 1 for a replica whose answer counts for every group.
+// sides returns 1 for a replica whose answer counts for every group.
 func (op *readOp) sides(node ring.NodeID) int {
 	if _, all := op.tally.Counts(node); all {
 		return 1
@@ -175,7 +174,7 @@ func (op *readOp) sides(node ring.NodeID) int {
 	return 0
 }
 
-// slot is a target of an earlier read, or a new one, for node.
+// slot returns a target for node, reusing one of an earlier read if possible.
 func (op *readOp) slot(node ring.NodeID) *readTarget {
 	var t *readTarget
 	if n := len(op.spareSlots); n > 0 {
@@ -189,9 +188,9 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 	return t
 }
 
-// choose takes the nearest replicas that satisfy the level, and one more when the table speculates
-// always. tally.open counts all that may be asked; the first asked sends its page, and where one more is
-// asked the second does, too: any one of them may be silent (Cassandra's AlwaysSpeculatingReadExecutor).
+// choose returns the nearest replicas that satisfy the level, and one more if the table always speculates. tally.open counts
+// all that may be asked. The first one sends its page and, if one more is asked, so does the second, because any one of them
+// may not answer (Cassandra's AlwaysSpeculatingReadExecutor).
 func (op *readOp) choose(asks []ask) []ask {
 	for _, t := range op.targets {
 		if op.tally.Ask(t.node) {
@@ -205,7 +204,7 @@ func (op *readOp) choose(asks []ask) []ask {
 	return asks
 }
 
-// mark turns a spare target into an asked one.
+// mark changes a spare target to a requested one.
 func (op *readOp) mark(t *readTarget, digest bool) ask {
 	t.state = readOpenPage
 	if digest {
@@ -214,7 +213,7 @@ func (op *readOp) mark(t *readTarget, digest bool) ask {
 	return ask{t, digest}
 }
 
-// nextSpare is the nearest replica not asked yet; nil when there is none.
+// nextSpare returns the nearest replica that was not asked yet; nil means that there is none.
 func (op *readOp) nextSpare() *readTarget {
 	for _, t := range op.targets {
 		if t.state == readSpare {
@@ -224,7 +223,7 @@ func (op *readOp) nextSpare() *readTarget {
 	return nil
 }
 
-// replan reads from the beginning, with the topology of now.
+// replan restarts the read with the present topology.
 func (op *readOp) replan() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -235,7 +234,7 @@ func (op *readOp) replan() {
 	}
 	op.topology = op.c.view.Topology()
 	op.set = op.c.replicasOf(op.topology, op.table, op.cmd.Key.Token)
-	op.targets = nil // the old ones may still get answers
+	op.targets = nil // the previous ones may still receive answers
 	op.phase, op.asked, op.resolver = phaseDigest, op.cmd, op.newResolver()
 	op.rounds, op.next = 0, nil
 	if err := op.plan(); err != nil {
@@ -249,5 +248,5 @@ func (op *readOp) replan() {
 	op.release()
 }
 
-// replanPause is how long the first new plan waits for the metadata to arrive; it doubles.
+// replanPause is how long the first new plan waits for newer metadata; it doubles with each plan.
 const replanPause = 10 * time.Millisecond

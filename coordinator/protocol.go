@@ -7,8 +7,8 @@ import (
 	"cqld/schema"
 )
 
-// What the protocols above this package share with it: which replicas hold a token, what a replica's error means, and how
-// long to wait for the metadata or for a new node.
+// Functions shared with the packages above this one: which replicas own a token, the meaning of a replica's error, and
+// how long to wait for metadata or for a new node.
 
 // ReplanPause is how long the first new plan of a request waits for newer metadata; it doubles with each plan.
 const ReplanPause = replanPause
@@ -37,16 +37,16 @@ func OnlySelf(self ring.NodeID, t *ring.Topology, table *schema.Table, token rin
 // Silent reports whether err means that a replica did not answer, rather than that it failed.
 func Silent(err error) bool { return silent(err) }
 
-// ReasonOf returns the reason of a replica's failure as clients are told it.
+// ReasonOf returns the reason of a replica's failure for the client.
 func ReasonOf(err error) FailureReason { return reasonOf(err) }
 
 // MayArrive reports whether a request that could not be planned because of err may be planned again after ArrivalPause: a
-// node was let into the ring moments ago and has not sent its first heartbeat. deadline is monotonic.
+// node has just been admitted to the ring and has not sent its first heartbeat. deadline is monotonic.
 func (c *Coordinator) MayArrive(err error, deadline time.Duration) bool {
 	return c.waits(err, deadline)
 }
 
-// TracesOf joins the traces of requests that are executed together; it returns nil when none is traced.
+// TracesOf merges the traces of requests that are executed together; nil means that none is traced.
 func TracesOf[R any](requests []R, of func(R) Trace) Trace { return tracesOf(requests, of) }
 
 // AddTrace adds an event to a request's trace, which may be nil.

@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-// sortByProximity puts this node first, then those of its data center, each by latency.
+// sortByProximity sorts this node first, then the nodes of its data center, then the others; each group by latency.
 func sortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, targets []T, nodeOf func(T) ring.NodeID) {
 	now := c.clock.Monotonic()
 	rank := func(x T) int64 {
@@ -21,7 +21,7 @@ func sortByProximity[T any](c *Coordinator, t *ring.Topology, self ring.NodeID, 
 		}
 		return r
 	}
-	for i := 1; i < len(targets); i++ { // few, and mostly in order: insertion
+	for i := 1; i < len(targets); i++ { // insertion sort: few elements, mostly in order
 		for k := i; k > 0 && rank(targets[k]) < rank(targets[k-1]); k-- {
 			targets[k], targets[k-1] = targets[k-1], targets[k]
 		}

@@ -2,5 +2,5 @@
 
 package coordinator_test
 
-// raceEnabled: the race detector makes sync.Pool forget, so allocations cannot be counted.
+// raceEnabled: the race detector makes sync.Pool drop items, so allocations cannot be counted.
 const raceEnabled = true

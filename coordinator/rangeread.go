@@ -13,14 +13,14 @@ import (
 	"cqld/schema"
 )
 
-// refused wraps the failure of a part of a range read that a replica refused for its epoch.
+// refused wraps the failure of a part of a range read that a replica refused because of its epoch.
 type refused struct{ error }
 
 func (r *refused) Unwrap() error { return r.error }
 
-// rangeOp is a read over many partitions: the ring is cut into stretches with one replica set each,
-// and every stretch is a readOp. Their pages are taken in token order; how many are under way at
-// once follows from how many rows the first ones had.
+// rangeOp is a read of many partitions. The ring is divided into ranges with one replica set each, and every range is a
+// readOp. Their pages are processed in token order. The number of concurrent readOps depends on the number of rows in the
+// first pages.
 type rangeOp struct {
 	c        *Coordinator
 	mu       sync.Mutex
@@ -30,20 +30,20 @@ type rangeOp struct {
 	deadline time.Duration
 	done     func([]byte, error)
 	pieces   []ring.RangeReplicas
-	pages    [][]byte // answers of pieces not taken yet
-	started  int      // pieces asked
-	taken    int      // pieces whose rows are in out
-	width    int      // pieces that may be under way
+	pages    [][]byte // answers of ranges that are not processed yet
+	started  int      // ranges requested
+	taken    int      // ranges whose rows are in out
+	width    int      // maximum number of concurrent ranges
 	out      row.PageWriter
 	counted  uint32
 	endsAt   *row.Position // where a filtered piece ended, if not after its last row
 	plans    int
 	failed   error
-	cancel   *env.Cancel // of all pieces
-	unhook   func() bool // from the request's Cancel
+	cancel   *env.Cancel // cancels all ranges
+	unhook   func() bool // removes the hook of the request's Cancel
 }
 
-// readRange reads a stretch of the ring.
+// readRange reads a range of the ring.
 func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func([]byte, error)) {
 	op := &rangeOp{
 		c: c, req: req, table: table, done: done, width: 1, out: row.NewPageWriter(nil),
@@ -61,7 +61,7 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	op.advance(req.Blocks)
 }
 
-// canceled is the event that the caller does not wait for the answer any more.
+// canceled is the event that the caller no longer waits for the answer.
 func (op *rangeOp) canceled() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -72,8 +72,7 @@ func (op *rangeOp) canceled() {
 	op.finish(nil, env.ErrCanceled)
 }
 
-// plan cuts the rest of the range at the present topology. Neighbours with the same replicas are
-// read as one.
+// plan divides the rest of the range by the present topology. Adjacent ranges with the same replicas are read as one.
 func (op *rangeOp) plan(rest ring.Range) {
 	op.plans++
 	op.topology = op.c.view.Topology()
@@ -94,12 +93,12 @@ func (op *rangeOp) plan(rest ring.Range) {
 	op.started, op.taken, op.failed = 0, 0, nil
 }
 
-// sameReaders says whether reads of a and b ask the same nodes.
+// sameReaders reports whether reads of a and b ask the same nodes.
 func sameReaders(a, b *ring.ReplicaSet) bool {
 	return sameNodes(a.Natural, b.Natural) && sameNodes(a.Before, b.Before)
 }
 
-// sameNodes says whether a and b are the same nodes, in any order: reading sorts them itself.
+// sameNodes reports whether a and b contain the same nodes, in any order, because a read sorts them.
 func sameNodes(a, b []ring.NodeID) bool {
 	if len(a) != len(b) {
 		return false
@@ -112,7 +111,7 @@ func sameNodes(a, b []ring.NodeID) bool {
 	return true
 }
 
-// advance starts as many pieces as may be under way. blocks says that the caller's goroutine may wait for the disk.
+// advance starts as many range reads as may run. blocks means that the caller's goroutine may block on the disk.
 func (op *rangeOp) advance(blocks bool) {
 	for {
 		op.mu.Lock()
@@ -137,7 +136,7 @@ func (op *rangeOp) advance(blocks bool) {
 	}
 }
 
-// start reads one piece.
+// start reads one range.
 func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
 	r := op.c.reads.Get().(*readOp)
 	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
@@ -148,7 +147,7 @@ func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet,
 	r.release()
 }
 
-// answered is the event of a piece's page.
+// answered is the event of the page of a range.
 func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	defer op.guarded()
 	op.mu.Lock()
@@ -165,7 +164,7 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 		return
 	}
 	if i > op.taken {
-		op.pages[i] = slices.Clone(page) // waits for those before it
+		op.pages[i] = slices.Clone(page) // retained until the earlier ranges are processed
 		op.mu.Unlock()
 		return
 	}
@@ -193,8 +192,8 @@ func (op *rangeOp) answered(i, plan int, page []byte, err error) {
 	}
 }
 
-// take adds the rows of the next piece, up to the limit; false when that is met, when the page says
-// that it is not the whole piece, or when the answer is big enough.
+// take appends the rows of the next range, up to the limit. It returns false if the limit is met, the page reports that it
+// is not the whole range, or the answer is large enough.
 func (op *rangeOp) take(page []byte) bool {
 	op.taken++
 	cmd := op.req.Command
@@ -229,8 +228,8 @@ func (op *rangeOp) take(page []byte) bool {
 	return !r.More() && !full
 }
 
-// widen lets as many pieces be under way as the rows met so far make it likely to need, at most
-// twice as many as before.
+// widen raises the number of concurrent ranges to the number that is probably needed, judging by the rows read so far, but at
+// most doubles it.
 func (op *rangeOp) widen() {
 	wanted := len(op.pieces)
 	if limit := op.req.Command.Limits.Rows; limit > 0 && op.counted > 0 {
@@ -240,7 +239,7 @@ func (op *rangeOp) widen() {
 	op.width = max(1, min(wanted, 2*op.width, op.c.limits.RangesInFlight))
 }
 
-// fail ends the read, or plans its rest anew when a replica refused its part. It frees mu.
+// fail ends the read, or plans its rest again if a replica refused its part. It unlocks mu.
 func (op *rangeOp) fail(err error) {
 	var r *refused
 	if !errors.As(err, &r) || op.plans >= op.c.limits.PlansMax || op.c.unsafe.NoReplan {
@@ -253,7 +252,7 @@ func (op *rangeOp) fail(err error) {
 	rest := op.req.Command.Range.Tokens
 	rest.Start = op.pieces[op.taken].Range.Start
 	pause := replanPause << (op.plans - 1)
-	op.plans++ // answers to the old plan are of no interest
+	op.plans++ // answers to the previous plan are ignored
 	op.mu.Unlock()
 	op.c.counts.replans.Add(1)
 	op.c.clock.After(pause, func() {
@@ -266,7 +265,7 @@ func (op *rangeOp) fail(err error) {
 	})
 }
 
-// finish answers; it frees mu.
+// finish answers. It unlocks mu.
 func (op *rangeOp) finish(page []byte, err error) {
 	done := op.done
 	op.done = nil
@@ -276,5 +275,5 @@ func (op *rangeOp) finish(page []byte, err error) {
 		op.unhook()
 	}
 	done(page, err)
-	op.cancel.Cancel() // the pieces, and the replicas, whose answer is not needed
+	op.cancel.Cancel() // cancel the ranges, and the replicas whose answers are not needed
 }

@@ -13,10 +13,9 @@ import (
 	"cqld/schema"
 )
 
-// Read answers the command from as many replicas as the level asks for: one sends its page, the
-// others digests of theirs; when they differ, all send pages, these are merged, and what a replica
-// lacks is written to it before done is called. The command must not change until then. Serial reads of one partition are
-// refused: package paxos executes them.
+// Read executes the command at as many replicas as the level requires. One sends its page, the others digests. If these
+// differ, all send pages; Read merges them, and writes to each replica what it lacks before it calls done. The command must
+// not change until then. Serial reads of one partition are refused: package paxos executes them.
 func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
@@ -45,7 +44,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 	op.prepare(req, table, c.view.Topology())
 	op.whole, op.done = true, done
 	if c.onlySelf(op.topology, table, req.Command.Key.Token) && op.level.BlockFor(table.Replication, c.localDC) <= 1 {
-		op.deadline = 0 // no clock, no timer: the answer of this node is the answer
+		op.deadline = 0 // no clock and no timer: this node's answer is the result
 		op.set = ring.ReplicaSet{Natural: append(op.natural[:0], op.self)}
 	} else {
 		op.deadline = c.clock.Monotonic() + req.Timeout
@@ -63,7 +62,7 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 // errSerialRead refuses reads that need a round of Paxos.
 var errSerialRead = errors.New("coordinator: package paxos executes the serial reads of one partition")
 
-// canceled is the event that the caller does not wait for the answer any more.
+// canceled is the event that the caller no longer waits for the answer.
 func (op *readOp) canceled() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -83,7 +82,7 @@ type readTarget struct {
 	err      error
 	sent     time.Duration
 	digest   row.Digest
-	page     *[]byte // kept copy; nil when only the digest is known
+	page     *[]byte // retained copy; nil if only the digest is known
 	onPage   func([]byte, error)
 	onDigest func(row.Digest, error)
 }
@@ -93,14 +92,14 @@ func (t *readTarget) at() ring.NodeID { return t.node }
 type readState uint8
 
 const (
-	readSpare    readState = iota // lives, not asked yet
-	readOpenPage                  // asked for its page
+	readSpare    readState = iota // alive, not asked yet
+	readOpenPage                  // page requested
 	readOpenDigest
 	readAnswered
 	readFailed
 )
 
-// readPhase is what the read waits for.
+// readPhase is the phase of a read: what it waits for.
 type readPhase uint8
 
 const (
@@ -109,13 +108,13 @@ const (
 	phaseRepair                  // acknowledgements of repairs
 )
 
-// readOp is a read of one partition, or of one stretch of the ring with one replica set. It goes
-// back to the pool when refs is zero, as writeOp does.
+// readOp is a read of one partition, or of one range of the ring with one replica set. It returns to the pool when refs is
+// zero, like writeOp.
 type readOp struct {
 	c     *Coordinator
 	mu    sync.Mutex
 	refs  int
-	round int // answers to earlier rounds are of no interest
+	round int // answers to earlier rounds are ignored
 	asked *row.ReadCommand
 	cmd   *row.ReadCommand // with the filter that replicas evaluate
 	// requested is the command of the request. Its filter may have conditions that no replica evaluates.
@@ -129,25 +128,25 @@ type readOp struct {
 	deadline  time.Duration
 	started   time.Duration
 	trace     Trace
-	done      func([]byte, error) // nil once called
-	whole     bool                // a read of its own: counted, and planned again when refused
+	done      func([]byte, error) // nil after it was called
+	whole     bool                // not part of a range read: counted, and planned again if refused
 	plans     int
 
 	phase      readPhase
 	tally      quorum.Tally
 	targets    []*readTarget // live, nearest first
 	spareSlots []*readTarget
-	first      []ask // the first round's requests
+	first      []ask // the requests of the first round
 	refused    bool
 	remote     bool // another node was asked
 	timer      env.Timer
 	onTimer    func()
 	resolver   resolve.Resolver
 	rounds     int
-	next       *resolve.Position // where reading goes on after the repairs
-	kept       []*[]byte         // pages that the resolver's result points into
-	cancel     *env.Cancel       // of what replicas are asked; nil: nothing ends it
-	unhook     func() bool       // from the request's Cancel, when cancel is this read's own
+	next       *resolve.Position // where the read continues after the repairs
+	kept       []*[]byte         // pages referenced by the resolver's result
+	cancel     *env.Cancel       // cancels the requests to replicas; nil means that nothing does
+	unhook     func() bool       // removes the hook of the request's Cancel, if cancel is this read's own
 }
 
 func newReadOp(c *Coordinator) *readOp {
@@ -171,7 +170,7 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 // newResolver returns the resolver of the present command.
 func (op *readOp) newResolver() resolve.Resolver { return resolve.New(op.cmd, op.c.limits.ResultBytes) }
 
-// begin chooses whom to ask and asks. blocks says that the caller's goroutine may wait for the disk.
+// begin chooses replicas and sends the requests. blocks means that the caller's goroutine may block on the disk.
 func (op *readOp) begin(blocks bool) {
 	if err := op.plan(); err != nil {
 		op.mu.Lock()
@@ -194,7 +193,7 @@ type ask struct {
 	digest bool
 }
 
-// ask sends requests, this node's own last: when the goroutine blocks, it is answered there.
+// ask sends requests, this node's own last: if the goroutine may block, it is executed there.
 func (op *readOp) ask(asks []ask, blocks bool) {
 	c := op.c
 	var now, timeout time.Duration
@@ -241,7 +240,7 @@ func (op *readOp) ask(asks []ask, blocks bool) {
 	}
 }
 
-// callbacks are where the answer goes; only the first round's are made once for all.
+// callbacks returns the receivers of the answer; those of the first round are allocated once per target.
 func (a ask) callbacks(round int) (func([]byte, error), func(row.Digest, error)) {
 	t := a.target
 	if round == 0 {
@@ -260,7 +259,7 @@ func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time
 	replica.Read(a.target.op.topology.Epoch(), cmd, timeout, onPage)
 }
 
-// here is send to this node's replica in the caller's goroutine.
+// here executes the request at this node's replica in the caller's goroutine.
 func (a ask) here(replica Blocking, round int, cmd *row.ReadCommand, timeout time.Duration) {
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
@@ -336,13 +335,13 @@ func (op *readOp) gotDigest(t *readTarget, round int, d row.Digest, err error) {
 	op.compareLocked()
 }
 
-// stale says whether an answer comes too late to matter.
+// stale reports whether an answer is too late to be used.
 func (op *readOp) stale(t *readTarget, round int) bool {
 	return op.done == nil || round != op.round || t.state != readOpenPage && t.state != readOpenDigest
 }
 
-// clocked notes how long t took to answer, or to fail, even when that comes too late: else a slow
-// node would never be known as one.
+// clocked records how long t took to answer or to fail, even if the answer is too late: otherwise a slow node would never be
+// detected.
 func (op *readOp) clocked(t *readTarget) {
 	if t.node != op.self {
 		now := op.c.clock.Monotonic()
@@ -356,7 +355,7 @@ func (op *readOp) answeredLocked(t *readTarget) {
 	op.tally.Answered(t.node)
 }
 
-// keep copies a page, which is valid only now.
+// keep copies a page, which is valid only during the callback.
 func (op *readOp) keep(t *readTarget, page []byte) {
 	b := op.c.buffer()
 	*b = append((*b)[:0], page...)
@@ -364,8 +363,8 @@ func (op *readOp) keep(t *readTarget, page []byte) {
 	op.kept = append(op.kept, b)
 }
 
-// compareLocked concludes the digest phase when enough have answered, one of them with a page.
-// It frees mu and the caller's reference.
+// compareLocked ends the digest phase when enough replicas have answered, one of them with a page. It unlocks mu and
+// releases the caller's reference.
 func (op *readOp) compareLocked() {
 	if !op.tally.Satisfied() {
 		op.mu.Unlock()
@@ -374,7 +373,7 @@ func (op *readOp) compareLocked() {
 	}
 	with := op.withPage()
 	if with == nil {
-		// The page is still on its way, or its sender failed and all others sent digests.
+		// The page is outstanding, or its sender failed and all others sent digests.
 		if a, ok := op.needPage(); ok {
 			op.mu.Unlock()
 			op.ask([]ask{a}, false)
@@ -394,7 +393,7 @@ func (op *readOp) compareLocked() {
 	op.mismatchLocked(with)
 }
 
-// withPage is a target whose page is kept.
+// withPage returns a target whose page is retained.
 func (op *readOp) withPage() *readTarget {
 	for _, t := range op.targets {
 		if t.state == readAnswered && t.page != nil {
@@ -404,7 +403,7 @@ func (op *readOp) withPage() *readTarget {
 	return nil
 }
 
-// agreed says whether all answers have one digest.
+// agreed reports whether all answers have the same digest.
 func (op *readOp) agreed() bool {
 	var first *readTarget
 	for _, t := range op.targets {
@@ -419,7 +418,7 @@ func (op *readOp) agreed() bool {
 	return true
 }
 
-// resetTally begins to count anew.
+// resetTally resets the counts.
 func (op *readOp) resetTally() {
 	op.tally.Reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
 	if !op.c.unsafe.ReadOneSide {
@@ -427,8 +426,8 @@ func (op *readOp) resetTally() {
 	}
 }
 
-// mismatchLocked begins the data phase: whoever answered takes part; those whose digest is that of
-// the page at hand need not send theirs.
+// mismatchLocked starts the data phase with all replicas that answered. Those with the same digest as the available page
+// need not send theirs.
 func (op *readOp) mismatchLocked(with *readTarget) {
 	for _, t := range op.targets {
 		if t.state == readAnswered && t.page == nil && t.digest == with.digest {
@@ -438,8 +437,8 @@ func (op *readOp) mismatchLocked(with *readTarget) {
 	op.dataRoundLocked(func(t *readTarget) bool { return t.page != nil })
 }
 
-// dataRoundLocked asks all who answered for pages, except those that has says have one. It frees mu
-// and the caller's reference.
+// dataRoundLocked requests pages from all replicas that answered, except those for which has returns true. It unlocks mu and
+// releases the caller's reference.
 func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	op.phase = phaseData
 	op.round++
@@ -470,7 +469,7 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	op.release()
 }
 
-// succeedLocked answers with page; it frees mu and the caller's reference.
+// succeedLocked answers with page. It unlocks mu and releases the caller's reference.
 func (op *readOp) succeedLocked(page []byte) {
 	if op.remote && op.deadline > 0 {
 		op.c.tables.Record(op.table, op.c.clock.Monotonic()-op.started)
@@ -478,11 +477,11 @@ func (op *readOp) succeedLocked(page []byte) {
 	op.concludeLocked(page, nil)
 }
 
-// failLocked answers with err; it frees mu and the caller's reference.
+// failLocked answers with err. It unlocks mu and releases the caller's reference.
 func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
 
-// concludeLocked answers the client. The op may live on until the last replica has answered, but
-// needs no page any more. It frees mu and the caller's reference.
+// concludeLocked answers the client. The op may exist until the last replica has answered, but needs no page any more. It
+// unlocks mu and releases the caller's reference.
 func (op *readOp) concludeLocked(page []byte, err error) {
 	done, kept, unhook := op.done, op.kept, op.unhook
 	op.done, op.kept = nil, nil
@@ -499,13 +498,13 @@ func (op *readOp) concludeLocked(page []byte, err error) {
 		if unhook() {
 			op.release()
 		}
-		op.cancel.Cancel() // those whose answer is not needed
+		op.cancel.Cancel() // cancel requests whose answers are not needed
 	}
 	op.stopTimer()
 	op.release()
 }
 
-// stopTimer gives the timer's reference back when the timer will not.
+// stopTimer stops the timer, and releases its reference unless the timer has fired.
 func (op *readOp) stopTimer() {
 	op.mu.Lock()
 	timer := op.timer
@@ -516,7 +515,7 @@ func (op *readOp) stopTimer() {
 	}
 }
 
-// release gives one reference back, and op to the pool after the last.
+// release releases one reference, and returns op to the pool after the last.
 func (op *readOp) release() {
 	op.mu.Lock()
 	op.refs--

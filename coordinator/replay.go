@@ -31,20 +31,20 @@ func (c *Coordinator) MayReplay() bool {
 	return (c.confirmed == nil || c.confirmed()) && c.loadTruncations()
 }
 
-// BeginSending begins to send mutations that replicas must not get after a truncation which begins later: the truncation waits
-// until EndSending is called with the returned generation.
+// BeginSending starts a transmission of mutations that replicas must not receive after a truncation that begins later: the
+// truncation waits until EndSending is called with the returned generation.
 func (c *Coordinator) BeginSending() (generation uint64) { return c.sent.Enter() }
 
-// EndSending ends what BeginSending began: no answer of a replica is awaited any more.
+// EndSending ends the transmission that BeginSending started: no answer of a replica is outstanding.
 func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 
-// TruncatedAt returns the time (ns since 1970) of the last truncation of a table that this node took part in. Mutations of
-// writes that began before it are void. Without a truncation it returns the least int64.
+// TruncatedAt returns the time (ns since 1970) of the last truncation of a table in which this node participated. Mutations
+// of writes that began before it are void. Without a truncation it returns the minimum int64.
 func (c *Coordinator) TruncatedAt(table schema.StorageID) int64 { return c.truncating.at(table) }
 
-// MadeAt returns the time (ns since 1970) to store with a mutation of a write that began at a monotonic time. The time is after
-// TruncatedAt when the write began after the last truncation of the table: a clock that was ahead when the table was truncated
-// must not make later writes void.
+// MadeAt returns the time (ns since 1970) to store with a mutation of a write that began at a monotonic time. The time is
+// after TruncatedAt if the write began after the last truncation of the table: a clock that was ahead when the table was
+// truncated must not make later writes void.
 func (c *Coordinator) MadeAt(table schema.StorageID, began time.Duration) int64 {
 	made := c.clock.Now().Add(began - c.clock.Monotonic()).UnixNano()
 	if at := c.TruncatedAt(table); made <= at && !c.truncatedSince(table, began) {

@@ -18,8 +18,8 @@ type aheadClock struct {
 
 func (k *aheadClock) Now() time.Time { return k.Clock.Now().Add(k.ahead) }
 
-// TestWritesAfterATruncationAreNotVoid truncates a table while the wall clock is an hour ahead, and then corrects the clock. What
-// began before the end of the truncation is void, what began after it is not, whatever the wall clock showed.
+// TestWritesAfterATruncationAreNotVoid truncates a table while the wall clock is an hour ahead, and then corrects the clock. Writes
+// that began before the end of the truncation are void, later ones are not, whatever the wall clock shows.
 func TestWritesAfterATruncationAreNotVoid(t *testing.T) {
 	const table, other = schema.StorageID(7), schema.StorageID(8)
 	clock := &aheadClock{ahead: time.Hour}

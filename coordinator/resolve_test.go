@@ -12,9 +12,8 @@ import (
 	"cqld/row"
 )
 
-// TestReadAtAllIsTheMerge writes random changes to random replicas, reads with random limits at ALL,
-// and compares with the merge of everything that the replicas hold. Small pages and limits make most
-// reads short.
+// TestReadAtAllIsTheMerge writes random changes to random replicas, reads with random limits at ALL, and compares the result with the
+// merge of all replicas' data. With small pages and limits, most reads are short reads.
 func TestReadAtAllIsTheMerge(t *testing.T) {
 	seeds := uint64(90)
 	if testing.Short() {
@@ -38,7 +37,7 @@ func TestReadAtAllIsTheMerge(t *testing.T) {
 			for range 25 {
 				cmd := c.randomCommand(r)
 				if o.pageBytes > 0 || o.limits.ResultBytes > 0 {
-					// Where a page ends for its size nobody can tell whether rows follow the static one.
+					// If a page ends because of its size, it is unknown whether rows follow the static one.
 					cmd.StaticCounts = false
 				}
 				c.compareRead(r, cmd)
@@ -120,12 +119,12 @@ func (c *cluster) randomCommand(r *rand.Rand) *row.ReadCommand {
 	return cmd
 }
 
-// compareRead reads, and compares with the truth; then all replicas must agree on it.
+// compareRead reads, and compares with the expected rows; then all replicas must return the same.
 func (c *cluster) compareRead(r *rand.Rand, cmd *row.ReadCommand) {
 	want := c.truth(cmd)
 	got, more := c.mustRead(cmd, ring.All, ring.NodeID(1+r.IntN(3)))
 	if more && len(got) < len(want) {
-		want = want[:len(got)] // the page ended for its size
+		want = want[:len(got)] // the page ended because of its size
 	}
 	if !slices.Equal(got, want) {
 		c.t.Fatalf("%+v:\n got %v (more %t)\nwant %v", cmd, got, more, want)
@@ -137,7 +136,7 @@ func (c *cluster) compareRead(r *rand.Rand, cmd *row.ReadCommand) {
 		one, more := c.mustRead(cmd, ring.NodeLocal, id)
 		n := len(got)
 		if more {
-			n = min(n, len(one)) // its page may have ended for its size
+			n = min(n, len(one)) // its page may have ended because of its size
 		}
 		if len(one) < n || !slices.Equal(one[:n], got[:n]) {
 			c.t.Fatalf("%+v: node %d was not repaired: %v, want %v", cmd, id, one, got)
@@ -161,7 +160,7 @@ func (c *cluster) mustRead(cmd *row.ReadCommand, level ring.Consistency, at ring
 	return rows, more
 }
 
-// liveRows are the rows of a page that a client would see; a live static row without rows is one.
+// liveRows returns the rows of a page that a client would see; a live static row without rows is one.
 func liveRows(t testing.TB, cmd *row.ReadCommand, page []byte) (rows []string, more bool) {
 	var p row.PageReader
 	p.Reset(page)
@@ -184,7 +183,7 @@ func liveRows(t testing.TB, cmd *row.ReadCommand, page []byte) (rows []string, m
 	return rows, p.More()
 }
 
-// truth is the answer by brute force: every replica's whole partitions merged, filtered and cut.
+// truth computes the answer by brute force: it merges all replicas' partitions, filters and cuts them.
 func (c *cluster) truth(cmd *row.ReadCommand) (rows []string) {
 	var keys []row.PartitionKey
 	for i := range 4 {

@@ -20,7 +20,7 @@ import (
 	"cqld/schema"
 )
 
-// realClock is the time of day; these tests are about goroutines, not about time.
+// realClock is the real time; these tests test goroutines, not time.
 type realClock struct{ start time.Time }
 
 func (c realClock) Now() time.Time                                { return time.Now() }
@@ -36,7 +36,7 @@ func (h noHints) SetLocal([]byte, []byte, bool) error             { return nil }
 func (h noHints) DeleteLocal([]byte, bool) error                  { return nil }
 func (h noHints) ScanLocal([]byte, func(k, v []byte) error) error { return nil }
 
-// noHints is a store that keeps nothing.
+// noHints is a store that stores nothing.
 type noHints struct{}
 
 type fakeView struct {
@@ -63,14 +63,14 @@ func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coor
 	return v
 }
 
-// wildReplica answers whenever and whatever it likes, from goroutines of its own.
+// wildReplica answers at random times with random results, in separate goroutines.
 type wildReplica struct {
 	goroutines running
 	pages      [][]byte
 }
 
-// running counts goroutines. Unlike with a WaitGroup some may begin while another waits: a coordinator's timers
-// ask replicas at any time.
+// running counts goroutines. Unlike a WaitGroup, it permits some to start while another waits, because a coordinator's timers ask
+// replicas at any time.
 type running struct{ n atomic.Int64 }
 
 func (r *running) Go(f func()) {
@@ -119,7 +119,7 @@ func (w *wildReplica) Read(_ uint64, _ *row.ReadCommand, timeout time.Duration, 
 	page := append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)
 	w.later(timeout, func(err error) {
 		done(page, err)
-		clear(page) // it was valid until now
+		clear(page) // it is valid only until now
 	})
 }
 
@@ -141,7 +141,7 @@ func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration
 	w.later(timeout, func(err error) { done(d, err) })
 }
 
-// wildAcceptors answer as a wildReplica does.
+// wildAcceptors answer like a wildReplica.
 type wildAcceptors struct{ w *wildReplica }
 
 func (a wildAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*paxos.Promise, error)) {
@@ -155,7 +155,7 @@ func (a wildAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, 
 			return
 		}
 		done(p, nil)
-		clear(p.Page) // it was valid until now
+		clear(p.Page) // it is valid only until now
 	})
 }
 
@@ -198,8 +198,8 @@ func (w *wildReplica) Partitions(
 	w.later(timeout, func(err error) { done(page, err) })
 }
 
-// TestEveryRequestIsAnsweredOnce has many goroutines use one coordinator whose replicas are wild: each
-// request must be answered once, with a page that can be read.
+// TestEveryRequestIsAnsweredOnce uses one coordinator with wild replicas from many goroutines: each request must be answered once,
+// with a page that can be read.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	wild := &wildReplica{}
 	view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return wild })
@@ -240,7 +240,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		switch r.IntN(4) {
 		case 3:
 			if r.IntN(4) > 0 {
-				cmd.Limits = row.Limits{} // it goes together with others
+				cmd.Limits = row.Limits{} // it is merged with others
 			}
 			proposer.CAS(&paxos.CASRequest{
 				Command: cmd, Serial: ring.Serial, Consistency: level, Contention: 20 * time.Millisecond, Timeout: 20 * time.Millisecond,
@@ -293,7 +293,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	}
 	clients.Wait()
 	all.Wait()
-	time.Sleep(100 * time.Millisecond) // a second answer would come now
+	time.Sleep(100 * time.Millisecond) // time for a second answer
 	wild.goroutines.Wait()
 	if broken.Load() > 0 || asked.Load() != answered.Load() {
 		t.Errorf("%d requests, %d answers, %d broken", asked.Load(), answered.Load(), broken.Load())
@@ -301,7 +301,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	if n := coordinator.InFlight(c.Coordinator); n != (coordinator.InFlightCounts{}) {
 		t.Errorf("all is answered, but still counted: %+v", n)
 	}
-	c.close() // or its hints' timers go on in the tests that follow
+	c.close() // otherwise its hints' timers continue in later tests
 }
 
 // quickReplica answers at once.
@@ -327,7 +327,7 @@ func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Durat
 	done(nil)
 }
 
-// quickCluster is a coordinator of replicas that answer at once.
+// quickCluster returns a coordinator of replicas that answer at once.
 func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, nodes, nodes, func(ring.NodeID) coordinator.Replica { return quick })
@@ -339,7 +339,7 @@ func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinat
 	return c.Coordinator, w, &coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Second}
 }
 
-// TestAllocations holds the hot paths to what they need.
+// TestAllocations bounds the allocations of the hot paths.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("sync.Pool keeps nothing under the race detector")
@@ -364,8 +364,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// leastAllocs counts allocations again when there are more than enough: those of all goroutines are counted, also
-// of what tests before have left to end by itself.
+// leastAllocs repeats the count if there are too many allocations: those of all goroutines are counted, including the remaining
+// goroutines of earlier tests.
 func leastAllocs(enough float64, f func()) float64 {
 	least := testing.AllocsPerRun(1000, f)
 	for i := 0; i < 5 && least > enough; i++ {

@@ -20,38 +20,38 @@ type Trace interface {
 	Detailed() bool
 	// Add notes an event of a node at the present time.
 	Add(source ring.NodeID, activity string)
-	// AddNode is Add of an activity that names another node behind it.
+	// AddNode is Add for an activity to whose text the name of node is appended.
 	AddNode(source ring.NodeID, activity string, node ring.NodeID)
-	// Asked notes that a request was sent to a node. answered is called once: with the events of that node when they
-	// come with its answer, with none when it does not answer.
+	// Asked records that a request was sent to a node. answered is called once: with the events of that node if they
+	// arrive with its answer, with none if it does not answer.
 	Asked(node ring.NodeID) (answered func([]TraceEvent))
 }
 
-// TraceEvent is an event that another node has noted.
+// TraceEvent is an event that another node has recorded.
 type TraceEvent struct {
 	Elapsed  time.Duration // since that node received the request
 	Activity string
 }
 
-// TraceableReplica is a Replica that can note what its node does for a traced request.
+// TraceableReplica is a Replica that can record the events of a traced request at its node.
 type TraceableReplica interface {
-	// Traced is the replica for one request; it has all interfaces of the replica.
+	// Traced returns the replica for one request; it implements all interfaces of the replica.
 	Traced(Trace) Replica
 }
 
-// replica is the replica that a node is, for a request whose trace is t.
+// replica returns a node's replica for a request whose trace is t.
 func (c *Coordinator) replica(node ring.NodeID, t Trace) Replica {
 	return TracedReplica(c.replicas, node, t)
 }
 
-// trace adds an event to a request's trace; most requests have none.
+// trace adds an event to a request's trace, which is nil for most requests.
 func trace(t Trace, source ring.NodeID, activity string) {
 	if t != nil {
 		t.Add(source, activity)
 	}
 }
 
-// traceNode is trace of an activity that concerns another node.
+// traceNode is trace for an activity that concerns another node.
 func traceNode(t Trace, source ring.NodeID, activity string, node ring.NodeID) {
 	if t != nil {
 		t.AddNode(source, activity, node)
@@ -156,7 +156,7 @@ func contact(t Trace, node ring.NodeID) {
 // traces passes events on to the traces of several requests that are executed together.
 type traces []Trace
 
-// tracesOf is the traces of requests; nil when none is traced.
+// tracesOf returns the combined traces of requests; nil means that none is traced.
 func tracesOf[R any](requests []R, of func(R) Trace) Trace {
 	var ts traces
 	for _, r := range requests {

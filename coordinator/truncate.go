@@ -13,35 +13,36 @@ import (
 	"cqld/schema"
 )
 
-// Truncation is one TRUNCATE of a table. Nodes that move data know it by its ID: a stream brings nothing from a node that
-// has not made a truncation which the receiver has made.
+// Truncation is one TRUNCATE of a table. Nodes that stream data identify it by its ID: a stream transfers nothing from a node
+// that has not executed a truncation which the receiver has executed.
 type Truncation struct {
 	Table schema.StorageID
 	ID    uint64
 	Phase TruncationPhase
 }
 
-// TruncationPhase says what a Truncation asks a node to do. Every node is asked for one phase after the other, and for none
-// before all nodes have done the phase before.
+// TruncationPhase is the phase of a Truncation that a node is asked to execute. A phase starts at the first node after all
+// nodes have completed the phase before.
 type TruncationPhase uint8
 
 // The phases, as they are encoded.
 const (
 	// TruncationApply drops the rows.
 	TruncationApply TruncationPhase = iota
-	// TruncationPrepare makes void what a node keeps for others, and waits for what it has sent. From then on, reads that the
-	// node coordinates repair nothing: a replica that has dropped its rows would get those of one that has not. A node drops
-	// rows only in a truncation that it prepared before, in the time that the request to prepare gave, and not after another
-	// one that was prepared later: what a coordinator sent before it died cannot remove later writes.
+	// TruncationPrepare makes the node's hints and logged batches void, and waits for the writes that it has sent. From
+	// then on, reads that the node coordinates do not repair: a replica that has dropped its rows would receive those of
+	// another that has not. A node drops rows only in a truncation that it has prepared, within the time given by the
+	// request to prepare, and not after another one was prepared later: so a request that a coordinator sent before it died
+	// cannot remove later writes.
 	TruncationPrepare
-	// TruncationEnd says that all nodes have dropped their rows: reads that begin from now on repair again.
+	// TruncationEnd reports that all nodes have dropped their rows: reads that begin from now on repair again.
 	TruncationEnd
 )
 
-// Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that hold some
-// of its rows must live, because a node that missed it would bring its rows back. While the ring changes, all members
-// must live: any of them may be the source of a range. Members that hold nothing are asked when they live: they may have
-// hints.
+// Truncate drops all rows of the table, and the hints and logged batches for it, on every node. All nodes that have some
+// of its rows must be alive, because a node that missed the truncation would restore its rows. While the ring changes, all
+// members must be alive, because any of them may be the source of a range. Members without rows are asked if they are alive,
+// because they may have hints.
 func (c *Coordinator) Truncate(table *schema.Table, timeout time.Duration, done func(error)) {
 	now := c.clock.Monotonic()
 	op := &truncateOp{c: c, table: table, deadline: now + timeout, done: done,
@@ -54,9 +55,9 @@ func (c *Coordinator) truncationID() uint64 {
 	return uint64(c.stamps.Next())<<10 | uint64(c.view.Self()&1023)
 }
 
-// truncateOp asks all nodes to prepare, then to drop their rows, and then tells them the end: a write that ended before the
-// truncation began does not come to a replica after it. It asks all of them again when the ring has changed meanwhile: a node
-// that gains a range is asked too, before it has anything.
+// truncateOp asks all nodes to prepare, then to drop their rows, and then announces the end: a write that ended before the
+// truncation began does not reach a replica after it. If the ring has changed meanwhile, it asks all nodes again, including
+// a node that gains a range, before that node receives data.
 type truncateOp struct {
 	c          *Coordinator
 	table      *schema.Table
@@ -65,14 +66,14 @@ type truncateOp struct {
 
 	mu      sync.Mutex
 	plan    int           // answers to earlier ones are ignored
-	waiting []ring.NodeID // for their answers
-	refused bool          // by a node that knows of a later ring, or of another truncation
-	void    bool          // by one that knows of another truncation
-	done    func(error)   // nil once called
+	waiting []ring.NodeID // nodes whose answers are outstanding
+	refused bool          // by a node that knows a later ring, or another truncation
+	void    bool          // by one that knows another truncation
+	done    func(error)   // nil after it was called
 	timer   env.Timer
 }
 
-// begin asks by the present topology.
+// begin sends the requests of a phase, by the present topology.
 func (op *truncateOp) begin() {
 	c := op.c
 	t := c.view.Topology()
@@ -117,10 +118,10 @@ func (op *truncateOp) begin() {
 	}
 }
 
-// truncationEndWait is how long the nodes' answers to the end of a truncation are waited for.
+// truncationEndWait is how long the operation waits for the nodes' answers to the end of a truncation.
 const truncationEndWait = time.Second
 
-// abandon tells the nodes that a truncation which has failed goes no further: their reads repair again.
+// abandon informs the nodes that the truncation has failed, so that their reads repair again.
 func (op *truncateOp) abandon() {
 	c := op.c
 	t := c.view.Topology()
@@ -133,10 +134,10 @@ func (op *truncateOp) abandon() {
 	}
 }
 
-// believes says whether a node is this one, or lives as far as this one knows.
+// believes reports whether a node is this one, or alive in this node's view.
 func (c *Coordinator) believes(n ring.NodeID) bool { return n == c.view.Self() || c.view.Alive(n) }
 
-// truncates are the nodes that must take part in a truncation, and all that are asked.
+// truncates returns the nodes that must participate in a truncation, and all nodes to ask.
 func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required, asked []ring.NodeID) {
 	if table.Replication.Class == ring.Local {
 		return []ring.NodeID{c.view.Self()}, []ring.NodeID{c.view.Self()}
@@ -162,8 +163,8 @@ func (c *Coordinator) truncates(table *schema.Table, t *ring.Topology) (required
 	return required, asked
 }
 
-// answered is the event of a node's answer. When a node refuses because the ring has changed, the others are waited for,
-// and then all are asked by the new topology; those that have made the truncation answer at once.
+// answered is the event of a node's answer. If a node refuses because the ring has changed, the operation waits for the
+// others and then asks all nodes of the new topology; those that have executed the truncation answer at once.
 func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	op.mu.Lock()
 	if op.done == nil || plan != op.plan {
@@ -179,7 +180,7 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 		err = nil
 	}
 	if op.truncation.Phase == TruncationEnd {
-		err = nil // the rows are gone; a node that does not hear of the end waits for Limits.TruncationMost
+		err = nil // the rows are gone; a node that does not receive the end waits for Limits.TruncationMost
 	}
 	op.waiting = slices.DeleteFunc(op.waiting, func(n ring.NodeID) bool { return n == node })
 	switch {
@@ -204,7 +205,7 @@ func (op *truncateOp) answered(plan int, node ring.NodeID, err error) {
 	}
 }
 
-// truncatePause is how long a new plan waits for the metadata to arrive.
+// truncatePause is how long a new plan waits for newer metadata.
 const truncatePause = 100 * time.Millisecond
 
 // timeout is the event of the deadline.
@@ -225,7 +226,7 @@ func (op *truncateOp) timeout() {
 	op.endLocked(&TruncateFailure{Node: node, Cause: ErrNoReply})
 }
 
-// endLocked answers. It frees mu.
+// endLocked answers. It unlocks mu.
 func (op *truncateOp) endLocked(err error) {
 	done, timer := op.done, op.timer
 	op.done = nil
@@ -240,16 +241,16 @@ func (op *truncateOp) endLocked(err error) {
 	done(err)
 }
 
-// truncating is what a node knows of the truncations of tables. The zero value knows of none.
+// truncating is a node's knowledge of the truncations of tables. The zero value contains none.
 type truncating struct {
 	mu     sync.Mutex
 	loaded bool // those of an earlier process are known
 	tables map[schema.StorageID]truncationMark
-	// times are those of the last truncations (ns since 1970): hints and logged batches made up to then are void.
+	// times are those of the last truncations (ns since 1970): hints and logged batches created up to then are void.
 	times map[schema.StorageID]int64
 }
 
-// truncationMark is the last truncation of a table that was prepared here.
+// truncationMark is the last truncation of a table that this node has prepared.
 type truncationMark struct {
 	id    uint64
 	until time.Duration // reads that began up to then (monotonic) repair nothing
@@ -329,7 +330,7 @@ func (t *truncating) markLocked(table schema.StorageID, mark truncationMark) {
 	t.tables[table] = mark
 }
 
-// voidHints makes all hints and logged batches void that exist now.
+// voidHints makes all existing hints and logged batches of the table void.
 func (c *Coordinator) voidHints(t Truncation) error {
 	now := c.clock.Now().UnixNano()
 	c.truncating.mu.Lock()
@@ -338,7 +339,7 @@ func (c *Coordinator) voidHints(t Truncation) error {
 	return c.saveTruncation(t.Table, now, t.ID)
 }
 
-// saveTruncation stores the time of a truncation and the ID of the one that is under way.
+// saveTruncation stores the time of a truncation and the ID of the one in progress.
 func (c *Coordinator) saveTruncation(table schema.StorageID, at int64, underWay uint64) error {
 	if c.store == nil {
 		return nil
@@ -347,15 +348,15 @@ func (c *Coordinator) saveTruncation(table schema.StorageID, at int64, underWay 
 	return c.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, at), underWay), true)
 }
 
-// prepare notes that a truncation begins; at most it is awaited until a (monotonic) time.
+// prepare records that a truncation begins; its end is expected until a monotonic time at the latest.
 func (t *truncating) prepare(table schema.StorageID, id uint64, until time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.markLocked(table, truncationMark{id, until})
 }
 
-// end notes that a truncation has ended, and reports whether it is the last that was prepared. One that ends before a later
-// one leaves the end to that one.
+// end records that a truncation has ended, and reports whether it is the last one prepared. If a later one was prepared,
+// that one determines the end.
 func (t *truncating) end(table schema.StorageID, id uint64, now time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -375,9 +376,9 @@ func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 	return ok && began <= mark.until
 }
 
-// FollowTruncation does this node's part of a truncation as a coordinator. To prepare it makes void the hints and logged
-// batches for the table, and calls done when all writes, hints and repairs of reads that this node had sent before are
-// answered, or given up: no replica gets any of them after it has truncated.
+// FollowTruncation executes this node's part of a truncation in its role as a coordinator. To prepare, it makes the hints
+// and logged batches for the table void, and calls done when all writes, hints and read repairs that this node had sent
+// before are answered or have timed out: no replica receives any of them after it has truncated.
 func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 	now := c.clock.Monotonic()
 	if t.Phase == TruncationEnd {
@@ -402,15 +403,15 @@ func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 	c.sent.Wait(func() { done(nil) })
 }
 
-// Truncating reports whether a truncation of the table is under way, as far as this node knows: until then its replicas cannot be
-// compared. A node that does not hear of the end waits for Limits.TruncationMost.
+// Truncating reports whether this node knows of a truncation of the table in progress; until its end, replicas cannot be
+// compared. A node that does not receive the end waits for Limits.TruncationMost.
 func (c *Coordinator) Truncating(table schema.StorageID) bool {
 	return c.truncating.covers(table, c.clock.Monotonic())
 }
 
-// truncatedSince reports whether the table was truncated since a (monotonic) time, or is at the moment, as far as this node
-// knows. It does not compare wall-clock times: a clock that was ahead during a truncation would make it true until time has
-// caught up.
+// truncatedSince reports whether this node knows of a truncation of the table that is in progress, or happened since a
+// monotonic time. It does not compare wall-clock times: a clock that was ahead during a truncation would make it true until
+// time has caught up.
 func (c *Coordinator) truncatedSince(table schema.StorageID, began time.Duration) bool {
 	return c.truncating.covers(table, began)
 }

@@ -11,10 +11,9 @@ import (
 	"cqld/row"
 )
 
-// Write applies the mutations, each with its own replicas, and calls done when every one of them is
-// acknowledged by as many as the level asks for. Every live replica gets its mutations at once; for
-// the dead, and for those that stay silent, hints are kept. The mutations must not be changed any
-// more, even after done: late hints are made of them.
+// Write applies the mutations, each at its own replicas, and calls done when each is acknowledged by as many replicas as the
+// level requires. It sends every live replica its mutations at once, and stores hints for replicas that are down or do not
+// answer. The caller must not change the mutations any more, even after done, because late hints contain them.
 func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	if len(req.Mutations) == 0 {
 		done(nil)
@@ -45,13 +44,13 @@ func (c *Coordinator) Write(req *WriteRequest, done func(error)) {
 	op.release()
 }
 
-// targetState is how far a replica is.
+// targetState is the state of a replica in a write.
 type targetState uint8
 
 const (
-	targetOpen   targetState = iota // asked, no answer
-	targetAcked                     // has what it should have
-	targetFailed                    // answered with an error, or is dead
+	targetOpen   targetState = iota // asked, no answer yet
+	targetAcked                     // has its mutations
+	targetFailed                    // answered with an error, or is down
 )
 
 // writeTarget is one node's share of a write.
@@ -63,20 +62,20 @@ type writeTarget struct {
 	hinted    bool
 	kept      bool // the hint is on disk
 	err       error
-	plan      int // generation of the answer awaited
+	plan      int // the plan whose answer is outstanding
 	mutations []*row.Mutation
-	parts     []int // of which parts; parallel to mutations
+	parts     []int // indexes of parts, parallel to mutations
 	onDone    func(error)
 }
 
-// writePart is one mutation's count.
+// writePart is one mutation with its acknowledgements.
 type writePart struct {
 	tally quorum.Tally
 	met   bool
 }
 
-// writeOp is a write under way. It goes back to the pool when refs is zero: the caller's, the
-// timer's and one for every request sent.
+// writeOp is a write in progress. It returns to the pool when refs is zero. References are held by the caller, the timer and
+// every outstanding request.
 type writeOp struct {
 	c          *Coordinator
 	mu         sync.Mutex
@@ -89,20 +88,20 @@ type writeOp struct {
 	generation uint64        // of Coordinator.sent
 	deadline   time.Duration
 	size       int64
-	done       func(error) // nil once called
+	done       func(error) // nil after it was called
 	sender     Sender      // sends the mutation in place of Replica.Apply; may be nil
 	topology   *ring.Topology
 	self       ring.NodeID
 	parts      []writePart
 	unmet      int
 	targets    []*writeTarget
-	spare      []*writeTarget // of earlier plans, to be used again
-	waiting    int            // targets open
+	spare      []*writeTarget // of earlier plans, for reuse
+	waiting    int            // number of open targets
 	plans      int
 	refused    bool
 	ended      bool // the deadline has passed
 	direct     bool
-	applied    bool // on this node, before
+	applied    bool // this node has applied the mutations before
 	settled    func(Settlement)
 	timer      env.Timer
 	onTimeout  func()
@@ -116,10 +115,10 @@ func newWriteOp(c *Coordinator) *writeOp {
 	return op
 }
 
-// writeOpBytes is what a write under way costs besides its mutations, about.
+// writeOpBytes is the approximate size of a write in progress without its mutations.
 const writeOpBytes = 768
 
-// admit takes the request into op, or refuses it because too many are in flight.
+// admit initializes op with the request, or refuses it because too many are in flight.
 func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	c := op.c
 	size := sized(req.Mutations) + writeOpBytes
@@ -145,8 +144,8 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	return nil
 }
 
-// local says whether this node is the only replica of the only mutation: then its answer is the
-// answer, and no timer is needed.
+// local reports whether this node is the only replica of the only mutation: its answer is then the result, and no timer is
+// needed.
 func (op *writeOp) local() bool {
 	if len(op.mutations) != 1 || op.applied {
 		return false
@@ -158,7 +157,7 @@ func (op *writeOp) local() bool {
 	return op.direct
 }
 
-// apply sends to the one replica of a local write.
+// apply sends the mutations to the only replica of a local write.
 func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.refs++
 	t.op.waiting = 1
@@ -170,7 +169,7 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 	t.op.c.replica(t.node, t.op.trace).Apply(epoch, mutations, timeout, t.onDone)
 }
 
-// begin plans and sends. Unavailable is told before anything is sent.
+// begin plans and sends. It returns Unavailable before anything is sent.
 func (op *writeOp) begin() {
 	op.began = op.c.clock.Monotonic()
 	op.deadline += op.began
@@ -203,8 +202,8 @@ func (op *writeOp) proceed() {
 	op.send()
 }
 
-// send asks every live replica and hints the dead. The other nodes come first, so that they work
-// while this node does.
+// send sends the mutations to every live replica and stores hints for the others. Remote nodes come first, so that they work
+// concurrently with this node.
 func (op *writeOp) send() {
 	c := op.c
 	op.mu.Lock()
@@ -221,7 +220,7 @@ func (op *writeOp) send() {
 	epoch := op.topology.Epoch()
 	op.mu.Unlock()
 
-	var shared *[]byte // the encoding of all mutations, which most targets get
+	var shared *[]byte // the encoding of all mutations, used by most targets
 	var self *writeTarget
 	for _, t := range targets {
 		switch {
@@ -246,7 +245,7 @@ func (op *writeOp) send() {
 	}
 }
 
-// sendTo sends t its share, in the shared encoding when it gets everything.
+// sendTo sends t its mutations, in the shared encoding if it receives all of them.
 func (op *writeOp) sendTo(t *writeTarget, epoch uint64, timeout time.Duration, shared *[]byte) *[]byte {
 	traceNode(op.trace, op.self, "Sending mutation to", t.node)
 	if op.sender != nil {
@@ -313,7 +312,7 @@ func (op *writeOp) answer(t *writeTarget, plan int, err error) {
 	op.release()
 }
 
-// count enters t's answer into its parts.
+// count adds t's answer to its parts.
 func (op *writeOp) count(t *writeTarget) {
 	for _, i := range t.parts {
 		p := &op.parts[i]
@@ -329,16 +328,16 @@ func (op *writeOp) count(t *writeTarget) {
 	}
 }
 
-// verdict is what follows from the counts.
+// verdict is the consequence of the counts.
 type verdict struct {
 	done   func(error)
 	err    error
 	replan bool
-	idle   bool // nothing is awaited any more
+	idle   bool // no answer is outstanding
 }
 
-// judge decides, with mu held, what the counts mean. What a replica refused goes to its successor:
-// at once when the write cannot succeed without, else when all have answered.
+// judge determines, with mu held, the consequence of the counts. Mutations that a replica refused are planned again: at once
+// if the write cannot succeed otherwise, else when all have answered.
 func (op *writeOp) judge() verdict {
 	again := op.mayReplanLocked()
 	v := verdict{idle: op.waiting == 0, replan: again && op.refused && op.waiting == 0}
@@ -358,18 +357,18 @@ func (op *writeOp) judge() verdict {
 	}
 	if v.replan {
 		v.idle = false
-		op.plans++ // answers to the old plan are of no interest
+		op.plans++ // answers to the previous plan are ignored
 		op.waiting = 0
 	}
 	return v
 }
 
-// mayReplanLocked reports whether another plan may follow. Caller holds mu.
+// mayReplanLocked reports whether another plan may follow. The caller holds mu.
 func (op *writeOp) mayReplanLocked() bool {
 	return !op.ended && op.plans < op.c.limits.PlansMax && !op.c.unsafe.NoReplan
 }
 
-// hintable says whether part i can still be met by a hint.
+// hintable reports whether a hint can still satisfy part i.
 func (op *writeOp) hintable(i int) bool {
 	if op.level != ring.Any || op.c.hints == nil {
 		return false
@@ -385,8 +384,8 @@ func (op *writeOp) hintable(i int) bool {
 	return false
 }
 
-// failure is the error for part i, with mu held: a timeout when replicas were silent or out of
-// reach, a failure when one of them said so.
+// failure returns the error for part i, with mu held: a timeout if replicas did not answer or were unreachable, a failure
+// if one of them returned an error.
 func (op *writeOp) failure(i int) error {
 	received, blockFor := op.parts[i].tally.Totals()
 	var failures []NodeFailure
@@ -402,7 +401,7 @@ func (op *writeOp) failure(i int) error {
 	return &WriteTimeout{Consistency: op.level, Received: received, BlockFor: blockFor, Type: op.kind}
 }
 
-// act does what judge decided, with mu free.
+// act executes the verdict, with mu unlocked.
 func (op *writeOp) act(v verdict) {
 	if v.done != nil {
 		op.conclude(v.done, v.err)
@@ -421,7 +420,7 @@ func (op *writeOp) act(v verdict) {
 	}
 }
 
-// timeout is the event of the deadline: the answer, when it is still owed, and hints for the silent.
+// timeout is the event of the deadline: it answers, if that has not happened, and stores hints for replicas without an answer.
 func (op *writeOp) timeout() {
 	defer op.guarded()
 	op.mu.Lock()
@@ -450,13 +449,13 @@ func (op *writeOp) timeout() {
 	op.release()
 }
 
-// conclude answers the client. The op may live on, until the last replica has answered.
+// conclude answers the client. The op may exist until the last replica has answered.
 func (op *writeOp) conclude(done func(error), err error) {
 	op.c.writing.Add(-1)
 	done(err)
 }
 
-// directResult is the answer of the only replica as the client is told it.
+// directResult converts the answer of the only replica to the result for the client.
 func (op *writeOp) directResult(t *writeTarget, err error) error {
 	if err == nil {
 		return nil
@@ -474,7 +473,7 @@ func (op *writeOp) directResult(t *writeTarget, err error) error {
 		Failures: []NodeFailure{{Node: t.node, Reason: reasonOf(err)}}}
 }
 
-// stopTimer gives the timer's reference back when the timer will not.
+// stopTimer stops the timer, and releases its reference unless the timer has fired.
 func (op *writeOp) stopTimer() {
 	op.mu.Lock()
 	timer := op.timer
@@ -489,7 +488,7 @@ func (op *writeOp) stopTimer() {
 	}
 }
 
-// release gives one reference back, and op to the pool after the last.
+// release releases one reference, and returns op to the pool after the last.
 func (op *writeOp) release() {
 	op.mu.Lock()
 	op.refs--
@@ -519,12 +518,12 @@ func (op *writeOp) release() {
 	}
 }
 
-// silent says whether err means that a replica did not answer, rather than that it failed.
+// silent reports whether err means that a replica did not answer, rather than that it failed.
 func silent(err error) bool {
 	return err == nil || errors.Is(err, ErrNoReply) || errors.Is(err, ErrNotSent)
 }
 
-// reasonOf is what clients are told of a replica's failure.
+// reasonOf returns the reason of a replica's failure for the client.
 func reasonOf(err error) FailureReason {
 	var f *ReplicaFailure
 	if errors.As(err, &f) {

@@ -7,8 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// missedLocked returns the targets that get nothing any more: those that have not answered, and those that refused a plan
-// which no other plan follows. Caller holds mu.
+// missedLocked returns the targets that receive nothing any more: those that have not answered, and those that refused the
+// last plan. The caller holds mu.
 func (op *writeOp) missedLocked() (missed []*writeTarget) {
 	for _, t := range op.targets {
 		switch {
@@ -28,9 +28,10 @@ func refusedPlan(err error) bool {
 	return errors.As(err, &refusal)
 }
 
-// hint keeps t's share until the replica takes it. At ANY a stored hint is as good as an answer. What a replica refused
-// needs a hint only when no other plan follows: other replicas may have it. A coordinator whose own replica fails keeps a hint
-// for itself. When its disk takes no hint either, the hint is reported as lost, and the range is repaired.
+// hint stores t's mutations until the replica takes them. At ANY, a stored hint counts as an acknowledgement. Mutations
+// that a replica refused need a hint only if no other plan follows, because other replicas may have them. A coordinator
+// whose own replica fails stores a hint for itself. If its disk cannot store the hint either, the hint is reported as lost,
+// and the range is repaired.
 func (op *writeOp) hint(t *writeTarget, plan int) {
 	op.mu.Lock()
 	if refusedPlan(t.err) && (plan != op.plans || op.mayReplanLocked()) {
@@ -96,7 +97,7 @@ func (op *writeOp) hintStored(t *writeTarget, plan int, err error) {
 	op.release()
 }
 
-// settlement returns which replicas have the write. No answer is awaited any more.
+// settlement returns which replicas have the write. No answer is outstanding.
 func (op *writeOp) settlement() Settlement {
 	s := Settlement{Hinted: len(op.targets) > 0, Majority: len(op.targets) > 0}
 	for _, t := range op.targets {

@@ -1,12 +1,12 @@
-// Package counters changes counters: it finds the replica that leads an update, and leads the updates of which this node is a replica.
+// Package counters updates counters: it finds the replica that leads an update, and leads updates as a replica.
 //
 //	client ─ Update ─▶ coordinator ─ VerbCounter ─▶ leader: Lead ─ read own shard, add, sync ─▶ coordinator.Write of the new sum
 //
 // Invariants:
 //
-//  1. A leader counts an update once, however often it is asked to (shard.Windows), and the coordinator does not ask again once the
-//     update may have been counted.
-//  2. No other replica gets a new sum before it is on the leader's disk: after a crash the next sums are made from there.
+//  1. A leader counts an update once, even if it receives it several times (shard.Windows), and the coordinator does not resend
+//     an update that may have been counted.
+//  2. No other replica gets a new sum before it is on the leader's disk: after a crash, the next sums are computed from it.
 //  3. Only its leader writes a shard, each time with a later timestamp (package shard).
 package counters
 
@@ -26,16 +26,16 @@ type Options struct {
 	Replicas        coordinator.Replicas
 	Clock           env.Clock
 	Leaders         Leaders                // the other nodes
-	Stamps          coordinator.Timestamps // of new sums; nil means a clock of its own
+	Stamps          coordinator.Timestamps // for new sums; nil means an own clock
 	LocalDatacenter string
 	Limits          Limits
 	Unsafe          Unsafe
-	Guard           *guard.Guard // ends operations that panic; nil means that the panic goes on
+	Guard           *guard.Guard // ends operations that panic; nil means that a panic continues
 }
 
 // Unsafe removes safeguards in tests that show that the safeguards are needed.
 type Unsafe struct {
-	NotIdempotent bool // a leader counts an update as often as it arrives
+	NotIdempotent bool // a leader counts an update each time it arrives
 }
 
 // Counters updates counters. Its methods may be called from any goroutine.
@@ -70,7 +70,7 @@ func (c *Counters) self(t coordinator.Trace) coordinator.Replica {
 }
 
 // Leaders leads updates on other nodes. Lead returns at once and calls done exactly once, possibly before it returns. The errors of
-// done are those of Counters.Lead, or what became of the messages.
+// done are those of Counters.Lead, or those of the messages.
 type Leaders interface {
 	Lead(node ring.NodeID, update *Update, timeout time.Duration, done func(error))
 }

@@ -11,15 +11,15 @@ import (
 	"cqld/schema"
 )
 
-// leader leads updates of counters. Updates of one partition run one after the other, because each reads the shard that the one before
-// wrote. Updates that wait meanwhile are led together, with one read and one sync.
+// leader leads updates of counters. Updates of one partition run one after the other, because each reads the shard that the
+// previous one wrote. Updates that are queued meanwhile are led together, with one read and one sync.
 type leader struct {
 	c       *Counters
 	seen    *shard.Windows
 	stripes [64]stripe
 }
 
-// stripe is the partitions of some tokens that have an update under way.
+// stripe contains the partitions of some tokens that have an update in progress.
 type stripe struct {
 	mu   sync.Mutex
 	busy map[key]*queue
@@ -30,7 +30,7 @@ type key struct {
 	key   string
 }
 
-// queue is the updates of a partition that wait; guarded by its stripe.
+// queue contains the waiting updates of a partition; guarded by its stripe.
 type queue struct {
 	stripe  *stripe
 	key     key
@@ -53,14 +53,14 @@ func newLeader(c *Counters) *leader {
 	return l
 }
 
-// Lead changes counters of a partition that this node is a replica of, on behalf of update's
-// coordinator. update.Mutation is kept; it must not change any more. done is told Unavailable,
-// Overloaded, NotReplica or another ErrNotSent when certainly nothing was counted, WriteTimeout and
-// WriteFailure with what the replicas did, and ReplicaFailure when this node failed.
+// Lead changes counters of a partition of which this node is a replica, on behalf of update's coordinator. It retains
+// update.Mutation, which must not change any more. done receives Unavailable, Overloaded, NotReplica or another ErrNotSent if
+// certainly nothing was counted, WriteTimeout or WriteFailure with the acknowledgements of the replicas, or ReplicaFailure if
+// this node failed.
 func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error)) {
 	if !c.unsafe.NotIdempotent {
-		life := shard.Life{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
-		if done = c.leader.seen.Enter(life, update.ID.Sequence, done); done == nil {
+		process := shard.Process{Node: update.ID.Node, Incarnation: update.ID.Incarnation}
+		if done = c.leader.seen.Enter(process, update.ID.Sequence, done); done == nil {
 			return
 		}
 	}
@@ -80,7 +80,7 @@ func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error))
 	c.leader.enqueue(u)
 }
 
-// mayLead says why this node must not lead the update: it is no replica, or too few others live.
+// mayLead returns an error if this node must not lead the update: it is not a replica, or too few others are alive.
 func (c *Counters) mayLead(u *Update) error {
 	t := c.view.Topology()
 	table := c.view.Schema().TableByStorage(u.Mutation.Table)
@@ -97,7 +97,7 @@ func (c *Counters) mayLead(u *Update) error {
 	return c.c.Available(u.Mutation, u.Consistency)
 }
 
-// enqueue appends the update to its partition's queue, and starts the queue when it was idle.
+// enqueue appends the update to its partition's queue, and starts the queue if it was idle.
 func (l *leader) enqueue(u *ledUpdate) {
 	key := key{u.Mutation.Table, string(u.Mutation.Key.Bytes)}
 	s := &l.stripes[uint64(u.Mutation.Key.Token)%uint64(len(l.stripes))]
@@ -115,7 +115,7 @@ func (l *leader) enqueue(u *ledUpdate) {
 	}
 }
 
-// next leads the updates that wait, as far as they want the same level; there is one at least.
+// next leads the first updates in the queue that have the same level; the queue is not empty.
 func (l *leader) next(q *queue) {
 	s := q.stripe
 	s.mu.Lock()
@@ -132,7 +132,7 @@ func (l *leader) next(q *queue) {
 	now := l.c.clock.Monotonic()
 	g.updates = nil
 	for _, u := range updates {
-		if u.deadline <= now { // nobody waits for it any more
+		if u.deadline <= now { // its request has timed out
 			u.done(coordinator.ErrNoReply)
 			continue
 		}
@@ -148,7 +148,7 @@ func (l *leader) next(q *queue) {
 	g.begin()
 }
 
-// group is updates of one partition that are led together.
+// group contains updates of one partition that are led together.
 type group struct {
 	l        *leader
 	queue    *queue
@@ -157,11 +157,11 @@ type group struct {
 	epoch    uint64
 	change   shard.Change
 	result   *row.Mutation
-	passed   bool // the next group may begin
+	passed   bool // the next group may start
 	trace    coordinator.Trace
 }
 
-// begin reads the shards that will grow.
+// begin reads the shards that the updates change.
 func (g *group) begin() {
 	c := g.l.c
 	for _, u := range g.updates {
@@ -196,8 +196,8 @@ func (g *group) read(cmd *row.ReadCommand) {
 	})
 }
 
-// write makes the new sums durable here. No other replica may have them before: after a crash the
-// next sums are made from what is here.
+// write makes the new sums durable on this node. No other replica may have them before: after a crash, the next sums are
+// computed from the stored ones.
 func (g *group) write() {
 	c := g.l.c
 	first := g.updates[0].Mutation
@@ -212,7 +212,7 @@ func (g *group) write() {
 	})
 }
 
-// replicate gives the other replicas the new sums, while the next updates are led.
+// replicate sends the new sums to the other replicas, while the next updates are led.
 func (g *group) replicate() {
 	c := g.l.c
 	level := g.updates[0].Consistency
@@ -220,7 +220,7 @@ func (g *group) replicate() {
 		Timeout: c.c.Remaining(g.deadline), Applied: true, Trace: g.trace}
 	c.c.Write(req, func(err error) {
 		defer g.guarded()
-		if errors.Is(err, coordinator.ErrNotSent) { // to the others; it is counted here
+		if errors.Is(err, coordinator.ErrNotSent) { // not sent to the other replicas, but counted here
 			c.c.Note(coordinator.EventWriteTimeout)
 			table := c.view.Schema().TableByStorage(g.result.Table)
 			blockFor := 1
@@ -234,7 +234,7 @@ func (g *group) replicate() {
 	g.pass()
 }
 
-// pass lets the next group of the partition begin, once.
+// pass starts the next group of the partition, once.
 func (g *group) pass() {
 	if !g.passed {
 		g.passed = true
@@ -242,7 +242,7 @@ func (g *group) pass() {
 	}
 }
 
-// onwards goes on with what has come meanwhile, as an event of its own: this one may be the disk's.
+// onwards continues with the updates that have arrived meanwhile, as a separate event: this one may run in storage's committer.
 func (l *leader) onwards(q *queue) {
 	q.stripe.mu.Lock()
 	more := len(q.waiting) > 0
@@ -269,7 +269,7 @@ func (g *group) answer(err error) {
 	}
 }
 
-// guarded is deferred by the events of a group. A panic ends it with an error, and the next group of the partition begins.
+// guarded is deferred by the events of a group. A panic ends it with an error, and the next group of the partition starts.
 func (g *group) guarded() {
 	c := g.l.c
 	if c.guard == nil {

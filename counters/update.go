@@ -13,21 +13,21 @@ import (
 	"cqld/schema"
 )
 
-// Update is a change of one partition of a counter table on its way to the replica that leads it. The values of its counter cells are
-// added to the counters.
+// Update is a change of one partition of a counter table, to be executed by the replica that leads it. The values of its counter
+// cells are added to the counters.
 type Update struct {
 	ID          coordinator.RequestID
-	Epoch       uint64 // of the topology it was planned with
+	Epoch       uint64 // of the topology with which it was planned
 	Consistency ring.Consistency
 	Mutation    *row.Mutation
 	Trace       coordinator.Trace // of this node; it is not sent
 	observed    bool              // the node that sent the update wants to know what the leader reads
 }
 
-// Update changes counters. The counter cells of the mutations, which are of counter tables, hold the additions; deletions are ordinary
-// ones. One replica leads each mutation. It knows the sum of all additions that it has led (its shard), and sends the new sum to the
-// other replicas, not the addition, so that applying it twice has the effect of applying it once. An update that may have been counted
-// is not retried.
+// Update changes counters. The counter cells of the mutations contain the additions; deletions are ordinary ones. All tables are
+// counter tables. One replica leads each mutation. It knows the sum of all additions that it has led (its shard), and sends the
+// new sum to the other replicas, not the addition, so that applying it is idempotent. An update that may have been counted is not
+// retried.
 func (c *Counters) Update(req *coordinator.WriteRequest, done func(error)) {
 	if len(req.Mutations) == 1 {
 		c.count(req, req.Mutations[0], done)
@@ -53,7 +53,7 @@ type joint struct {
 func (j *joint) answered(err error) {
 	j.mu.Lock()
 	j.left--
-	// What was certainly not done is no answer for a batch of which other parts may have been.
+	// ErrNotSent would be wrong for a batch of which other parts may have been applied.
 	if err != nil && (j.err == nil || errors.Is(j.err, coordinator.ErrNotSent)) {
 		j.err = err
 	}
@@ -64,7 +64,7 @@ func (j *joint) answered(err error) {
 	}
 }
 
-// updateOp is one partition's update under way, where the client asked for it.
+// updateOp is the update of one partition at its coordinator.
 type updateOp struct {
 	c        *Counters
 	update   Update
@@ -73,11 +73,11 @@ type updateOp struct {
 	deadline time.Duration
 	size     int64
 	mu       sync.Mutex
-	done     func(error) // nil once called
+	done     func(error) // nil after it was called
 	timer    env.Timer
 	plans    int
-	tried    []ring.NodeID // of the present plan: they certainly did nothing
-	refused  bool          // one of them said that it is not a replica
+	tried    []ring.NodeID // in the present plan: they certainly did nothing
+	refused  bool          // a node responded that it is not a replica
 }
 
 // count asks a replica to lead m.
@@ -99,7 +99,7 @@ func (c *Counters) count(req *coordinator.WriteRequest, m *row.Mutation, done fu
 	op.plan()
 }
 
-// plan picks the leader at the present topology and asks it.
+// plan selects the leader in the present topology and sends it the update.
 func (op *updateOp) plan() {
 	c := op.c
 	topology, self := c.view.Topology(), c.view.Self()
@@ -115,7 +115,7 @@ func (op *updateOp) plan() {
 		return
 	}
 	op.tried = append(op.tried, leader)
-	// Every asking has a name of its own: one that was refused may come again where it is welcome.
+	// Every request has its own ID: an update that a node refused may be sent to it again after a new plan.
 	op.update.ID, op.update.Epoch = coordinator.RequestID{}, topology.Epoch()
 	if leader != self {
 		op.update.ID = c.c.NextRequestID()
@@ -132,11 +132,11 @@ func (op *updateOp) plan() {
 	c.leaders.Lead(leader, &update, timeout, op.answer)
 }
 
-// LeaderTimeout is how long a leader may take of the time that its coordinator has: so it can still
-// say in time how many have answered.
+// LeaderTimeout returns how much of the coordinator's time a leader may use, so that it can still report in time how many
+// replicas have answered.
 func LeaderTimeout(timeout time.Duration) time.Duration { return timeout - timeout/16 }
 
-// leader is this node when it is a replica, or else the nearest live one that was not asked yet.
+// leader returns this node if it is a replica, or else the nearest live replica that was not asked yet.
 func (op *updateOp) leader(t *ring.Topology) (best ring.NodeID, found bool) {
 	c, least := op.c, int64(math.MaxInt64)
 	for _, node := range coordinator.ReplicasOf(c.view.Self(), t, op.table, op.update.Mutation.Key.Token).Natural {
@@ -172,8 +172,8 @@ func (op *updateOp) wasTried(node ring.NodeID) bool {
 	return false
 }
 
-// unled is told that there is nobody (else) to ask; nothing was done so far. Replicas that refuse
-// know of another topology, which this node will know soon.
+// unled is called when no (further) replica can lead the update; nothing was done so far. Replicas that refuse know a
+// different topology, which this node will know soon.
 func (op *updateOp) unled(t *ring.Topology) {
 	c := op.c
 	op.mu.Lock()

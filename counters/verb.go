@@ -18,7 +18,7 @@ type updater interface {
 	Lead(update *Update, timeout time.Duration, done func(error))
 }
 
-// Serve makes transport answer the requests of other nodes to lead updates of counters. It is called before the transport starts.
+// Serve registers the handler of other nodes' requests to lead updates of counters. It is called before the transport starts.
 //
 //	VerbCounter   epoch, node, incarnation, sequence, level (1), timeout (µs), observed (1), row.AppendMutation
 //	              reply: outcome (1), with its figures; of a successful update that is observed, what the leader has read:
@@ -27,7 +27,7 @@ func Serve(transport messaging.Transport, c *Counters) { serve(transport, c) }
 
 func serve(transport messaging.Transport, leader updater) {
 	transport.Handle(messaging.Service{Verb: messaging.VerbCounter, Name: "counter", Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
-		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is kept
+		update, timeout, err := decodeCounter(slices.Clone(payload)) // the update is retained
 		if err != nil {
 			respond(nil, replica.ToRemote(err))
 			return
@@ -89,7 +89,7 @@ func appendCounter(dst []byte, u *Update, timeout time.Duration) []byte {
 	return row.AppendMutation(dst, u.Mutation)
 }
 
-// counterTimeoutMax bounds what a request may ask for.
+// counterTimeoutMax bounds the timeout of a request.
 const counterTimeoutMax = time.Hour
 
 // decodeCounter is the inverse of appendCounter; the mutation points into payload.
@@ -105,7 +105,7 @@ func decodeCounter(payload []byte) (*Update, time.Duration, error) {
 	return u, timeout, c.Finish()
 }
 
-// The outcomes of a counter update that was planned, at least.
+// The outcomes of a counter update that was at least planned.
 const (
 	outcomeDone = iota
 	outcomeUnavailable
@@ -113,7 +113,7 @@ const (
 	outcomeFailure
 )
 
-// appendOutcome appends what a client is to be told; other errors it gives back.
+// appendOutcome appends the outcome for the client; it returns other errors.
 func appendOutcome(dst []byte, err error) ([]byte, error) {
 	switch e := err.(type) { //nolint:errorlint // the coordinator does not wrap what clients are told
 	case nil:

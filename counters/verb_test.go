@@ -66,7 +66,7 @@ func (k *keeper) Lead(u *Update, _ time.Duration, done func(error)) {
 	done(k.err)
 }
 
-// TestOutcomesArrive: a coordinator is told what its leader was, by value.
+// TestOutcomesArrive shows that a coordinator receives the error of its leader, with its values.
 func TestOutcomesArrive(t *testing.T) {
 	k := &keeper{}
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}

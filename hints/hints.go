@@ -57,7 +57,7 @@ var ErrLost = errors.New("hints: the hint was not stored")
 
 // Hints stores and replays hints. It implements coordinator.Hints. Its methods may be called from any goroutine.
 //
-// Hints are buffered for a moment, so that one sync serves many. The records of a node are delivered one after the other,
+// Hints are buffered briefly, so that one sync serves many. The records of a node are delivered one after the other,
 // oldest first.
 type Hints struct {
 	c        *coordinator.Coordinator // set by Start
@@ -282,7 +282,7 @@ func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 	full := len(q.buffer) >= h.limits.BufferBytes
 	h.mu.Unlock()
 	if leaves {
-		stored(ErrLost) // it is stored all the same, for as long as this node is a member
+		stored(ErrLost) // it is stored nevertheless, for as long as this node is a member
 	}
 	if full {
 		h.run(func() { h.flush(q) })

@@ -10,7 +10,7 @@ import (
 	"cqld/row"
 )
 
-// lookLocked schedules the next look at q, unless one is scheduled or under way.
+// lookLocked schedules the next replay of q, unless one is scheduled or running.
 func (h *Hints) lookLocked(q *queue, after time.Duration) {
 	if q.sending || q.timer != nil || q.records == 0 || h.mu.closed {
 		return
@@ -30,7 +30,7 @@ func (h *Hints) NodeUp(node ring.NodeID) {
 		return
 	}
 	if q.timer != nil && !q.timer.Stop() {
-		h.mu.Unlock() // a look is under way
+		h.mu.Unlock() // a replay is running
 		return
 	}
 	q.timer = nil
@@ -45,12 +45,12 @@ type records struct {
 	mutations []*row.Mutation
 	made      []int64         // when the writes of mutations began (ns)
 	size      int64           // of the records on disk
-	void      int             // mutations that are not sent any more
-	expired   []*row.Mutation // of them, those that somebody may still lack
+	void      int             // number of mutations that are no longer sent
+	expired   []*row.Mutation // those of them that a replica may still lack
 	damaged   int             // records of which the rest could not be read
 }
 
-// look delivers the oldest records of a node that is alive.
+// look delivers the oldest records of q, if its node is alive.
 func (h *Hints) look(q *queue) {
 	h.mu.Lock()
 	q.timer = nil
@@ -76,7 +76,7 @@ func (h *Hints) look(q *queue) {
 	case len(batch.mutations) > 0 && !alive:
 		h.pause(q, h.limits.Retry)
 	case len(batch.mutations) == 0:
-		h.delivered(q, batch) // all void
+		h.delivered(q, batch) // all are void
 	default:
 		h.send(q, batch)
 	}
@@ -90,7 +90,7 @@ func (h *Hints) send(q *queue, batch records) {
 		case errors.As(err, &refusal) && refusal.Epoch <= h.view.Topology().Epoch():
 			h.reroute(q, batch)
 			return
-		case err != nil: // also when this node is the one that has not heard of a change
+		case err != nil: // also if this node has not received a topology change yet
 			h.pause(q, h.limits.Retry)
 			return
 		}
@@ -113,12 +113,12 @@ func (h *Hints) former(node ring.NodeID) bool {
 	return len(t.Nodes()) > 0 && t.Node(node) == nil
 }
 
-// moving reports whether ranges move. A node that gains a range may have compared its data already with the node of a hint: it
-// needs the hint, too.
+// moving reports whether ranges move. A node that gains a range may have compared its data with the hint's node already:
+// it needs the hint, too.
 func (h *Hints) moving() bool { return len(h.view.Topology().Operations()) > 0 }
 
-// reroute writes a batch to the present replicas: its node is no longer a replica of all of it, or other nodes are about to become
-// replicas.
+// reroute writes a batch to the present replicas, because its node is no longer a replica of all of it, or because other nodes
+// are becoming replicas.
 func (h *Hints) reroute(q *queue, batch records) {
 	valid := batch.mutations[:0:0]
 	for i, m := range batch.mutations {
@@ -211,7 +211,7 @@ func (h *Hints) delivered(q *queue, batch records) {
 	h.pause(q, time.Duration(batch.size*int64(time.Second)/h.limits.BytesPerSecond))
 }
 
-// pause ends a delivery; the next look follows after d.
+// pause ends a delivery; the next one follows after d.
 func (h *Hints) pause(q *queue, d time.Duration) {
 	h.mu.Lock()
 	q.sending = false

@@ -14,7 +14,7 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// dial connects to every node of the shared ring in the newest protocol.
+// dial connects to every node of the shared ring with the newest protocol version.
 func dial(t *testing.T) []*cqlclient.Conn {
 	t.Helper()
 	var conns []*cqlclient.Conn
@@ -29,7 +29,7 @@ func dial(t *testing.T) []*cqlclient.Conn {
 	return conns
 }
 
-// query wants an answer that is not an error.
+// query sends a statement, and fails the test if the answer is an error.
 func query(t *testing.T, c *cqlclient.Conn, text string, o cqlclient.Options) *cqlclient.Answer {
 	t.Helper()
 	a, err := c.Query(text, o)
@@ -42,7 +42,7 @@ func query(t *testing.T, c *cqlclient.Conn, text string, o cqlclient.Options) *c
 	return a
 }
 
-// keyspace makes one that is dropped with the test.
+// keyspace creates a keyspace that is dropped at the end of the test.
 func keyspace(t *testing.T, c *cqlclient.Conn, name string, rf int) {
 	t.Helper()
 	query(t, c, "DROP KEYSPACE IF EXISTS "+name, cqlclient.Options{})
@@ -79,7 +79,7 @@ func TestRacingDefinitionsGiveOneTable(t *testing.T) {
 		results := make([]string, len(conns))
 		for i, c := range conns {
 			wg.Go(func() {
-				// The definitions differ, so that a mixture of two would show.
+				// The definitions differ, so that a mixture of two is detected.
 				a, err := c.Query(fmt.Sprintf("CREATE TABLE race.%s (k int PRIMARY KEY, v%d int)", table, i), cqlclient.Options{})
 				switch {
 				case err != nil:
@@ -134,7 +134,7 @@ func TestPagingGoesOnAtAnotherNode(t *testing.T) {
 	}
 }
 
-// Drivers prepare on one node and execute on another: the ids must be the same, and are those of Cassandra.
+// Drivers prepare on one node and execute on another: the ids must be the same, and equal to Cassandra's.
 func TestPreparedIDsAreCassandras(t *testing.T) {
 	conns := dial(t)
 	keyspace(t, conns[0], "ids", 1)

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// degradeRatioMost is how many times as much the rate of conditional batches may fall as that of plain batches.
+	// degradeRatioMost bounds the ratio by which the rate of conditional batches may fall more than that of plain batches.
 	degradeRatioMost = 2.5
-	// degradeFailuresMost is how many of a hundred batches may fail.
+	// degradeFailuresMost is the maximum percentage of batches that may fail.
 	degradeFailuresMost = 1
 )
 
@@ -32,7 +32,7 @@ const (
 type degradation struct {
 	*contention
 	victim *process.Server
-	others []string // the addresses of the other nodes: those that clients ask in every state
+	others []string // the addresses of the other nodes, which clients use in every state
 	limit  time.Duration
 	rates  map[degradeKey]float64
 }
@@ -47,9 +47,9 @@ func (k degradeKey) String() string {
 	return fmt.Sprintf("%s, %d partitions, %s", k.state, k.partitions, map[bool]string{false: "plain", true: "conditional"}[k.conditional])
 }
 
-// TestConditionalBatchesDegradeAsWrites pauses and then kills a node of a ring that has less processor time than work. It
-// compares what that does to the rate of conditional batches with what it does to the rate of plain batches, which makes
-// the speed of the machine irrelevant. With CQLD_CONTENTION the runs are longer, and some use 40 partitions.
+// TestConditionalBatchesDegradeAsWrites pauses and then kills a node of a ring that has more work than processor time. It
+// compares the effect on the rate of conditional batches with the effect on the rate of plain batches, so that the result does
+// not depend on the speed of the machine. With CQLD_CONTENTION the runs are longer, and some use 40 partitions.
 // CQLD_CONTENTION_TIME is the length of a run in seconds, CQLD_CONTENTION_BUSY the number of processes that compete for
 // the processors, CQLD_CONTENTION_VICTIM the number of the node that is paused and killed, and CQLD_CONTENTION_CLIENTS
 // the number of clients.
@@ -94,7 +94,7 @@ func TestConditionalBatchesDegradeAsWrites(t *testing.T) {
 	d.verify()
 }
 
-// measure makes batches while other processes compete for the processors.
+// measure executes batches while other processes compete for the processors.
 func (d *degradation) measure(k degradeKey) {
 	d.t.Helper()
 	stop := busyCPU(d.t, envNumber("CQLD_CONTENTION_BUSY", 4))
@@ -117,7 +117,7 @@ func (d *degradation) measure(k degradeKey) {
 	})
 }
 
-// compare fails the test when conditional batches degrade more than plain ones.
+// compare fails the test if conditional batches degrade more than plain ones.
 func (d *degradation) compare(state string, partitions int) {
 	d.t.Helper()
 	ratio := func(conditional bool) float64 {
@@ -130,7 +130,7 @@ func (d *degradation) compare(state string, partitions int) {
 	}
 }
 
-// awaitUp waits until all nodes but the victim see n nodes up.
+// awaitUp waits until all nodes except the victim see n nodes up.
 func (d *degradation) awaitUp(n int) {
 	d.t.Helper()
 	want := fmt.Sprintf("\ncqld_members_up %d\n", n)
@@ -142,13 +142,13 @@ func (d *degradation) awaitUp(n int) {
 	d.t.Fatalf("after 30 s, not all nodes see %d nodes up", n)
 }
 
-// ringFigures are what the processes of a ring have used and counted.
+// ringFigures contains the resource usage and the counters of a ring's processes.
 type ringFigures struct {
 	cpu            time.Duration
 	events, stages map[string]float64 // counts of events, and seconds that rounds spent in each stage
 }
 
-// figures adds up the figures of the nodes. Those of the victim count while all nodes are up.
+// figures sums the figures of the nodes, including the victim's while all nodes are up.
 func (d *degradation) figures(state string) ringFigures {
 	f := ringFigures{events: map[string]float64{}, stages: map[string]float64{}}
 	for _, s := range d.ring.Servers {
@@ -176,7 +176,7 @@ func (d *degradation) figures(state string) ringFigures {
 // coordinatorFigure matches a line of /metrics with a count of events or the time of a stage.
 var coordinatorFigure = regexp.MustCompile(`(?m)^cqld_coordinator_(events_total\{event|cas_stage_seconds_total\{stage)="(\w+)"\} (\S+)$`)
 
-// metricsPage returns the metrics of a node, or "" when it does not answer.
+// metricsPage returns the metrics of a node, or "" if it does not answer.
 func metricsPage(s *process.Server) string {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "data", "control.sock"))
@@ -194,7 +194,7 @@ func metricsPage(s *process.Server) string {
 	return string(b)
 }
 
-// since returns what was used and counted after before. It changes the maps of f.
+// since returns the differences from before. It changes the maps of f.
 func (f ringFigures) since(before ringFigures) ringFigures {
 	f.cpu -= before.cpu
 	for name, v := range before.events {

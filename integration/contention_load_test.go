@@ -21,10 +21,9 @@ import (
 	"cqld/integration/process"
 )
 
-// contention is a load of conditional batches: its clients go round robin over the coordinators, and change a few
-// partitions of a table with three replicas. Every batch inserts a row of its own IF NOT EXISTS, and updates a row
-// that all batches of the partition share. The condition always holds, so the rows that exist tell which batches
-// were made.
+// contention is a load of conditional batches: its clients use the coordinators round robin, and change a few partitions of a
+// table with three replicas. Every batch inserts a unique row IF NOT EXISTS, and updates a row that all batches of the partition
+// share. The condition always holds, so the existing rows show which batches were applied.
 type contention struct {
 	t     *testing.T
 	ring  *process.Ring
@@ -33,23 +32,23 @@ type contention struct {
 	next atomic.Int64 // numbers the batches
 	mu   sync.Mutex
 	made map[int32]map[int64]bool // by partition: rows that were acknowledged
-	// unknown are rows whose batch was answered with an error that leaves open whether it was made; refused are those
-	// whose batch was certainly not made.
+	// unknown contains the rows of batches with an error that leaves the outcome open; refused contains those of batches
+	// that were certainly not applied.
 	unknown, refused map[int32]map[int64]bool
 }
 
-// contentionRun is what one run of the load measured.
+// contentionRun contains the measurements of one run of the load.
 type contentionRun struct {
 	batches int
 	took    time.Duration
 	latency []time.Duration
 	unknown int // answered CAS_WRITE_UNKNOWN
-	expired int // answered WRITE_TIMEOUT (CAS): certainly not made
+	expired int // answered WRITE_TIMEOUT (CAS): certainly not applied
 	other   int // other errors
 	samples []string
 }
 
-// envNumber is the number in an environment variable, or the default.
+// envNumber returns the number in an environment variable, or the default.
 func envNumber(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
 		return n
@@ -57,7 +56,7 @@ func envNumber(name string, otherwise int) int {
 	return otherwise
 }
 
-// startContention starts a ring and makes the tables. CQLD_CONTENTION_BINARY names another build of cqld to measure.
+// startContention starts a ring and creates the tables. CQLD_CONTENTION_BINARY selects another build of cqld to measure.
 func startContention(t *testing.T, nodes int) *contention {
 	t.Helper()
 	binary, dir := cqld(t)
@@ -81,7 +80,7 @@ func startContention(t *testing.T, nodes int) *contention {
 	return w
 }
 
-// contentionClient is one client: a connection to each node that is to be asked, with the prepared statements.
+// contentionClient is one client: a connection to each node that it uses, with the prepared statements.
 type contentionClient struct {
 	conns           []*cqlclient.Conn
 	insert, update  []*cqlclient.Prepared
@@ -126,10 +125,10 @@ func int64Value(v int64) cqlclient.Value {
 	return cqlclient.Value{Bytes: binary.BigEndian.AppendUint64(nil, uint64(v))}
 }
 
-// QUORUM and SERIAL in the protocol.
+// QUORUM and SERIAL in the native protocol.
 const wireQuorum, wireSerial = 4, 8
 
-// batch makes one batch through a node.
+// batch executes one batch through a node.
 func (k *contentionClient) batch(node int, conditional bool, partition int32, number int64) (*cqlclient.Answer, error) {
 	insert, update := k.insert[node], k.update[node]
 	if !conditional {
@@ -142,14 +141,14 @@ func (k *contentionClient) batch(node int, conditional bool, partition int32, nu
 	}, cqlclient.Options{Consistency: wireQuorum, Serial: wireSerial})
 }
 
-// run has clients make so many batches, or fewer when the time is over.
+// run makes clients execute a number of batches, or fewer if the time limit is reached.
 func (w *contention) run(addresses []string, conditional bool, clients, partitions, batches int, limit time.Duration) *contentionRun {
 	w.t.Helper()
 	r := &contentionRun{}
 	var work sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(batches))
-	all := make([]*contentionClient, clients) // connected before the time runs: on a busy machine that takes seconds
+	all := make([]*contentionClient, clients) // connect before the time starts: on a busy machine it takes seconds
 	for i := range all {
 		k, err := w.client(addresses)
 		if err != nil {
@@ -237,11 +236,11 @@ func (r *contentionRun) String() string {
 	return s
 }
 
-// stallRuns is how many times a load runs at most because the machine stalls.
+// stallRuns bounds the repetitions of a load because of stalls of the machine.
 const stallRuns = 3
 
-// unlessStalled calls run, which returns what failed, if anything. It calls it again if a process or disk of servers stalled
-// meanwhile: a request that needs that node then fails, and rates say nothing.
+// unlessStalled calls run, which returns a description of a failure, if any. It calls it again if a process or disk of servers
+// stalled meanwhile: requests that need that node then fail, and rates are meaningless.
 func (w *contention) unlessStalled(servers []*process.Server, run func() (failure string)) {
 	w.t.Helper()
 	for n := 1; ; n++ {
@@ -270,7 +269,7 @@ func stalls(servers []*process.Server) (n int) {
 	return n
 }
 
-// verify reads all rows back: those that were acknowledged are there, those that were refused are not.
+// verify reads all rows: acknowledged ones must exist, refused ones must not.
 func (w *contention) verify() {
 	w.t.Helper()
 	server := w.ring.Servers[slices.IndexFunc(w.ring.Servers, (*process.Server).Running)]
@@ -314,7 +313,7 @@ func (w *contention) verify() {
 	w.t.Logf("of the batches in doubt %d were made", happened)
 }
 
-// busyCPU keeps the processors busy with n processes until stop is called.
+// busyCPU occupies the processors with n processes until stop is called.
 func busyCPU(t *testing.T, n int) (stop func()) {
 	t.Helper()
 	var all []*exec.Cmd

@@ -10,12 +10,12 @@ import (
 	"cqld/integration/process"
 )
 
-// contentionClients is how many clients the loads have.
+// contentionClients is the number of clients of the loads.
 const contentionClients = 16
 
-// TestConditionalBatchesHaveKnownOutcomes makes conditional batches through all coordinators by turns, on 4 and on 40
-// partitions, with all nodes up: none may end with an unknown outcome. CQLD_CONTENTION is how many batches it makes of
-// each kind, CQLD_CONTENTION_TIME how many seconds that may take.
+// TestConditionalBatchesHaveKnownOutcomes executes conditional batches through all coordinators in turn, on 4 and on 40
+// partitions, with all nodes up: none may end with an unknown outcome. CQLD_CONTENTION is the number of batches of each kind,
+// CQLD_CONTENTION_TIME the maximum time in seconds.
 func TestConditionalBatchesHaveKnownOutcomes(t *testing.T) {
 	w := startContention(t, 4)
 	batches, limit := envNumber("CQLD_CONTENTION", 2_000), time.Duration(envNumber("CQLD_CONTENTION_TIME", 30))*time.Second
@@ -39,7 +39,7 @@ func TestConditionalBatchesHaveKnownOutcomes(t *testing.T) {
 	w.verify()
 }
 
-// noticed is when the other nodes have seen that a node died.
+// noticed is the time after which the other nodes have detected a node's death.
 const noticed = 3 * time.Second
 
 func addressesOf(w *contention) (all []string) {

@@ -14,7 +14,7 @@ import (
 	"cqld/integration/process"
 )
 
-// Codes of the protocol that the tests here need.
+// Error codes of the native protocol.
 const (
 	codeOverloaded = 0x1001
 	counterBatch   = 2
@@ -50,8 +50,8 @@ func dialServer(t *testing.T, s *process.Server) *cqlclient.Conn {
 
 func bigint(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
 
-// TestCountersOfManyCoordinators lets clients of all nodes add to one counter at once: nothing is lost, nothing counted
-// twice, and every node reads the same at QUORUM.
+// TestCountersOfManyCoordinators makes clients of all nodes add to one counter concurrently: no addition is lost or counted
+// twice, and every node reads the same value at QUORUM.
 func TestCountersOfManyCoordinators(t *testing.T) {
 	ring := sharedRing(t)
 	c := dialServer(t, ring.Servers[0])
@@ -89,14 +89,14 @@ func TestCountersOfManyCoordinators(t *testing.T) {
 	}
 }
 
-// tally is what clients know of what they did.
+// tally contains the outcomes of the clients' requests.
 type tally struct {
 	sync.Mutex
 	acked, unknown int64
 	batches        map[int]bool // by number: acknowledged
 }
 
-// note counts an outcome: without an error it is done, refused it is not, else nobody knows.
+// note records an outcome: acknowledged without an error, not applied if refused, otherwise unknown.
 func (y *tally) note(err error) {
 	y.Lock()
 	defer y.Unlock()
@@ -110,12 +110,12 @@ func (y *tally) note(err error) {
 	}
 }
 
-// killedFor is how long nodes are killed.
+// killedFor is the time during which nodes are killed.
 const killedFor = 12 * time.Second
 
-// TestCountersAndBatchesWhileNodesAreKilled adds to a counter and writes logged batches over partitions with different
-// replicas while one node after the other is killed. In the end the counter lies between what was acknowledged and what
-// was tried, and every batch is there as a whole, or not at all.
+// TestCountersAndBatchesWhileNodesAreKilled adds to a counter and writes logged batches to partitions with different replicas
+// while one node after the other is killed. At the end, the counter is between the numbers of acknowledged and attempted
+// additions, and each batch exists completely or not at all.
 func TestCountersAndBatchesWhileNodesAreKilled(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
@@ -151,7 +151,7 @@ func TestCountersAndBatchesWhileNodesAreKilled(t *testing.T) {
 	}
 	t.Logf("%d additions acknowledged, %d unknown, %d batches", y.acked, y.unknown, len(y.batches))
 	if y.acked < 100 || len(y.batches) < 100 {
-		t.Error("too few to tell anything")
+		t.Error("too few operations")
 	}
 	var wrong string
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
@@ -162,10 +162,10 @@ func TestCountersAndBatchesWhileNodesAreKilled(t *testing.T) {
 	t.Error(wrong)
 }
 
-// batchParts is over how many partitions each batch goes.
+// batchParts is the number of partitions of each batch.
 const batchParts = 3
 
-// work adds and writes batches by turns, at any node that answers.
+// work alternates between additions and batches, at any node that answers.
 func (y *tally) work(ring *process.Ring, client int, end time.Time) {
 	var conn *cqlclient.Conn
 	for i := client; time.Now().Before(end); i += 8 {
@@ -202,7 +202,7 @@ func (y *tally) work(ring *process.Ring, client int, end time.Time) {
 	}
 }
 
-// partial tells of a batch that is there in part, or that is lost; "" when there is none.
+// partial describes a batch that exists in part, or that is lost; "" means none.
 func (y *tally) partial(t *testing.T, c *cqlclient.Conn) string {
 	t.Helper()
 	found := map[int]int{}

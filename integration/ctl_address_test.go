@@ -16,8 +16,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestControlAddress reaches a node over its control_address: with the token for everything, without it for
-// nothing.
+// TestControlAddress sends requests to a node's control_address: with the token all of them succeed, without it none does.
 func TestControlAddress(t *testing.T) {
 	binary, dir := cqld(t)
 	l, err := net.Listen("tcp", "127.63.5.1:0")
@@ -60,7 +59,7 @@ func TestControlAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := http.Get(ring.Servers[0].Tables + "/devstoreaccount1/Tables"); err != nil || r.Body.Close() != nil || r.StatusCode/100 != 4 {
-		t.Fatal("a stranger's list of tables:", err, r)
+		t.Fatal("an unauthenticated request was not refused:", err, r)
 	}
 	page, status := metricsOf(t, address, strings.TrimSpace(string(secret)))
 	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`, `(?m)^cqld_client_requests_total [1-9]`,

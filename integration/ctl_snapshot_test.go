@@ -13,8 +13,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestASnapshotIsRestored goes back to a snapshot as docs/OPERATING.md says: of everything, and of one
-// keyspace.
+// TestASnapshotIsRestored restores a snapshot as described in docs/OPERATING.md: of all keyspaces, and of one.
 func TestASnapshotIsRestored(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
@@ -49,7 +48,7 @@ func TestASnapshotIsRestored(t *testing.T) {
 	insert("kept", 0, 100)
 	insert("other", 0, 10)
 	mustCtl(t, s, "snapshot", "-t", "all")
-	mustCtl(t, s, "flush") // and rows in files, for the second one
+	mustCtl(t, s, "flush") // so that rows are in files, for the second snapshot
 	insert("kept", 100, 200)
 	mustCtl(t, s, "snapshot", "-t", "one", "kept")
 	insert("kept", 200, 300)
@@ -62,11 +61,11 @@ func TestASnapshotIsRestored(t *testing.T) {
 	restore("all")
 	holds(t, s, "kept.t", 100)
 	holds(t, s, "other.t", 10)
-	insert("kept", 100, 110) // and it goes on
+	insert("kept", 100, 110) // the restored node accepts writes
 	holds(t, s, "kept.t", 110)
 }
 
-// holds asks that a table has the keys from 0 up to n and no others.
+// holds checks that a table has exactly the keys in [0, n).
 func holds(t *testing.T, s *process.Server, table string, n int) {
 	t.Helper()
 	c, err := cqlclient.Dial(s.Address, 4)

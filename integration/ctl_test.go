@@ -14,11 +14,11 @@ import (
 	"cqld/integration/process"
 )
 
-// ctlCase is a command, and what its table must match; its --json must be JSON unless it changes something.
+// ctlCase is a command with a regular expression for its table; its --json must be JSON unless it changes something.
 type ctlCase struct {
 	args string
 	want string // regular expression
-	once bool   // doing it twice is not the same
+	once bool   // the command is not idempotent
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 	someID   = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 )
 
-// ctlCases are all commands that a ring can be asked for without harm, in an order that makes sense.
+// ctlCases returns all commands that do no harm to a ring, in a sensible order.
 func ctlCases(address string) []ctlCase {
 	a := regexp.QuoteMeta(address)
 	return []ctlCase{
@@ -79,12 +79,12 @@ func ctlCases(address string) []ctlCase {
 	}
 }
 
-// ctlElsewhere are commands that other tests or the end of this one run.
+// ctlElsewhere returns the commands that other tests, or the end of this one, execute.
 func ctlElsewhere() []string {
 	return []string{"drain", "decommission", "removenode", "move", "rebuild", "abort", "help"}
 }
 
-// TestControl runs every command of "cqld ctl" against a real ring and looks at its table and at its JSON.
+// TestControl executes every command of "cqld ctl" on a real ring and checks its table and its JSON.
 func TestControl(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	s := ring.Servers[0]
@@ -127,7 +127,7 @@ func TestControl(t *testing.T) {
 	controlDrains(t, ring)
 }
 
-// ctlNames are the commands that the help lists.
+// ctlNames returns the commands in the help.
 func ctlNames(t *testing.T, s *process.Server) (names []string) {
 	out := mustCtl(t, s, "--help")
 	for _, m := range regexp.MustCompile(`(?m)^  ctl ([a-z]+)`).FindAllStringSubmatch(out, -1) {
@@ -139,7 +139,7 @@ func ctlNames(t *testing.T, s *process.Server) (names []string) {
 	return names
 }
 
-// controlRefuses asks for what makes no sense.
+// controlRefuses executes invalid commands.
 func controlRefuses(t *testing.T, s *process.Server) {
 	for args, want := range map[string]string{
 		"status nowhere":            "does not exist",
@@ -163,8 +163,7 @@ func controlRefuses(t *testing.T, s *process.Server) {
 	}
 }
 
-// controlDrains drains a node and stops it: what it acknowledged is there when it starts again, and it
-// serves.
+// controlDrains drains a node and stops it: acknowledged writes exist after its start, and it serves clients.
 func controlDrains(t *testing.T, ring *process.Ring) {
 	s := ring.Servers[3]
 	mustCtl(t, s, "drain")

@@ -1,5 +1,5 @@
-// Package integration tests whole nodes from outside: it builds cqld, starts real processes as a ring, and drives them
-// with the clients people use. It has no tests of single rooms; those stand beside the code.
+// Package integration tests whole nodes from outside: it builds cqld, starts real processes as a ring, and sends requests with
+// the clients that users have. Tests of single packages are in those packages.
 //
 //	testdata/cql   statements with the answers recorded from Cassandra, played by TestTranscripts
 //	transcript     plays and renders them, over

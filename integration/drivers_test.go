@@ -17,7 +17,7 @@ import (
 	"cqld/integration/process"
 )
 
-// driver is one program of drivers/: how to run it, and the file that tells whether it is installed.
+// driver is one program of drivers/: how to execute it, and the file that shows whether it is installed.
 type driver struct {
 	name    string
 	argv    []string
@@ -43,13 +43,13 @@ func drivers(root string) []driver {
 	}
 }
 
-// servers are what the drivers are run against.
+// servers are the servers with which the drivers are tested.
 type servers struct {
 	addresses string
 	nodes, rf int
 }
 
-// serversUnderTest are the shared ring, or the Cassandra node that CQLD_ORACLE names: the suites must pass there too.
+// serversUnderTest returns the shared ring, or the Cassandra node that CQLD_ORACLE names: the suites must pass there, too.
 func serversUnderTest(t *testing.T) servers {
 	if oracle := os.Getenv("CQLD_ORACLE"); oracle != "" {
 		return servers{oracle, 1, 1}
@@ -57,7 +57,7 @@ func serversUnderTest(t *testing.T) servers {
 	return servers{sharedRing(t).Addresses(), 4, 3}
 }
 
-// command makes the driver's process for one of its programs.
+// command returns the driver's process for one of its programs.
 func (d driver) command(ctx context.Context, root, program string, s servers) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, d.argv[0], append(append([]string{}, d.argv[1:]...), program)...)
 	cmd.Dir = root
@@ -67,7 +67,7 @@ func (d driver) command(ctx context.Context, root, program string, s servers) *e
 	return cmd
 }
 
-// TestDrivers runs every driver's suite; each of its checks is a test of its own.
+// TestDrivers executes every driver's suite; each of its checks is a subtest.
 func TestDrivers(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -109,20 +109,20 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// events are the lines that a failover program prints.
+// event is a line that a failover program prints.
 type event struct {
 	at   time.Time
 	kind string // ready, acked, error, missing, done
 	text string
 }
 
-// number is the first number of the text.
+// number returns the first number in the text.
 func (e event) number() (n int) {
 	fmt.Sscan(e.text, &n) // zero when there is none
 	return n
 }
 
-// follow reads a failover program's lines until it ends.
+// follow reads a failover program's output until it ends.
 func follow(out io.Reader, events chan<- event) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)

@@ -23,7 +23,7 @@ import (
 	"cqld/integration/process"
 )
 
-// endurance is how long TestEndurance loads the ring: CQLD_ENDURANCE, as 1h, or a moment.
+// endurance returns how long TestEndurance loads the ring: CQLD_ENDURANCE, such as 1h, or a short time.
 func endurance(t *testing.T) time.Duration {
 	text := os.Getenv("CQLD_ENDURANCE")
 	if text == "" {
@@ -36,12 +36,12 @@ func endurance(t *testing.T) time.Duration {
 	return d
 }
 
-// footprint is what a process holds.
+// footprint contains the resources of a process.
 type footprint struct {
 	rss        int64 // bytes
 	cache      int64 // bytes of it that are storage's block cache, which fills as files are read
 	goroutines int
-	files      int // open, but for the data
+	files      int // open files, except data files
 }
 
 func (f footprint) String() string {
@@ -145,7 +145,7 @@ func (m *mixed) work(address string) {
 	}
 }
 
-// step makes one request of each kind; false when the connection broke.
+// step sends one request of each kind; it returns false if the connection broke.
 func (m *mixed) step(c *cqlclient.Conn, k int64) bool {
 	ask := func(text string, args ...any) (certain, usable bool) {
 		a, err := c.Query(fmt.Sprintf(text, append([]any{m.keyspace}, args...)...), cqlclient.Options{Consistency: quorum})
@@ -183,7 +183,7 @@ func (m *mixed) note(to *[]int64, k int64) {
 	m.mu.Unlock()
 }
 
-// judge reads all of it back.
+// judge reads all rows and compares them with the acknowledged ones.
 func (m *mixed) judge(t *testing.T, address string) {
 	t.Helper()
 	close(m.stopped)
@@ -246,8 +246,8 @@ func keysOf(t *testing.T, c *cqlclient.Conn, table string) map[int64]bool {
 	}
 }
 
-// TestEndurance loads a ring with everything at once while nodes are killed and come back, all but the
-// first, which must be as small at the end as it was when it was warm.
+// TestEndurance loads a ring with all kinds of requests while nodes are killed and restarted, all except the first. At the end,
+// that node's resources must be at most those after the warm-up.
 func TestEndurance(t *testing.T) {
 	length := endurance(t)
 	binary, dir := cqld(t)
@@ -297,13 +297,13 @@ func TestEndurance(t *testing.T) {
 	m.judge(t, addresses[0])
 	f.end()
 	for _, err := range m.failed {
-		if !errors.Is(err, errLost) { // the first few are enough to see what they are
+		if !errors.Is(err, errLost) { // the first few show the kind
 			t.Logf("one answer was: %v", err)
 			break
 		}
 	}
 	t.Logf("%v, %d kills: %v when warm, %v at the end", time.Since(began).Round(time.Second), kills, warm, end)
 	if end.goroutines > warm.goroutines+100 || end.files > warm.files+50 || end.rss-end.cache > (warm.rss-warm.cache)*5/4+64<<20 {
-		t.Errorf("the node that lived all the time grew")
+		t.Errorf("the resources of the first node grew")
 	}
 }

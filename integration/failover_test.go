@@ -14,10 +14,10 @@ import (
 	"cqld/integration/process"
 )
 
-// detection is how long a node may be dead before the others must know; requests to it may fail until then.
+// detection is how long after a node's death the others must have detected it; requests to it may fail until then.
 const detection = 2 * time.Second
 
-// load is one driver's program while it runs, and what it printed.
+// load is one driver's running program, and its output.
 type load struct {
 	driver
 	installed error
@@ -26,8 +26,8 @@ type load struct {
 	err       error
 }
 
-// TestFailover kills a node under load from every driver, starts it again, and asks that no request at QUORUM fails but
-// in the moment before the node is seen dead, and that nothing acknowledged is missing.
+// TestFailover kills a node under load from every driver, and starts it again. Requests at QUORUM may fail only before the
+// failure detector marks the node down, and every acknowledged write must exist.
 func TestFailover(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -66,7 +66,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// run runs the program until it is told to stop and has read back what it wrote.
+// run executes the program until it is stopped and has read its writes back.
 func (l *load) run(root, program string, s servers, ready func(), stop <-chan struct{}) {
 	defer ready()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -129,7 +129,7 @@ func (l *load) judge(t *testing.T, killed time.Time) {
 	t.Logf("%d writes acknowledged, %d requests failed before the crash was seen, %d after", counts["acked"], early, late)
 }
 
-// installed tells what is missing to run the driver.
+// installed returns an error if the driver cannot be executed.
 func (d driver) installed() error {
 	if d.file != "" && !exists(d.file) {
 		return fmt.Errorf(installHint, d.name)

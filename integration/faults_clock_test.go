@@ -13,9 +13,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestClocksApart runs a ring whose clocks differ, one of them by too much. That node does not serve, and
-// through the others nothing acknowledged is lost; who reads a value at QUORUM and writes another through
-// any of them has written the later one, however far behind that node's clock is.
+// TestClocksApart runs a ring with different clocks, one of them too far off. That node does not serve clients, and no write that
+// was acknowledged by the others is lost. A client that reads a value at QUORUM and then writes another one through any of them
+// overwrites it, however far that node's clock is behind.
 func TestClocksApart(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
@@ -50,7 +50,7 @@ func TestClocksApart(t *testing.T) {
 	w.readBack(t, good[2].Address)
 }
 
-// handOver writes one row through every node in turn, each after it has read what the one before wrote.
+// handOver writes one row through each node in turn, each time after a read of the previous value.
 func handOver(t *testing.T, servers []*process.Server, steps int) {
 	t.Helper()
 	var conns []*cqlclient.Conn
@@ -82,9 +82,9 @@ func handOver(t *testing.T, servers []*process.Server, steps int) {
 	}
 }
 
-// TestDriversWithClocksApart writes one row through all nodes in turn, each time with the timestamp of a driver whose
-// clock is up to 5 s off. With write_ordering the last write is what is read; without, some are lost, or this
-// test would show nothing.
+// TestDriversWithClocksApart writes one row through all nodes in turn, each time with the timestamp of a driver whose clock is up
+// to 5 s off. With write_ordering, reads return the last write; without it some writes are lost, which shows that the test is
+// effective.
 func TestDriversWithClocksApart(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
@@ -142,7 +142,7 @@ func TestDriversWithClocksApart(t *testing.T) {
 	}
 }
 
-// TestAWrongClockNeedsLeave starts a node with a wrong clock and without the word that allows it.
+// TestAWrongClockNeedsLeave starts a node with a wrong clock and without the option that permits it.
 func TestAWrongClockNeedsLeave(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Flags: []string{"--clock-offset=1s"}})

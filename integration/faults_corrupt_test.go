@@ -13,13 +13,13 @@ import (
 	"cqld/integration/process"
 )
 
-// corruptRows is how many rows are written before a file is damaged, of half a kilobyte each.
+// corruptRows is the number of rows, of half a kilobyte each, that are written before a file is damaged.
 const corruptRows = 3000
 
 func corruptValue(k int) string { return fmt.Sprintf("%d %s", k, strings.Repeat("v", 500)) }
 
-// TestCorruptFile flips bytes in a file of a node: it says which file, never serves what was in it, and one
-// command brings it back from the others.
+// TestCorruptFile changes bytes in a file of a node. The node reports the file, never serves its rows, and one command restores
+// them from the other nodes.
 func TestCorruptFile(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	writeCorruptible(t, ring.Servers[0].Address)
@@ -34,7 +34,7 @@ func TestCorruptFile(t *testing.T) {
 	if err := ring.WaitAgreed(ringStart); err != nil {
 		t.Fatal(err)
 	}
-	// At ONE the node answers from its own disk where it can.
+	// At ONE, the node reads its own disk if possible.
 	right, errs := readCorruptible(t, s.Address, one)
 	t.Logf("from the node itself: %d rows right, %d errors", right, errs)
 	if right+errs != corruptRows {
@@ -83,8 +83,7 @@ func writeCorruptible(t *testing.T, address string) {
 	}
 }
 
-// readCorruptible counts the rows that are as they were written, and the errors; a row that is missing or
-// is another is neither.
+// readCorruptible counts the rows with the written values, and the errors; a missing or different row is neither.
 func readCorruptible(t *testing.T, address string, level uint16) (right, errs int) {
 	t.Helper()
 	c, err := cqlclient.Dial(address, 4)
@@ -110,7 +109,7 @@ func readCorruptible(t *testing.T, address string, level uint16) (right, errs in
 	return right, errs
 }
 
-// damageLargest flips bytes in the midst of the largest file of rows, and returns its path.
+// damageLargest changes bytes in the middle of the largest file of rows, and returns its path.
 func damageLargest(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.sst"))

@@ -16,7 +16,7 @@ import (
 	"cqld/integration/process"
 )
 
-// smallDisk gives a server that does not run yet a disk of its own for its data.
+// smallDisk mounts a separate disk for the data of a server that does not run yet.
 func smallDisk(t *testing.T, s *process.Server, megabytes int) (data string) {
 	t.Helper()
 	data = filepath.Join(s.Dir, "data")
@@ -35,7 +35,7 @@ func smallDisk(t *testing.T, s *process.Server, megabytes int) (data string) {
 	return data
 }
 
-// fillDisk writes a file until the disk has no byte left, and returns its path.
+// fillDisk writes a file until the disk is full, and returns its path.
 func fillDisk(t *testing.T, data string) string {
 	t.Helper()
 	path := filepath.Join(data, "filler")
@@ -56,7 +56,7 @@ func fillDisk(t *testing.T, data string) string {
 	return path
 }
 
-// oneRow is an INSERT of a kilobyte.
+// oneRow inserts a row of 1 KiB.
 func oneRow(c *cqlclient.Conn, k int) error {
 	a, err := c.Query(fmt.Sprintf("INSERT INTO disk.t (k, v) VALUES (%d, '%s')", k, strings.Repeat("v", 1000)), cqlclient.Options{Consistency: quorum})
 	if err == nil && a.Err != nil {
@@ -75,8 +75,8 @@ func readRows(t *testing.T, c *cqlclient.Conn, acked []int) {
 	}
 }
 
-// TestFullDisk fills the disk of a node that is alone: writes are refused, reads go on, and when there is
-// space again so do writes.
+// TestFullDisk fills the disk of a single node: writes are refused, reads succeed, and writes succeed again when there is
+// space.
 func TestFullDisk(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1})
@@ -145,7 +145,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	t.Logf("writes are taken %v after there was space again", time.Since(freed))
-	mustCtl(t, s, "flush") // what waited for space does not wait any more
+	mustCtl(t, s, "flush") // delayed flushes run again
 	readRows(t, c, acked)
 	s.Kill()
 	if err := ring.Start(ringStart); err != nil {
@@ -159,7 +159,7 @@ func TestFullDisk(t *testing.T) {
 	readRows(t, again, acked)
 }
 
-// TestFullDiskOfOne fills the disk of one node of four under load: nobody notices.
+// TestFullDiskOfOne fills the disk of one node of four under load: no request fails.
 func TestFullDiskOfOne(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 4})
@@ -181,7 +181,7 @@ func TestFullDiskOfOne(t *testing.T) {
 	}
 	time.Sleep(2 * time.Second)
 	f.end()
-	// The hints for what it refused bring it up to date, and it holds everything without the others.
+	// Hints deliver the writes that it refused, so that it has all rows itself.
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		waiting := 0
 		for _, s := range ring.Servers[:3] {

@@ -14,7 +14,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestPartitions cuts nodes off from each other under load. It runs in a network namespace.
+// TestPartitions partitions the network under load. It runs in a network namespace.
 func TestPartitions(t *testing.T) {
 	if !netns.Inside() {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -55,19 +55,19 @@ func TestPartitions(t *testing.T) {
 	for _, s := range f.ring.Servers {
 		all = append(all, netip.MustParseAddrPort(s.Address).Addr())
 	}
-	// One node hears nothing and is heard by nobody: the other three go on.
+	// One node is isolated in both directions: the other three serve requests.
 	f.partition("one node away", func() error { return wall.Cut(all[:1], all[1:]) }, wall.Heal, f.ring.Servers[:1], pauseGap)
-	// One node is heard, and hears nothing of the others: what it coordinates may fail, the rest not.
+	// One node sends but does not receive: requests that it coordinates may fail, others may not.
 	f.partition("one node deaf", func() error {
 		return errors.Join(wall.Drop(all[0], all[3]), wall.Drop(all[1], all[3]), wall.Drop(all[2], all[3]))
 	}, wall.Heal, f.ring.Servers[3:], pauseGap)
-	// Two nodes do not reach each other, and all others do: everyone finds a quorum without one.
+	// Two nodes cannot reach each other, but all others: each has a quorum without the other.
 	f.partition("a bridge", func() error { return wall.Cut(all[1:2], all[2:3]) }, wall.Heal, nil, pauseGap)
 	f.halves(wall, all)
 	f.end()
 }
 
-// partition makes a partition, in which requests to some nodes may fail, and heals it.
+// partition creates a partition, in which requests to some nodes may fail, and heals it.
 func (f *faults) partition(name string, cut, heal func() error, away []*process.Server, limit time.Duration) {
 	f.t.Helper()
 	began := time.Now()
@@ -90,8 +90,7 @@ func (f *faults) partition(name string, cut, heal func() error, away []*process.
 	time.Sleep(settled)
 }
 
-// halves cuts the ring in two: no side has a quorum, so nothing may be acknowledged by either, until they
-// meet again.
+// halves divides the ring in two: no side has a quorum, so neither may acknowledge a write until the partition heals.
 func (f *faults) halves(wall *netns.Firewall, all []netip.Addr) {
 	f.t.Helper()
 	began := time.Now()
@@ -109,7 +108,7 @@ func (f *faults) halves(wall *netns.Firewall, all []netip.Addr) {
 		}
 	}
 	if refused == 0 {
-		f.t.Error("nobody was told that replicas are missing")
+		f.t.Error("no request failed with UNAVAILABLE")
 	}
 	if err := wall.Heal(); err != nil {
 		f.t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 	"cqld/integration/process"
 )
 
-// The faults below are of real processes. Each test is short enough to be run with all others; with
-// CQLD_FAULTS=25 it does 25 times as much, as a release deserves: 500 kills.
+// These faults affect real processes. Each test is short enough for every run; CQLD_FAULTS=25 makes it 25 times as long, for a
+// release: 500 kills.
 
-// times is how many times as much is to be done.
+// times returns the factor of CQLD_FAULTS.
 func times() int {
 	if n, err := strconv.Atoi(os.Getenv("CQLD_FAULTS")); err == nil && n > 0 {
 		return n
@@ -31,26 +31,26 @@ func times() int {
 const (
 	killGap  = time.Second     // how long nothing may be acknowledged when a node is killed
 	pauseGap = 3 * time.Second // or hangs
-	// settled is when latencies are to be near the quiet ones again.
+	// settled is when latencies must be close to those without faults again.
 	settled = 2 * time.Second
-	// noise is what a latency may differ by on a machine that does other things as well.
+	// noise is the tolerance of latencies on a machine with other work.
 	noise = 25 * time.Millisecond
 )
 
-// faults is a ring under load to which things happen.
+// faults is a ring under load with injected faults.
 type faults struct {
 	t    *testing.T
 	ring *process.Ring
 	w    *workload
-	// answers says that a node that cannot be counted on may answer errors, too: it hung while the
-	// request waited in it.
+	// answers means that an unreliable node may also return errors, because it was paused while the request waited in
+	// it.
 	answers bool
-	quiet   time.Duration // the 99th percentile before anything happened
-	best    time.Duration // the least one seen since then
+	quiet   time.Duration // the 99th percentile before the first fault
+	best    time.Duration // the lowest one since then
 	hit     []hit
 }
 
-// hit is when a node could not be counted on: requests sent to it then may fail.
+// hit is a period in which a node was unreliable: requests to it may fail.
 type hit struct {
 	address  string
 	from, to time.Time
@@ -61,7 +61,7 @@ func startFaults(t *testing.T, keyspace string, o process.Options) *faults {
 	return loadOn(t, startRing(t, o), keyspace)
 }
 
-// loadOn puts load on a ring that runs.
+// loadOn starts a load on a running ring.
 func loadOn(t *testing.T, ring *process.Ring, keyspace string) *faults {
 	t.Helper()
 	f := &faults{t: t, ring: ring}
@@ -73,14 +73,13 @@ func loadOn(t *testing.T, ring *process.Ring, keyspace string) *faults {
 	return f
 }
 
-// until notes that a node was not to be counted on from a moment until now, or a little later: clients
-// see a connection break when they use it next.
+// until records that a node was unreliable from a time until now, and slightly longer, because clients detect a broken
+// connection at its next use.
 func (f *faults) until(s *process.Server, from time.Time) {
 	f.hit = append(f.hit, hit{s.Address, from.Add(-time.Second), time.Now().Add(time.Second)})
 }
 
-// excused tells whether a failed request was sent to a node that could not be counted on, and failed
-// because nobody answered.
+// excused reports whether a failed request was sent to an unreliable node, and failed because it got no answer.
 func (f *faults) excused(o outcome) bool {
 	if errors.Is(o.err, errLost) || cqlAnswer(o.err) && !f.answers {
 		return false
@@ -93,8 +92,7 @@ func (f *faults) excused(o outcome) bool {
 	return false
 }
 
-// end stops the load and judges it: nothing failed that is not excused, and everything acknowledged is
-// there.
+// end stops the load and checks it: no request failed that is not excused, and all acknowledged writes exist.
 func (f *faults) end() {
 	f.t.Helper()
 	f.w.stop()
@@ -114,7 +112,7 @@ func (f *faults) end() {
 	}
 }
 
-// gapWithin asks that something was acknowledged at least so often.
+// gapWithin checks that requests were acknowledged at intervals of at most limit.
 func (f *faults) gapWithin(from, to time.Time, limit time.Duration) time.Duration {
 	f.t.Helper()
 	gap := f.w.gap(from, to)
@@ -124,7 +122,7 @@ func (f *faults) gapWithin(from, to time.Time, limit time.Duration) time.Duratio
 	return gap
 }
 
-// watch looks at the latencies between two moments, when they are to be near the quiet ones again.
+// watch measures the latencies between two times, which must be close to those without faults again.
 func (f *faults) watch(from, to time.Time) time.Duration {
 	p99 := f.w.quantile(from, to, 0.99)
 	if p99 > 0 && (f.best == 0 || p99 < f.best) {
@@ -133,8 +131,8 @@ func (f *faults) watch(from, to time.Time) time.Duration {
 	return p99
 }
 
-// quietAgain asks that they were, at one of the times that were watched at least: at others the machine
-// may have been busy with something else.
+// quietAgain checks that at least one of the measured periods had such latencies: in others, the machine may have been busy with
+// other work.
 func (f *faults) quietAgain() {
 	f.t.Helper()
 	if f.best == 0 || f.best > max(2*f.quiet, f.quiet+noise) {
@@ -142,7 +140,7 @@ func (f *faults) quietAgain() {
 	}
 }
 
-// TestKills kills nodes under load, again and again.
+// TestKills kills nodes under load repeatedly.
 func TestKills(t *testing.T) {
 	kills, watched := 20*times(), 2*times()
 	f := startFaults(t, "kills", process.Options{Nodes: 4})
@@ -165,8 +163,8 @@ func TestKills(t *testing.T) {
 			t.Fatalf("after %d kills: %v", i+1, err)
 		}
 		f.until(s, killed)
-		// Requests that were planned while the node was away count on the three others: the next is
-		// killed when they have ended.
+		// Requests that were planned while the node was down need the three others: the next node is killed after
+		// they have ended.
 		f.w.settle(t)
 		worstGap = max(worstGap, f.gapWithin(killed, maxTime(dead, killed.Add(killGap)), killGap))
 	}
@@ -182,7 +180,7 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// TestPauses lets nodes hang under load: their connections stay open, and nothing comes.
+// TestPauses pauses nodes under load: their connections stay open, but they send nothing.
 func TestPauses(t *testing.T) {
 	f := startFaults(t, "pauses", process.Options{Nodes: 4})
 	f.answers = true
@@ -243,7 +241,7 @@ func TestRollingRestart(t *testing.T) {
 	f.end()
 }
 
-// cqlAnswer tells whether an error came from a server, and not from a connection.
+// cqlAnswer reports whether an error was sent by a server.
 func cqlAnswer(err error) bool {
 	var e *cqlclient.Error
 	return errors.As(err, &e)

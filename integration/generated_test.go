@@ -22,10 +22,10 @@ var (
 	generatedSeed  = flag.Uint64("generated-seed", 1, "first seed of generated statements")
 )
 
-// statementsPerTable is how many statements are generated for one table.
+// statementsPerTable is the number of statements generated for each table.
 const statementsPerTable = 80
 
-// generatedScript is the statements of one generated table.
+// generatedScript contains the statements of one generated table.
 type generatedScript struct {
 	seed        uint64
 	definitions []string
@@ -52,7 +52,7 @@ func newScript(seed uint64) *generatedScript {
 	return s
 }
 
-// block is the statement as a transcript has it, with bound values or literals.
+// block returns the statement in the format of a transcript, with bound values or literals.
 func block(s generate.Statement, literal bool) string {
 	if literal {
 		return s.Literal() + ";"
@@ -93,13 +93,13 @@ func play(p *transcript.Player, input string, options ...string) string {
 	return text
 }
 
-// signatures is the list of a function's signatures in an error, which Cassandra gives in no order.
+// signatures matches the list of a function's signatures in an error, whose order varies in Cassandra.
 var signatures = regexp.MustCompile(`(known type|following) signatures: .*\)`)
 
 func comparable(text string) string { return signatures.ReplaceAllString(text, "$1 signatures") }
 
-// TestGeneratedStatementsAnswerAsCassandra runs generated statements on Cassandra, whose address CQLD_ORACLE is, and on
-// a node: answers are equal.
+// TestGeneratedStatementsAnswerAsCassandra executes generated statements on Cassandra, at the address CQLD_ORACLE, and on a node,
+// and compares the answers.
 func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 	oracle := os.Getenv("CQLD_ORACLE")
 	if oracle == "" {
@@ -125,7 +125,7 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 		run := func(input string, options ...string) bool {
 			want, got := comparable(play(players[0], input, options...)), comparable(play(players[1], input, options...))
 			compared++
-			// Some queries end with an exception in Cassandra.
+			// Some queries fail with an exception in Cassandra.
 			if want == got || strings.Contains(want, "READ_FAILURE: ") || strings.Contains(want, "SERVER_ERROR: ") {
 				history = append(history, input)
 				return true
@@ -153,10 +153,10 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 
 var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt again; tools/oracle/record adds the answers")
 
-// recordedTables is how many generated tables each of the recorded transcripts has.
+// recordedTables is the number of generated tables in each recorded transcript.
 const recordedTables = 5
 
-// TestGeneratedTranscripts writes generated statements as transcripts, if asked to.
+// TestGeneratedTranscripts writes generated statements as transcripts, on request.
 func TestGeneratedTranscripts(t *testing.T) {
 	if !*generatedWrite {
 		t.Skip("-generated-write is not given")

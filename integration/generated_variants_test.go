@@ -13,8 +13,8 @@ import (
 	"cqld/internal/model/generate"
 )
 
-// rowsOf are the rows of a rendered answer, of all its pages, or the answer itself if it has none. Column names and
-// warnings are not compared: they differ between literals and bound values, and come with every page.
+// rowsOf returns the rows of a rendered answer, of all its pages, or the answer itself if it has none. Column names and warnings
+// are not compared: they differ between literals and bound values, and are repeated on every page.
 func rowsOf(text string) []string {
 	var rows []string
 	header, any := true, false
@@ -37,7 +37,7 @@ func rowsOf(text string) []string {
 	return rows
 }
 
-// variant is a way to execute a statement.
+// variant is one way of executing a statement.
 type variant struct {
 	literal bool
 	options []string
@@ -54,8 +54,8 @@ func variants(q generate.Query) []variant {
 	return all
 }
 
-// TestGeneratedVariantsAgree executes generated queries with literals, bound values, prepared, in both protocol
-// versions, and by pages of 1, 2 and 7: the rows are the same.
+// TestGeneratedVariantsAgree executes generated queries with literals, with bound values, prepared, in both protocol versions,
+// and with pages of 1, 2 and 7 rows, and compares the rows.
 func TestGeneratedVariantsAgree(t *testing.T) {
 	p, err := transcript.OpenReplicated(ringAddress(t), "generated_variants", 3)
 	if err != nil {
@@ -83,8 +83,8 @@ func TestGeneratedVariantsAgree(t *testing.T) {
 	t.Logf("%d comparisons", compared)
 }
 
-// TestGeneratedStatementsWithADeadNode executes generated statements on a single node, and at QUORUM on a ring of four
-// of which one is dead: the answers are the same.
+// TestGeneratedStatementsWithADeadNode executes generated statements on a single node, and at QUORUM on a ring of four of which
+// one is dead, and compares the answers.
 func TestGeneratedStatementsWithADeadNode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a ring and a node")

@@ -18,8 +18,8 @@ import (
 	"cqld/integration/process"
 )
 
-// TestLocal runs "cqld local" as a user does: a ring of four, told how to connect, ended by Ctrl-C, and started again
-// with its data.
+// TestLocal executes "cqld local" as a user does: it starts a ring of four, prints how to connect, ends after Ctrl-C, and starts
+// again with its data.
 func TestLocal(t *testing.T) {
 	binary, dir := cqld(t)
 	data := filepath.Join(dir, t.Name())
@@ -67,8 +67,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalWithManyNodes starts 32 nodes on a machine that has much fewer processors: the command waits as long as they make
-// progress, and a definition reaches all of them.
+// TestLocalWithManyNodes starts 32 nodes on a machine with much fewer processors: the command waits while they make progress, and
+// a definition reaches all of them.
 func TestLocalWithManyNodes(t *testing.T) {
 	const limit = 5 * time.Minute
 	nodes := 32
@@ -121,7 +121,7 @@ func TestLocalWithManyNodes(t *testing.T) {
 	}
 }
 
-// output is what a process has printed so far.
+// output contains the present output of a process.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -16,16 +16,16 @@ import (
 	"cqld/integration/process"
 )
 
-// meetingRows is how many rows each table has when an operation begins.
+// meetingRows is the number of rows in each table when an operation begins.
 const meetingRows = 60
 
-// longOperation is one that takes long, at a server.
+// longOperation is a long-running operation on a server.
 type longOperation struct {
 	name string
 	run  func(m *meeting) (string, error)
 }
 
-// longOperations are those that work on tables, by name.
+// longOperations returns those that work on tables, by name.
 func longOperations() []longOperation {
 	command := func(name string, args ...string) longOperation {
 		return longOperation{name, func(m *meeting) (string, error) {
@@ -51,7 +51,7 @@ type meeting struct {
 	keyspace string
 }
 
-// comeBack kills a server, lets it miss writes, and starts it: hints and logged batches are handed over.
+// comeBack kills a server, writes rows that it misses, and starts it: hints and logged batches are delivered.
 func (m *meeting) comeBack() (string, error) {
 	s := m.ring.Servers[2]
 	if err := s.Start(); err != nil {
@@ -60,7 +60,7 @@ func (m *meeting) comeBack() (string, error) {
 	return "", s.WaitAnswer(30 * time.Second)
 }
 
-// tableChanges are what happens to table a meanwhile, and how many rows it has afterwards; -1: it is gone.
+// tableChanges are the concurrent changes of table a, with its number of rows afterwards; -1 means that it was dropped.
 func tableChanges() []struct {
 	name, cql string
 	rows      int
@@ -78,9 +78,9 @@ func tableChanges() []struct {
 	}
 }
 
-// TestOperationsWhileTablesChange runs every long operation while a table that it works on is dropped, dropped and created
-// under its name, truncated or altered, or its keyspace is dropped. Each operation ends well, the other table has all its
-// rows, the changed one what it should have, and no node prints an error or an inner number.
+// TestOperationsWhileTablesChange executes every long operation while a table that it works on is dropped, dropped and created
+// again with the same name, truncated or altered, or its keyspace is dropped. Each operation succeeds, the other table has all its
+// rows, the changed one the expected rows, and no node prints an error or an internal number.
 func TestOperationsWhileTablesChange(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3})
 	n := 0
@@ -126,7 +126,7 @@ func (m *meeting) run(o longOperation, change string, rows int, pause time.Durat
 	var both sync.WaitGroup
 	both.Go(func() {
 		out, err := o.run(m)
-		// An operation that begins after the change names what does not exist.
+		// An operation that begins after the change reports the missing keyspace or table.
 		if err != nil && !(rows < 0 && strings.Contains(out, fmt.Sprintf("Keyspace [%s] does not exist", m.keyspace))) {
 			t.Errorf("%s: %v\n%s", o.name, err, out)
 		}
@@ -158,7 +158,7 @@ func (m *meeting) must(c *cqlclient.Conn, cql string) {
 	}
 }
 
-// insist asks until a statement succeeds: a node that is starting makes TRUNCATE unavailable.
+// insist repeats a statement until it succeeds: while a node starts, TRUNCATE is unavailable.
 func (m *meeting) insist(c *cqlclient.Conn, cql string) {
 	m.t.Helper()
 	var err error

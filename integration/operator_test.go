@@ -18,29 +18,29 @@ import (
 	"cqld/integration/process"
 )
 
-// TestOperationsThatDoNotEndWell has operators see what changes the ring, and lose its nodes: a sender and a receiver show
-// their streams, an operation whose node is dead is aborted, and the exit status of a command says whether the ring changed.
+// TestOperationsThatDoNotEndWell checks the commands for ring changes that lose nodes: a sender and a receiver show their
+// streams, an operation whose node is dead is aborted, and the exit status of a command shows whether the ring changed.
 func TestOperationsThatDoNotEndWell(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 2, YAML: []string{"stream_throughput_outbound: 256KiB/s"}})
 	c := dialServer(t, ring.Servers[0])
 	query(t, c, "CREATE KEYSPACE unwell WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
 	query(t, c, "CREATE TABLE unwell.t (k int PRIMARY KEY, v text)", cqlclient.Options{})
 	for k := range 1600 {
-		value := make([]byte, 10_000) // that does not compress well
+		value := make([]byte, 10_000) // incompressible
 		for i := range value {
 			value[i] = 'a' + byte(rand.IntN(26))
 		}
 		query(t, c, fmt.Sprintf("INSERT INTO unwell.t (k, v) VALUES (%d, '%s')", k, value), cqlclient.Options{Consistency: quorum})
 	}
 	for _, s := range ring.Servers {
-		mustCtl(t, s, "flush") // the estimate of a stream is of what is on disk
+		mustCtl(t, s, "flush") // the estimate of a stream covers data on disk
 	}
 	t.Run("abort of a dead node's join", func(t *testing.T) { abortDeadJoin(t, ring) })
 	t.Run("abort at the node that joins", func(t *testing.T) { abortOwnJoin(t, ring) })
 	t.Run("aborted decommission", func(t *testing.T) { abortDecommission(t, ring) })
 	t.Run("killed decommission", func(t *testing.T) { killDecommission(t, ring) })
 	t.Run("decommission", func(t *testing.T) {
-		query(t, dialServer(t, ring.Servers[0]), "TRUNCATE unwell.t", cqlclient.Options{}) // it need not take long
+		query(t, dialServer(t, ring.Servers[0]), "TRUNCATE unwell.t", cqlclient.Options{}) // the data are no longer needed
 		if out := mustCtl(t, ring.Servers[2], "decommission"); !strings.Contains(out, "The node has left") {
 			t.Errorf("a decommission says %q", out)
 		}
@@ -49,7 +49,7 @@ func TestOperationsThatDoNotEndWell(t *testing.T) {
 	})
 }
 
-// awaitOperation waits until the ring changes.
+// awaitOperation waits until a ring change begins.
 func awaitOperation(t *testing.T, s *process.Server) {
 	t.Helper()
 	for end := time.Now().Add(operationLimit); stateOf(t, s).operations == 0; time.Sleep(20 * time.Millisecond) {
@@ -59,7 +59,7 @@ func awaitOperation(t *testing.T, s *process.Server) {
 	}
 }
 
-// netStreams are the streams of user tables that "ctl netstats" shows at a server, with their sums.
+// netStreams returns the sums of the streams of user tables in the output of "ctl netstats" at a server.
 func netStreams(t *testing.T, s *process.Server, sending bool) (bytes, total int64) {
 	t.Helper()
 	var net struct {
@@ -81,7 +81,7 @@ func netStreams(t *testing.T, s *process.Server, sending bool) (bytes, total int
 	return bytes, total
 }
 
-// awaitStreams waits until both ends show streams with data.
+// awaitStreams waits until both nodes show streams with data.
 func awaitStreams(t *testing.T, sender, receiver *process.Server) {
 	t.Helper()
 	var sent, sentOf, received, receivedOf int64
@@ -107,7 +107,7 @@ func abortDeadJoin(t *testing.T, ring *process.Ring) {
 	awaitOperation(t, ring.Servers[0])
 	awaitStreams(t, ring.Servers[0], joiner)
 	joiner.Kill()
-	time.Sleep(2 * time.Second) // it must be seen dead
+	time.Sleep(2 * time.Second) // for the failure detector
 	if n := stateOf(t, ring.Servers[0]).operations; n != 1 {
 		t.Errorf("%d operations are under way beside the dead node", n)
 	}
@@ -131,7 +131,7 @@ func abortOwnJoin(t *testing.T, ring *process.Ring) {
 		if out, err = ctl(t, joiner, "abort"); err == nil {
 			break
 		}
-		// The node that joins may not have applied the beginning of the operation yet.
+		// The joining node may not have applied the start of the operation yet.
 		if !strings.Contains(out, "0 operations are in progress") || time.Now().After(end) {
 			t.Fatalf("the node that joins: %v\n%s", err, out)
 		}
@@ -143,7 +143,7 @@ func abortOwnJoin(t *testing.T, ring *process.Ring) {
 	waitRing(t, ring.Servers[0], 3)
 }
 
-// decommission begins one that takes seconds, and returns what becomes of its command.
+// decommission starts a decommission that takes seconds, and returns the outcome of its command.
 func decommission(t *testing.T, ring *process.Ring) <-chan string {
 	t.Helper()
 	ended := make(chan string, 1)
@@ -179,7 +179,7 @@ func killDecommission(t *testing.T, ring *process.Ring) {
 	if out := <-ended; !strings.HasPrefix(out, "1: ") || !strings.Contains(out, "stopped before it responded") {
 		t.Errorf("a decommission whose node was killed ends with %s", out)
 	}
-	time.Sleep(2 * time.Second) // it must be seen dead
+	time.Sleep(2 * time.Second) // for the failure detector
 	mustCtl(t, ring.Servers[0], "abort")
 	if err := ring.Servers[2].Start(); err != nil {
 		t.Fatal(err)
@@ -190,8 +190,9 @@ func killDecommission(t *testing.T, ring *process.Ring) {
 	waitRing(t, ring.Servers[0], 3)
 }
 
-// TestDefinitionsWithoutAMajority changes the schema while two voters of three do not run: the answer comes before clients
-// stop waiting, and says whether the change is unknown (it was proposed) or not made (the voters are known to be dead).
+// TestDefinitionsWithoutAMajority changes the schema while two of three voters are down. The answer arrives before clients time
+// out, and reports whether the outcome is unknown (the change was proposed) or the change was not made (the voters are known to be
+// dead).
 func TestDefinitionsWithoutAMajority(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3})
 	c := dialServer(t, ring.Servers[0])
@@ -224,10 +225,10 @@ func TestDefinitionsWithoutAMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	query(t, c, "CREATE TABLE IF NOT EXISTS lost.unknown (k int PRIMARY KEY)", cqlclient.Options{})
-	query(t, c, "CREATE TABLE lost.refused (k int PRIMARY KEY)", cqlclient.Options{}) // it was not made before
+	query(t, c, "CREATE TABLE lost.refused (k int PRIMARY KEY)", cqlclient.Options{}) // succeeds, because it was not created before
 }
 
-// cqlshRefused has cqlsh, with the timeout that it has by default, show the answer.
+// cqlshRefused checks the answer that cqlsh shows with its default timeout.
 func cqlshRefused(t *testing.T, root string, s *process.Server) {
 	cqlsh := filepath.Join(root, ".tools/python/bin/cqlsh")
 	if !exists(cqlsh) {
@@ -241,8 +242,8 @@ func cqlshRefused(t *testing.T, root string, s *process.Server) {
 	}
 }
 
-// TestAStartThatFindsNoClusterSaysSo starts nodes with the name of another cluster, and with a seed that does not run. The
-// log says so within two seconds of the start of the process, and every ten seconds again.
+// TestAStartThatFindsNoClusterSaysSo starts nodes with the name of another cluster, and with a seed that is down. The log reports
+// it within two seconds of the start of the process, and then every ten seconds.
 func TestAStartThatFindsNoClusterSaysSo(t *testing.T) {
 	binary, dir := cqld(t)
 	r, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Spare: 2})
@@ -266,7 +267,7 @@ func TestAStartThatFindsNoClusterSaysSo(t *testing.T) {
 			seed.Kill()
 		}
 		var first time.Duration
-		for try := range 3 { // the machine may be busy with something else
+		for try := range 3 { // the machine may be busy with other work
 			if first = firstComplaint(t, c.server, c.reason, 1); first <= 2*time.Second {
 				break
 			}
@@ -286,7 +287,7 @@ func TestAStartThatFindsNoClusterSaysSo(t *testing.T) {
 	}
 }
 
-// firstComplaint starts the server, unless it runs, and returns how long it takes until its log complains n times.
+// firstComplaint starts the server, unless it runs, and returns the time until its log contains n of the messages.
 func firstComplaint(t *testing.T, s *process.Server, reason string, n int) time.Duration {
 	t.Helper()
 	began := time.Now()

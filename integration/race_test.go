@@ -16,12 +16,13 @@ import (
 	"cqld/integration/process"
 )
 
-// raceFor is how long the ring of TestRaceRing works, unless CQLD_RACE_RING says so.
+// raceFor is the duration of TestRaceRing, unless CQLD_RACE_RING sets it.
 const raceFor = 12 * time.Second
 
-// TestRaceRing builds cqld with the race detector, and lets a ring of four work under load; when it lasts a minute or more, a
-// fifth node joins and leaves: writes and reads at QUORUM, conditional changes, counters, logged batches, Tables, schema changes, TRUNCATE,
-// repairs, a rebuild, snapshots, and kills. No process may report a data race or a panic, and no acknowledged row is lost.
+// TestRaceRing builds cqld with the race detector, and runs a ring of four under load; if it lasts a minute or more, a fifth node
+// joins and leaves. The load consists of writes and reads at QUORUM, conditional changes, counters, logged batches, Azure Tables,
+// schema changes, TRUNCATE, repairs, a rebuild, snapshots, and kills. No process may report a data race or a panic, and no
+// acknowledged row may be lost.
 func TestRaceRing(t *testing.T) {
 	lasts := raceFor
 	if v := os.Getenv("CQLD_RACE_RING"); v != "" {
@@ -71,7 +72,7 @@ func TestRaceRing(t *testing.T) {
 	}
 	t.Logf("%d rows, and %d other statements, %d of which failed; %d operations", len(w.acked), r.done, r.failed, r.operations)
 	if len(w.acked) == 0 || r.done-r.failed < r.done/4 || r.operations == 0 {
-		t.Error("the ring did next to nothing")
+		t.Error("too few operations")
 	}
 	for _, s := range append(ring.Spare, ring.Servers...) {
 		if s.PID == 0 {
@@ -89,7 +90,7 @@ func TestRaceRing(t *testing.T) {
 	}
 }
 
-// racing is all that a ring does at the same time.
+// racing contains the concurrent activities of the ring.
 type racing struct {
 	t     *testing.T
 	ring  *process.Ring
@@ -98,7 +99,7 @@ type racing struct {
 	mu                       sync.Mutex
 	done, failed, operations int
 	failures                 map[string]int
-	grows                    bool // a fifth node joins and leaves: under the detector that takes a minute
+	grows                    bool // a fifth node joins and leaves, which takes a minute under the detector
 }
 
 func (r *racing) prepare() {
@@ -128,7 +129,7 @@ func (r *racing) say(err error) {
 	}
 }
 
-// work sends statements to a server, and connects again when it was killed.
+// work sends statements to a server, and reconnects after a kill.
 func (r *racing) work(server int, statement func(n int) string) {
 	s := r.ring.Servers[server]
 	for n := 0; r.until(); {
@@ -154,7 +155,7 @@ func (r *racing) work(server int, statement func(n int) string) {
 	}
 }
 
-// change makes conditional changes, counts, and writes logged batches.
+// change sends conditional changes, counter updates and logged batches.
 func (r *racing) change(server int) {
 	r.work(server, func(n int) string {
 		switch n % 5 {
@@ -205,7 +206,7 @@ func (r *racing) tables() {
 	}
 }
 
-// operate runs operators' commands, and lets the fifth node join and leave, once.
+// operate executes operators' commands, and makes the fifth node join and leave, once.
 func (r *racing) operate() {
 	run := func(s *process.Server, args ...string) {
 		out, err := ctl(r.t, s, args...)
@@ -242,7 +243,7 @@ func (r *racing) operate() {
 	}
 }
 
-// kill kills the last server now and then.
+// kill kills the last server at intervals.
 func (r *racing) kill() {
 	s := r.ring.Servers[3]
 	for pause := 4 * time.Second; r.until(); pause = 8 * time.Second {

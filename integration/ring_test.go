@@ -14,7 +14,7 @@ import (
 	"cqld/integration/process"
 )
 
-// shared is what the tests of one run have in common: the binary, and a ring that no test harms.
+// shared contains what the tests of one run share: the binary, and a ring to which no test injects faults.
 var shared struct {
 	once sync.Once
 	dir  string
@@ -25,7 +25,7 @@ var shared struct {
 	ringErr  error
 }
 
-// ringStart is how long a ring of four may take to agree; it takes under three seconds on an idle machine.
+// ringStart bounds the time in which a ring of four agrees; on an idle machine it takes less than three seconds.
 const ringStart = 60 * time.Second
 
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func cqld(t *testing.T) (binary, dir string) {
 	return filepath.Join(shared.dir, "cqld"), shared.dir
 }
 
-// startRing starts a ring of the test's own and stops it with the test.
+// startRing starts a ring for one test and stops it at the end of the test.
 func startRing(t *testing.T, o process.Options) *process.Ring {
 	t.Helper()
 	binary, dir := cqld(t)
@@ -78,7 +78,7 @@ func startRing(t *testing.T, o process.Options) *process.Ring {
 	return r
 }
 
-// sharedRing is the ring of four that no test harms.
+// sharedRing returns the ring of four to which no test injects faults.
 func sharedRing(t *testing.T) *process.Ring {
 	t.Helper()
 	binary, dir := cqld(t)
@@ -95,7 +95,7 @@ func sharedRing(t *testing.T) *process.Ring {
 	return shared.ring
 }
 
-// ringAddress is the CQL address of one node of it, or of the node that CQLD_ADDRESS names.
+// ringAddress returns the CQL address of one of its nodes, or of the node that CQLD_ADDRESS names.
 func ringAddress(t *testing.T) string {
 	if address := os.Getenv("CQLD_ADDRESS"); address != "" {
 		return address
@@ -103,7 +103,7 @@ func ringAddress(t *testing.T) string {
 	return sharedRing(t).Servers[0].Address
 }
 
-// missing skips a test that needs a tool, or fails it where nothing may be left out.
+// missing skips a test that needs a tool, or fails it if CI=true.
 func missing(t *testing.T, tool, install string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

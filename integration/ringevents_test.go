@@ -12,9 +12,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestDriversFollowANodeThatLeaves takes nodes away one after the other, each with drivers whose control
-// connection is on the leaver itself, and with others whose is on a node that stays: all must end with the
-// nodes and the tokens that are left, though nobody asks them for a request that would show them a closed door.
+// TestDriversFollowANodeThatLeaves decommissions nodes one after the other, each with some drivers whose control connection is to
+// the leaving node, and others whose control connection is to a remaining node. All must finally know the remaining nodes and
+// tokens, although no request fails on a closed connection.
 func TestDriversFollowANodeThatLeaves(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 6})
 	counts := func(nodes int) string { return fmt.Sprintf("%d %d", nodes, 16*nodes) }
@@ -34,10 +34,10 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 	}
 }
 
-// TestALeaverClosesItsDoorLast uses a node as long as it answers while it is decommissioned. A driver that is on it must
-// be served, and find the whole ring there, with the node itself; or find no door, and then nobody who still knows the
-// leaver. The leaver must not tell it REMOVED_NODE of itself: it would not ask for the ring again (the Python driver).
-func TestALeaverClosesItsDoorLast(t *testing.T) {
+// TestALeaverClosesItsConnectionsLast uses a node while it is decommissioned, as long as it answers. It must serve a driver that is
+// connected to it, and return the whole ring including itself, until it closes its connections; after that, no other node may
+// list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its ring.
+func TestALeaverClosesItsConnectionsLast(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
 	query(t, c, "CREATE KEYSPACE doors WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
@@ -58,18 +58,18 @@ func TestALeaverClosesItsDoorLast(t *testing.T) {
 		}
 		var told [][]string
 		for e := range events {
-			if e[2] == leaver.Address { // of the others there may be news yet: the ring has just begun
+			if e[2] == leaver.Address { // there may still be events for others: the ring has just started
 				told = append(told, e)
 			}
 		}
 		if len(told) != 1 || !slices.Equal(told[0], []string{"STATUS_CHANGE", "DOWN", leaver.Address}) {
-			t.Errorf("the leaver told its clients %q", told)
+			t.Errorf("the leaving node sent its clients %q", told)
 		}
 		leaver.Stop()
 	}
 }
 
-// askUntilClosed asks the leaver for the ring until the connection ends, then everybody else for the leaver.
+// askUntilClosed requests the ring from the leaving node until the connection ends, then looks for that node at all others.
 func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Conn) (asked int) {
 	rows := func(c *cqlclient.Conn, text string) (int, error) {
 		a, err := c.Query(text, cqlclient.Options{})
@@ -92,7 +92,7 @@ func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Co
 			break
 		}
 		if a.Err != nil {
-			t.Errorf("the door is open, and a write fails: %v", a.Err)
+			t.Errorf("the connection is open, and a write fails: %v", a.Err)
 		}
 		if local != 1 || peers != len(others) {
 			t.Errorf("the leaver shows itself %d times and %d others, want 1 and %d", local, peers, len(others))
@@ -100,13 +100,13 @@ func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Co
 	}
 	for i, c := range others {
 		if peers, err := rows(c, "SELECT peer FROM system.peers_v2"); err != nil || peers != len(others)-1 {
-			t.Errorf("when the leaver has closed its door node %d knows %d others, want %d: %v", i+1, peers, len(others)-1, err)
+			t.Errorf("after the leaver has closed its connections, node %d knows %d others, want %d: %v", i+1, peers, len(others)-1, err)
 		}
 	}
 	return asked
 }
 
-// listen collects what a node tells of the ring, until the connection ends.
+// listen collects a node's events until the connection ends.
 func listen(t *testing.T, s *process.Server) <-chan []string {
 	t.Helper()
 	events, c := make(chan []string, 100), dialServer(t, s)
@@ -126,8 +126,8 @@ func listen(t *testing.T, s *process.Server) <-chan []string {
 	return events
 }
 
-// TestANodeIsAnnouncedWhenItServes listens on every node while another joins: drivers connect when they hear of it, and
-// those that cannot wait for long (gocql for a minute).
+// TestANodeIsAnnouncedWhenItServes listens for events on every node while another joins: drivers connect when they receive the
+// event, and after a refused connection some wait long (gocql a minute).
 func TestANodeIsAnnouncedWhenItServes(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 1})
 	var all []<-chan []string
@@ -144,17 +144,17 @@ func TestANodeIsAnnouncedWhenItServes(t *testing.T) {
 			want = append(want, joiner.Address)
 			select {
 			case e := <-events:
-				for len(e) == 3 && e[2] != joiner.Address { // the ring has just begun
+				for len(e) == 3 && e[2] != joiner.Address { // the ring has just started
 					e = <-events
 				}
 				if !slices.Equal(e, want) {
-					t.Errorf("node %d tells its clients %q, want %q", i+1, e, want)
+					t.Errorf("node %d sends its clients %q, want %q", i+1, e, want)
 				}
 			case <-limit:
-				t.Fatalf("node %d does not tell its clients %q\n%s", i+1, want, joiner.Log())
+				t.Fatalf("node %d does not send its clients %q\n%s", i+1, want, joiner.Log())
 			}
 			if err := process.Ask(joiner.Address, "SELECT key FROM system.local"); err != nil {
-				t.Errorf("%q is told, and clients cannot connect: %v", want, err)
+				t.Errorf("%q was sent, and clients cannot connect: %v", want, err)
 			}
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"cqld/integration/process"
 )
 
-// rowsOfRestarts is how many rows are written plainly; a tenth as many are written conditionally.
+// rowsOfRestarts is the number of rows that are written unconditionally; a tenth as many are written conditionally.
 const rowsOfRestarts = 5000
 
-// restartTable is a table at factor 3 whose rows must survive.
+// restartTable is a table with replication factor 3 whose rows must persist.
 const restartTable = "restarts.rows"
 
-// fillRestarts makes the table and writes its rows at QUORUM, through all servers.
+// fillRestarts creates the table and writes its rows at QUORUM, through all servers.
 func fillRestarts(t *testing.T, servers []*process.Server) {
 	t.Helper()
 	askServer(t, servers[0], quorum, "CREATE KEYSPACE restarts WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -50,7 +50,7 @@ func fillRestarts(t *testing.T, servers []*process.Server) {
 	writing.Wait()
 }
 
-// askServer executes a statement that may not fail.
+// askServer executes a statement that must succeed.
 func askServer(t *testing.T, s *process.Server, level uint16, text string) *cqlclient.Answer {
 	t.Helper()
 	c, err := cqlclient.Dial(s.Address, 4)
@@ -65,7 +65,7 @@ func askServer(t *testing.T, s *process.Server, level uint16, text string) *cqlc
 	return a
 }
 
-// checkRestarts counts the rows through every server, at ONE first: reads at higher levels repair what they find missing.
+// checkRestarts counts the rows through every server, at ONE first, because reads at higher levels repair missing rows.
 func checkRestarts(t *testing.T, servers []*process.Server, when string) {
 	t.Helper()
 	for _, level := range []struct {
@@ -100,7 +100,7 @@ func countRows(t *testing.T, s *process.Server, level uint16) (n int) {
 	}
 }
 
-// nothingToRepair repairs the table and wants nothing to be sent.
+// nothingToRepair repairs the table and checks that no rows are sent.
 func nothingToRepair(t *testing.T, s *process.Server, when string) {
 	t.Helper()
 	var report struct{ Rows int64 }
@@ -113,7 +113,7 @@ func nothingToRepair(t *testing.T, s *process.Server, when string) {
 	}
 }
 
-// grow has spare servers join, one after the other, and shrink has them leave.
+// grow makes spare servers join, one after the other; shrink makes them leave.
 func grow(t *testing.T, first *process.Server, spare []*process.Server, size int) {
 	t.Helper()
 	for i, s := range spare {
@@ -136,7 +136,7 @@ func shrink(t *testing.T, first *process.Server, spare []*process.Server, size i
 	}
 }
 
-// restart ends all servers, as an operator does or as a crash does, and starts them again.
+// restart ends all servers, gracefully or by a kill, and starts them again.
 func restart(t *testing.T, ring *process.Ring, end func(*process.Server)) {
 	t.Helper()
 	for _, s := range ring.Servers {
@@ -145,7 +145,7 @@ func restart(t *testing.T, ring *process.Ring, end func(*process.Server)) {
 	if err := ring.Start(ringStart); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second) // for what nodes do by themselves after a start
+	time.Sleep(3 * time.Second) // for background work after a start
 }
 
 // TestRestartAfterTheRingGrewAndShrank grows a ring from four nodes to eight and shrinks it to four, and restarts it.
@@ -175,8 +175,8 @@ func TestRestartAfterMoves(t *testing.T) {
 	nothingToRepair(t, ring.Servers[0], "after the restart")
 }
 
-// TestKillsAfterTheRingGrewAndShrankUnderLoad grows a ring from four nodes to eight and shrinks it to four, twice, under
-// load; then all nodes are restarted, and killed one after the other.
+// TestKillsAfterTheRingGrewAndShrankUnderLoad grows a ring from four nodes to eight and shrinks it to four, twice, under load;
+// then it restarts all nodes, and kills them one after the other.
 func TestKillsAfterTheRingGrewAndShrankUnderLoad(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 8})
 	fillRestarts(t, ring.Servers)

@@ -12,18 +12,18 @@ import (
 
 const (
 	rollingRounds  = 5               // restarts of each of the four nodes
-	rollingBetween = 2 * time.Second // from the agreement of all nodes until the next restart
-	// rollingCrossed is how often, in all, requests of a client may cross the end of their connection: a client that stands
-	// still for longer than a draining connection waits, as while a Java machine collects, looks like one that has nothing to
-	// send. 20 restarts with 75,000 requests lose none or one; they lost ten before connections held their answers.
+	rollingBetween = 2 * time.Second // from the agreement of all nodes to the next restart
+	// rollingCrossed bounds the requests, in total, that a client sends while the server ends their connection. A client that does
+	// not run for longer than a draining connection waits, for example during a garbage collection, looks idle. 20 restarts with
+	// 75,000 requests lose at most one; they lost ten before connections held their answers.
 	rollingCrossed = 2
-	// rollingTogether is the time within which all threads of a client that stood still send again. The requests that they lose,
-	// at most one for each of a driver's four threads, count as one.
+	// rollingTogether is the time within which all threads of a client send again after a pause. The requests that they lose, at most
+	// one for each of a driver's four threads, count as one.
 	rollingTogether = 50 * time.Millisecond
 )
 
-// TestRollingRestartsFailNoRequest restarts each node of a ring five times under load from drivers that do not retry. No
-// request may fail, but for rollingCrossed. Every other round drains the node before it stops it, as operators used to nodetool do.
+// TestRollingRestartsFailNoRequest restarts each node of a ring five times under load from drivers that do not retry. No request
+// may fail, except for rollingCrossed. Every second round drains the node before it stops it, as users of nodetool do.
 func TestRollingRestartsFailNoRequest(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -109,11 +109,11 @@ func TestALeaverFailsNoRequest(t *testing.T) {
 	}
 }
 
-// stallMost is how late a process may be scheduled: a server ends a connection when nothing came for about twice as long,
-// and cannot tell a client that does not run from one that has nothing to send.
+// stallMost bounds the scheduling delay of a process: a server ends a connection on which nothing arrived for about twice as long,
+// and cannot distinguish a client that is not scheduled from an idle one.
 const stallMost = 75 * time.Millisecond
 
-// watchStalls counts, until the function that it returns is called, how often this process was not scheduled for stallMost.
+// watchStalls counts how often this process was not scheduled for stallMost, until the returned function is called.
 func watchStalls(t *testing.T) (count func() int) {
 	stop, counted := make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -141,8 +141,8 @@ func watchStalls(t *testing.T) (count func() int) {
 	}
 }
 
-// judgeRolling fails the test for every request that failed, beyond those that are excused for all drivers together, and when
-// fewer than least were answered.
+// judgeRolling fails the test for every failed request that is not excused (for all drivers together), and if fewer than least were
+// answered.
 func (l *load) judgeRolling(t *testing.T, least int, excused *int) {
 	if l.installed != nil {
 		missing(t, "the "+l.name+" driver", l.installed.Error())

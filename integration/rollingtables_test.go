@@ -23,8 +23,8 @@ import (
 )
 
 // TestRollingRestartsFailNoTablesRequest restarts each node of a ring under load from clients of Azure Tables that keep their
-// connections and repeat nothing. Each writes and reads at all nodes in turn. Every other round drains the node before it
-// stops it. One node is decommissioned at the end.
+// connections and do not retry. Each writes and reads at all nodes in turn. Every second round drains the node before it stops
+// it. One node is decommissioned at the end.
 func TestRollingRestartsFailNoTablesRequest(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 5})
 	a := askTables(t, ring)
@@ -74,18 +74,18 @@ func TestRollingRestartsFailNoTablesRequest(t *testing.T) {
 	}
 }
 
-// tablesWorker sends one request after the other over connections that it keeps, one to each node.
+// tablesWorker sends one request after the other over persistent connections, one to each node.
 type tablesWorker struct {
 	id        int
 	servers   []*process.Server
 	conns     map[*process.Server]*tablesConn
 	answered  atomic.Int64
-	elsewhere int64 // how often a node did not listen
+	elsewhere int64 // number of times that a node did not listen
 	ended     int64 // connections that ended with an answer
 	failed    []string
 }
 
-// tablesConn is a connection and what has been read of it.
+// tablesConn is a connection with its read buffer.
 type tablesConn struct {
 	net.Conn
 	in *bufio.Reader
@@ -129,8 +129,8 @@ func (w *tablesWorker) run(stop <-chan struct{}) {
 	}
 }
 
-// connect returns a connection to the i-th node, or to the next that listens. A connection that the server has ended is not
-// used any more: clients see that before they send.
+// connect returns a connection to the i-th node, or to the next one that listens. It does not use a connection that the server has
+// ended, which clients detect before they send.
 func (w *tablesWorker) connect(i int) (*process.Server, *tablesConn) {
 	for range w.servers {
 		s := w.servers[(w.id+i)%len(w.servers)]

@@ -35,14 +35,14 @@ const (
 	levelAll = 5
 )
 
-// sparkRead is what the rows of table big add up to, and about how large they are.
+// sparkRead contains the sums over the rows of table big, and their approximate size.
 type sparkRead struct {
 	rows     int64
 	sum, crc int64 // of column v, with overflow; of the CRC-32 of column s
 	bytes    int64 // of the values
 }
 
-// TestSpark reads and writes tables with Apache Spark and its Cassandra connector, unchanged. The connector divides a table into
+// TestSpark reads and writes tables with Apache Spark and its unmodified Cassandra connector. The connector divides a table into
 // partitions by system.size_estimates. CQLD_SPARK_ROWS=1000000 reads a table of that many rows.
 func TestSpark(t *testing.T) {
 	root, err := process.Root()
@@ -116,7 +116,7 @@ func loadForSpark(t *testing.T, partitions int64) sparkRead {
 	return sparkRead{rows: partitions * sparkPartition, sum: sum.Load(), crc: crc.Load(), bytes: size.Load()}
 }
 
-// sparkBatch makes the rows of one partition, with values that do not compress well, and what they add up to.
+// sparkBatch returns the rows of one partition, with incompressible values, and their sums.
 func sparkBatch(id []byte, k int64) (batch []cqlclient.Statement, total sparkRead) {
 	for c := range int64(sparkPartition) {
 		v := int64(mix(uint64(k*sparkPartition + c)))
@@ -142,7 +142,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// sendBatch writes a batch to all replicas. A busy machine may need several tries.
+// sendBatch writes a batch to all replicas. On a busy machine it may need several attempts.
 func sendBatch(c *cqlclient.Conn, batch []cqlclient.Statement) error {
 	for try := 1; ; try++ {
 		a, err := c.Batch(1, batch, cqlclient.Options{Consistency: levelAll})
@@ -157,8 +157,8 @@ func sendBatch(c *cqlclient.Conn, batch []cqlclient.Statement) error {
 	}
 }
 
-// checkEstimates reads system.size_estimates as planners do: the ranges of all nodes cover the ring once, and the partitions and bytes
-// in them are right within a factor of two.
+// checkEstimates reads system.size_estimates as planners do: the ranges of all nodes cover the ring once, and the estimated numbers
+// of partitions and bytes are correct within a factor of two.
 func checkEstimates(t *testing.T, conns []*cqlclient.Conn, want sparkRead) {
 	t.Helper()
 	var ring, partitions, size float64
@@ -189,10 +189,10 @@ func checkEstimates(t *testing.T, conns []*cqlclient.Conn, want sparkRead) {
 	}
 }
 
-// sparkOutput are the lines that the program printed, by their first word.
+// sparkOutput contains the lines of the program's output, by their first word.
 type sparkOutput map[string][]string
 
-// line is the rest of the first line with a first word.
+// line returns the rest of the first line with a first word.
 func (o sparkOutput) line(kind string) string {
 	if len(o[kind]) == 0 {
 		return ""
@@ -203,7 +203,7 @@ func (o sparkOutput) line(kind string) string {
 // sparkSplits are the split sizes in MB that the program tries. The last one is the connector's default and larger than the table.
 const sparkSplits = "1,4,512"
 
-// runSpark runs the program; each of its checks is a test of its own.
+// runSpark executes the program; each of its checks is a subtest.
 func runSpark(t *testing.T, root string) sparkOutput {
 	t.Helper()
 	_, dir := cqld(t)
@@ -239,7 +239,7 @@ func runSpark(t *testing.T, root string) sparkOutput {
 	return out
 }
 
-// sparkCommand makes the program's process: two threads, 1 GiB of heap.
+// sparkCommand returns the program's process: two threads, 1 GiB of heap.
 func sparkCommand(ctx context.Context, root, dir, addresses string) *exec.Cmd {
 	in := func(path string) string { return filepath.Join(root, path) }
 	args := []string{"-Xmx1g", "-Djava.io.tmpdir=" + dir, "-Dlog4j2.configurationFile=" + in("integration/drivers/spark/log4j2.properties")}
@@ -258,10 +258,12 @@ func sparkCommand(ctx context.Context, root, dir, addresses string) *exec.Cmd {
 	return cmd
 }
 
-// checkSplits checks that Spark makes as many partitions as the size of the data demands. The connector divides the estimated size,
-// which is right within a factor of two, by the split size. It then cuts the ranges of the ring to parts of that share, which
-// are up to 1.5 times as large by rounding, and groups smaller ones until the next would exceed the share: two groups in a row
-// exceed it, except where the replicas change.
+// checkSplits checks that the number of Spark's partitions corresponds to the size of the data.
+//
+//  1. The connector divides the estimated size, which is correct within a factor of two, by the split size.
+//  2. It divides the ranges of the ring into parts of that share, which are up to 1.5 times as large by rounding.
+//  3. It groups smaller parts until the next one would exceed the share: two consecutive groups exceed it, except where the
+//     replicas change.
 func checkSplits(t *testing.T, out sparkOutput, want sparkRead) {
 	t.Helper()
 	const minimum = 5 // 1 + 2 · threads

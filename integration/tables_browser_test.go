@@ -24,22 +24,22 @@ import (
 	"cqld/integration/process"
 )
 
-// seen is what a page got to see of one request; Hidden when the browser let it see nothing.
+// seen is a page's view of one request; Hidden means that the browser revealed nothing.
 type seen struct {
 	Status                     int
 	Body, Etag, Partition, Row string
 	Hidden                     string
 }
 
-// browserReport is what the page of drivers/tables-browser found.
+// browserReport is the result of the page of drivers/tables-browser.
 type browserReport struct {
 	Origin                                      string
 	Pages                                       []seen
 	Entity, Unsigned, Insert, Remove, Forbidden seen
 }
 
-// TestTablesInABrowser has Chromium read a table with a SAS from a page of another origin, which the service's CORS rules
-// allow, and from a third one, which they do not.
+// TestTablesInABrowser makes Chromium read a table with a SAS from a page of another origin, which the service's CORS rules allow,
+// and from a third one, which they do not.
 func TestTablesInABrowser(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -95,7 +95,7 @@ func TestTablesInABrowser(t *testing.T) {
 	if r.Unsigned.Status == 200 || r.Insert.Hidden == "" || r.Forbidden.Hidden == "" {
 		t.Errorf("without a signature %+v, by a method %+v and with a header %+v that no rule allows", r.Unsigned, r.Insert, r.Forbidden)
 	}
-	// The rules let the page ask, the SAS does not let it delete, and the page may see that.
+	// The rules permit the request, the SAS does not permit the deletion, and the page may read the refusal.
 	if r.Remove.Status != 403 || !strings.Contains(r.Remove.Body, "AuthorizationPermissionMismatch") {
 		t.Errorf("a delete with a SAS for reading: %+v", r.Remove)
 	}
@@ -110,7 +110,7 @@ func TestTablesInABrowser(t *testing.T) {
 	a.must(2, get("Browsed", "x", "y"), 404)
 }
 
-// readSAS returns a signature of the Azure SDK for reading a table.
+// readSAS returns a signature by the Azure SDK for reading a table.
 func readSAS(t *testing.T, name string) string {
 	t.Helper()
 	root, err := process.Root()
@@ -126,7 +126,7 @@ func readSAS(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// site is an origin with the page, which reports to it.
+// site is an origin with the page, which sends its report to it.
 type site struct {
 	url     string
 	reports chan browserReport
@@ -178,14 +178,14 @@ func allDefunct(group int) bool {
 	return len(stats) > 0
 }
 
-// visit opens the page in a browser of its own and waits for its report.
+// visit opens the page in a new browser and waits for its report.
 func (s *site) visit(t *testing.T, chromium, fragment string) browserReport {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	args := []string{"--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--remote-debugging-port=0", "--user-data-dir=" + t.TempDir()}
 	if os.Geteuid() == 0 {
-		args = append(args, "--no-sandbox") // which it refuses to set up for root
+		args = append(args, "--no-sandbox") // Chromium refuses to set the sandbox up as root
 	}
 	cmd := exec.CommandContext(ctx, chromium, append(args, s.url+"/"+fragment)...)
 	// Some systems start Chromium by a shell script, so all processes of its group are killed.

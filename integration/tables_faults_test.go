@@ -16,7 +16,7 @@ import (
 	"cqld/integration/process"
 )
 
-// TestTablesFaults does to one ring what a ring must survive. It is one test for the time that a ring takes to start.
+// TestTablesFaults injects faults into one ring. It is a single test because the start of a ring takes time.
 func TestTablesFaults(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	a := askTables(t, ring)
@@ -28,7 +28,7 @@ func TestTablesFaults(t *testing.T) {
 
 const policyXML = `<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers><SignedIdentifier><Id>kept</Id><AccessPolicy><Start>2021-06-08T02:05:09.0000000Z</Start><Expiry>2021-06-08T03:10:09.0000000Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>`
 
-// tablesRestart goes on with a query after all nodes were stopped and started; policies and properties are there still.
+// tablesRestart continues a query after all nodes were stopped and started; policies and properties persist.
 func tablesRestart(t *testing.T, ring *process.Ring, a *tables) {
 	a.t = t
 	a.create("Restarts")
@@ -79,7 +79,7 @@ func tablesRestart(t *testing.T, ring *process.Ring, a *tables) {
 	}
 }
 
-// numbersOf are the entities' property n.
+// numbersOf returns the property n of the entities.
 func numbersOf(t *testing.T, r *client.Response) []int {
 	t.Helper()
 	var page struct{ Value []struct{ N int } }
@@ -93,16 +93,16 @@ func numbersOf(t *testing.T, r *client.Response) []int {
 	return out
 }
 
-// journal is what writers were told.
+// journal contains the outcomes of the writers' requests.
 type journal struct {
 	sync.Mutex
-	acked   map[string]int // "partition/row" → the value that was acknowledged last
-	maybe   map[string]int // → one that may have been written
+	acked   map[string]int // "partition/row" → the last acknowledged value
+	maybe   map[string]int // → a value that may have been written
 	refused []string
 }
 
-// tablesKills kills a node, and then all, while entities are inserted and updated through all nodes: each that was
-// acknowledged is there afterwards. (Azurite keeps a snapshot every five seconds and loses what came since.)
+// tablesKills kills a node, and then all, while entities are inserted and updated through all nodes: each acknowledged one exists
+// afterwards. (Azurite writes a snapshot every five seconds and loses later changes.)
 func tablesKills(t *testing.T, ring *process.Ring, a *tables) {
 	a.t = t
 	a.create("Kills")
@@ -153,7 +153,7 @@ func (j *journal) count() int {
 	return len(j.acked)
 }
 
-// write inserts entities, and updates each once, until ctx ends. Writers own their keys.
+// write inserts entities, and updates each once, until ctx ends. Each writer has its own keys.
 func (j *journal) write(ctx context.Context, a *tables, writer int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		pk, rk := fmt.Sprintf("p%d", n%5), fmt.Sprintf("w%02d-%05d", writer, n)
@@ -182,7 +182,7 @@ func (j *journal) write(ctx context.Context, a *tables, writer int) {
 	}
 }
 
-// judge reads everything back, at each node a part.
+// judge reads all entities, a part at each node.
 func (j *journal) judge(t *testing.T, a *tables) {
 	t.Helper()
 	got := map[string]int{}
@@ -229,7 +229,7 @@ func (j *journal) judge(t *testing.T, a *tables) {
 	if len(j.acked) < 200 {
 		t.Errorf("only %d entities were acknowledged", len(j.acked))
 	}
-	// A client that lost an answer may try again and be told that it is there, but these writers never try again.
+	// A client that lost an answer may retry and be refused because the entity exists, but these writers do not retry.
 	for i, s := range j.refused {
 		if i < 5 {
 			t.Errorf("refused: %s", s)

@@ -16,7 +16,7 @@ import (
 	"cqld/azuretables/client"
 )
 
-// TestTablesRacingInserts has all nodes insert the same keys at once: one is told 201, all others 409.
+// TestTablesRacingInserts inserts the same keys at all nodes concurrently: one insert returns 201, all others 409.
 func TestTablesRacingInserts(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceInserts")
@@ -46,9 +46,9 @@ func TestTablesRacingInserts(t *testing.T) {
 		}
 		if winner < 0 {
 			if !slices.Contains(statuses, 500) {
-				t.Fatalf("round %d: nobody inserted it: %v", round, statuses)
+				t.Fatalf("round %d: no insert succeeded: %v", round, statuses)
 			}
-			continue // the one that did was not told so
+			continue // the insert that succeeded got an error
 		}
 		for node := range a.nodes {
 			r := a.must(node, get("raceInserts", fmt.Sprint("p", round%3), fmt.Sprint("r", round)), 200)
@@ -60,8 +60,8 @@ func TestTablesRacingInserts(t *testing.T) {
 	fewInDoubt(t, doubt, rounds*racers)
 }
 
-// TestTablesRacingUpdates counts by reading and updating with If-Match: no increment that was acknowledged is lost, and
-// none that was refused is done.
+// TestTablesRacingUpdates counts by reading and updating with If-Match: no acknowledged increment is lost, and no refused one is
+// applied.
 func TestTablesRacingUpdates(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceUpdates")
@@ -110,11 +110,11 @@ func TestTablesRacingUpdates(t *testing.T) {
 	t.Logf("%d updates, %d refused, %d in doubt", done.Load(), refused.Load(), doubt.Load())
 }
 
-// timedOut says that the service does not know what became of a change: the answer of last resort, when others overtook it.
+// timedOut reports whether the outcome of a change is unknown, which is returned only if other changes overtook it.
 func timedOut(r *client.Response) bool { return r.Status == 500 && r.Code() == "OperationTimedOut" }
 
-// fewInDoubt allows some changes to end so, as they may on a machine that is busy with something else: half as many as were
-// acknowledged, for what was overwritten by others cannot be told from what was never made.
+// fewInDoubt permits some changes with an unknown outcome, as on a machine that is busy with other work: half as many as were
+// acknowledged, because an overwritten change cannot be distinguished from one that was not made.
 func fewInDoubt(t *testing.T, doubt, done int64) {
 	t.Helper()
 	if 2*doubt > done {
@@ -122,8 +122,8 @@ func fewInDoubt(t *testing.T, doubt, done int64) {
 	}
 }
 
-// TestTablesRacingBatches has writers replace the same rows by transactions, and readers look: all rows are of one
-// writer always.
+// TestTablesRacingBatches makes writers replace the same rows by transactions, and reads them: all rows are always of one
+// writer.
 func TestTablesRacingBatches(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("raceBatches")
@@ -141,7 +141,7 @@ func TestTablesRacingBatches(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var writes, reads, doubt atomic.Int64
-	const least = 10 // of each, however busy the machine is
+	const least = 10 // of each kind, however busy the machine is
 	began := time.Now()
 	enough := func() bool {
 		return ctx.Err() != nil || time.Since(began) > 4*time.Second && writes.Load() >= least && reads.Load() >= least
@@ -190,8 +190,8 @@ func TestTablesRacingBatches(t *testing.T) {
 	}
 	wg.Wait()
 	if reads.Load() < least || writes.Load() < least {
-		t.Errorf("%d transactions, %d looks at them", writes.Load(), reads.Load())
+		t.Errorf("%d transactions, %d reads", writes.Load(), reads.Load())
 	}
-	// How many end in doubt is no law: each overwrites what the one before it wrote.
-	t.Logf("%d transactions, %d in doubt, %d looks at them", writes.Load(), doubt.Load(), reads.Load())
+	// The number with an unknown outcome is not bounded: each overwrites the rows of the one before it.
+	t.Logf("%d transactions, %d in doubt, %d reads", writes.Load(), doubt.Load(), reads.Load())
 }

@@ -21,7 +21,7 @@ import (
 	"cqld/integration/process"
 )
 
-// gocqlSession is a session with the shared ring in the development account's keyspace.
+// gocqlSession returns a session with the shared ring in the development account's keyspace.
 func gocqlSession(t *testing.T) *gocql.Session {
 	t.Helper()
 	cluster := gocql.NewCluster(strings.Split(sharedRing(t).Addresses(), ",")...)
@@ -34,7 +34,7 @@ func gocqlSession(t *testing.T) *gocql.Session {
 	return session
 }
 
-// fields are an entity's properties as JSON says them, without the service's.
+// fields returns an entity's properties in JSON, without those of the service.
 func fields(t *testing.T, r *client.Response) map[string]any {
 	t.Helper()
 	out := map[string]any{}
@@ -54,7 +54,7 @@ func minimal(r client.Request) client.Request {
 	return r
 }
 
-// An entity of every type that was written over HTTP is a row with typed columns.
+// TestTablesRowsWrittenByHTTP shows that an entity with properties of every type is a row with typed columns.
 func TestTablesRowsWrittenByHTTP(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("ByHttp")
@@ -101,7 +101,7 @@ func TestTablesRowsWrittenByHTTP(t *testing.T) {
 	}
 }
 
-// A row that was written in CQL is an entity with typed properties; so is one of a table that CQL made.
+// TestTablesRowsWrittenByCQL shows that a row written in CQL is an entity with typed properties, also in a table created in CQL.
 func TestTablesRowsWrittenByCQL(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("ByCql")
@@ -148,7 +148,7 @@ func TestTablesRowsWrittenByCQL(t *testing.T) {
 	}
 }
 
-// Times to live, deletes and updates in CQL show over HTTP; an update changes the ETag.
+// TestTablesSeeWhatCQLDoes shows that times to live, deletes and updates in CQL affect entities; an update changes the ETag.
 func TestTablesSeeWhatCQLDoes(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("Mixed")
@@ -176,7 +176,7 @@ func TestTablesSeeWhatCQLDoes(t *testing.T) {
 	if got := fields(t, a.must(0, get("Mixed", "p", "r"), 200)); got["s"] != "gone one day" {
 		t.Errorf("with a time to live: %v", got)
 	}
-	exec("UPDATE mixed USING TTL 1 SET s = 'gone soon'" + key) // it may be gone at once: seconds are counted whole
+	exec("UPDATE mixed USING TTL 1 SET s = 'gone soon'" + key) // it may expire at once: seconds are counted whole
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		got := fields(t, a.must(1, get("Mixed", "p", "r"), 200))
 		if got["s"] == nil {
@@ -199,7 +199,7 @@ func TestTablesSeeWhatCQLDoes(t *testing.T) {
 	}
 }
 
-// TestTablesInCqlsh looks at an entity in cqlsh.
+// TestTablesInCqlsh shows an entity in cqlsh.
 func TestTablesInCqlsh(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"cqld/integration/process"
 )
 
-// An account of the configuration. With one, nobody knows the development account.
+// An account of the configuration. With one, the development account does not exist.
 const (
 	racesAccount = "races"
 	racesKey     = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 )
 
-// TestBenchPartition runs the partition stress test against a node that holds partitions to 300 entities a second: with
-// more in flight the node refuses, and the curve shows that it does not go beyond.
+// TestBenchPartition executes the partition stress test against a node that limits partitions to 300 entities a second: with more
+// requests in flight, the node refuses some, and the rate does not exceed the limit.
 func TestBenchPartition(t *testing.T) {
 	const target = 300
 	ring := startRing(t, process.Options{Nodes: 1, YAML: []string{fmt.Sprint("tables_partition_target: ", target),
@@ -49,13 +49,13 @@ func TestBenchPartition(t *testing.T) {
 	if _, err := fmt.Sscanf(strings.Replace(lines[1], "%", "", 1), "%d %g %g %g %g %g %d %d", &inFlight, &rate, &percent, &requests, &p50, &p99, &refused, &failed); err != nil {
 		t.Fatalf("%q: %v", lines[1], err)
 	}
-	// A bucket that holds a second's worth lets more through in the first second.
+	// The token bucket holds tokens for one second, which permits more in the first second.
 	if inFlight != 32 || refused == 0 || failed > 0 || rate > 2*target {
 		t.Errorf("with 32 in flight %.0f entities/s, %d refused, %d failed:\n%s", rate, refused, failed, out)
 	}
 }
 
-// tablesAccounts asks in the names of the account that the configuration has and of one that it has not.
+// tablesAccounts sends requests for an account of the configuration and for another one.
 func tablesAccounts(t *testing.T, address string) {
 	for _, c := range []struct {
 		account, key string
@@ -73,8 +73,8 @@ func tablesAccounts(t *testing.T, address string) {
 	}
 }
 
-// tablesBusy inserts until the node says that the partition has its target: 503 ServerBusy, and when to come again. Another
-// partition has a target of its own, and what was refused is not there.
+// tablesBusy inserts until the node reports that the partition has reached its target: 503 ServerBusy, with Retry-After. Another
+// partition has a target of its own, and refused inserts have no effect.
 func tablesBusy(t *testing.T, address string) {
 	c, err := client.New(address, racesAccount, racesKey, 4)
 	if err != nil {

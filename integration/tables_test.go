@@ -21,7 +21,7 @@ import (
 	"cqld/integration/process"
 )
 
-// tablesPrograms are the suites of the Tables door, and how many checks each makes at least.
+// tablesPrograms returns the test suites for Azure Tables, with the minimum number of checks of each.
 func tablesPrograms(root string) []tablesProgram {
 	src, tools := filepath.Join(root, "integration/drivers"), filepath.Join(root, ".tools")
 	python := filepath.Join(tools, "tables-python/bin/python")
@@ -39,8 +39,8 @@ type tablesProgram struct {
 	checks int
 }
 
-// TestTablesSDKs runs the Azure SDKs, and requests made by hand, against the shared ring. Each prints how many checks of
-// status, code, header and body it made.
+// TestTablesSDKs executes the Azure SDKs, and handwritten requests, against the shared ring. Each program prints its number of
+// checks of status, code, header and body.
 func TestTablesSDKs(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTablesSDKs(t *testing.T) {
 	t.Logf("%d checks in all", total)
 }
 
-// tablesUnderTest are the addresses of the shared ring, or those that CQLD_TABLES names.
+// tablesUnderTest returns the addresses of the shared ring, or those that CQLD_TABLES names.
 func tablesUnderTest(t *testing.T) string {
 	if addresses := os.Getenv("CQLD_TABLES"); addresses != "" {
 		return addresses
@@ -98,7 +98,7 @@ func (p tablesProgram) run(root, addresses string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// tables asks the nodes of a ring, as the development account.
+// tables sends requests to the nodes of a ring, as the development account.
 type tables struct {
 	t     *testing.T
 	nodes []*client.Client
@@ -118,7 +118,7 @@ func askTables(t *testing.T, ring *process.Ring) *tables {
 	return out
 }
 
-// do asks a node; the connection must not break.
+// do sends a request to a node; the connection must not break.
 func (a *tables) do(node int, r client.Request) *client.Response {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
@@ -130,7 +130,7 @@ func (a *tables) do(node int, r client.Request) *client.Response {
 	return resp
 }
 
-// must asks and wants one of the statuses.
+// must sends a request and requires one of the statuses.
 func (a *tables) must(node int, r client.Request, statuses ...int) *client.Response {
 	a.t.Helper()
 	resp := a.do(node, r)
@@ -153,7 +153,7 @@ func get(name, pk, rk string) client.Request {
 	return client.Request{Method: "GET", Path: client.EntityPath(name, pk, rk)}
 }
 
-// filtered asks for a page of entities.
+// filtered requests a page of entities.
 func filtered(name, filter, more string) client.Request {
 	q := more
 	if filter != "" {
@@ -162,7 +162,7 @@ func filtered(name, filter, more string) client.Request {
 	return client.Request{Method: "GET", Path: "/" + name + "()", Query: q}
 }
 
-// continuation is the part of the query that asks for the page behind an answer; empty when there is none.
+// continuation returns the part of the query that requests the page after an answer; empty means that there is none.
 func continuation(r *client.Response) string {
 	pk := r.Header.Get("x-ms-continuation-NextPartitionKey")
 	if pk == "" {

@@ -18,10 +18,10 @@ import (
 	"cqld/integration/process"
 )
 
-// operationLimit is how long a change of the ring may take here, with next to no data.
+// operationLimit bounds the duration of a change of the ring with little data.
 const operationLimit = 90 * time.Second
 
-// ctl runs "cqld ctl" at a server and returns what it printed.
+// ctl executes "cqld ctl" at a server and returns its output.
 func ctl(t *testing.T, s *process.Server, args ...string) (string, error) {
 	t.Helper()
 	binary, _ := cqld(t)
@@ -39,7 +39,7 @@ func mustCtl(t *testing.T, s *process.Server, args ...string) string {
 	return out
 }
 
-// ringState is what "ctl status --json" and "ctl operations --json" say of interest.
+// ringState contains numbers from "ctl status --json" and "ctl operations --json".
 type ringState struct{ nodes, operations int }
 
 func stateOf(t *testing.T, s *process.Server) (state ringState) {
@@ -61,7 +61,7 @@ func stateOf(t *testing.T, s *process.Server) (state ringState) {
 	return state
 }
 
-// waitRing waits until a server sees so many nodes and no change under way.
+// waitRing waits until a server sees a number of nodes and no change in progress.
 func waitRing(t *testing.T, s *process.Server, nodes int) {
 	t.Helper()
 	var state ringState
@@ -73,7 +73,7 @@ func waitRing(t *testing.T, s *process.Server, nodes int) {
 	t.Fatalf("%+v, want %d nodes\n%s\n%s", state, nodes, mustCtl(t, s, "status"), mustCtl(t, s, "operations"))
 }
 
-// TestTheRingGrowsAndShrinksUnderLoad goes from four nodes to six and back while rows are written.
+// TestTheRingGrowsAndShrinksUnderLoad grows a ring from four nodes to six and shrinks it again while rows are written.
 func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 2})
 	w := startWorkload(t, strings.Split(ring.Addresses(), ","), "grown", 2)
@@ -91,7 +91,7 @@ func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 		t.Logf("%d nodes after %v", 5+i, time.Since(began))
 	}
 	watchers.await(t, "6 96")
-	// The last to come and one of the first go.
+	// The last node that joined and one of the first leave.
 	for i, s := range []*process.Server{ring.Spare[1], ring.Servers[3]} {
 		if s == ring.Servers[3] {
 			w.leave(s.Address)
@@ -113,10 +113,10 @@ func TestTheRingGrowsAndShrinksUnderLoad(t *testing.T) {
 	}
 }
 
-// watchers are drivers that tell what they know of the ring.
+// watchers are drivers that print their view of the ring.
 type watchers []*load
 
-// watchRing starts them; stop ends them.
+// watchRing starts the drivers; stop ends them.
 func watchRing(t *testing.T, addresses string) (all watchers, stop func()) {
 	t.Helper()
 	root, err := process.Root()
@@ -151,7 +151,7 @@ func watchRing(t *testing.T, addresses string) (all watchers, stop func()) {
 	return all, stop
 }
 
-// await waits until all drivers have seen so many nodes and tokens.
+// await waits until all drivers have seen a number of nodes and tokens.
 func (all watchers) await(t *testing.T, want string) {
 	t.Helper()
 	for _, l := range all {
@@ -165,7 +165,7 @@ func (all watchers) await(t *testing.T, want string) {
 	}
 }
 
-// lastRing is the nodes and tokens that the driver told last.
+// lastRing returns the numbers of nodes and tokens that the driver printed last.
 func (l *load) lastRing() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,8 +177,7 @@ func (l *load) lastRing() string {
 	return ""
 }
 
-// TestAWipedNodeIsReplaced loses a node's disk: the node may not come back as if nothing had happened,
-// and can take its own place.
+// TestAWipedNodeIsReplaced removes a node's disk: the node may not return with its former identity, and can replace itself.
 func TestAWipedNodeIsReplaced(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	addresses := strings.Split(ring.Addresses(), ",")
@@ -186,7 +185,7 @@ func TestAWipedNodeIsReplaced(t *testing.T) {
 	time.Sleep(time.Second)
 	lost := ring.Servers[3]
 	lost.Kill()
-	// Half of the disk is as bad as all of it.
+	// The loss of half of the disk is equivalent to the loss of all of it.
 	for _, part := range []string{"data/data", "data"} {
 		if err := os.RemoveAll(filepath.Join(lost.Dir, part)); err != nil {
 			t.Fatal(err)
@@ -199,7 +198,7 @@ func TestAWipedNodeIsReplaced(t *testing.T) {
 		}
 		mustEnd(t, lost, "part of its disk must be replaced")
 	}
-	time.Sleep(2 * time.Second) // it must be seen dead
+	time.Sleep(2 * time.Second) // for the failure detector
 	if err := lost.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,18 +217,18 @@ func TestAWipedNodeIsReplaced(t *testing.T) {
 	for _, o := range w.failures(func(o outcome) bool { return false }) {
 		t.Errorf("a request to %s failed: %v", o.address, o.err)
 	}
-	// With another node dead every quorum needs the new one.
+	// While another node is dead, every quorum needs the new one.
 	ring.Servers[0].Kill()
 	time.Sleep(2 * time.Second)
 	w.readBack(t, lost.Address)
 }
 
-// mustEnd waits for a server that may not run, and asks what it says of it.
+// mustEnd waits until a server that must not run ends, and checks the reason in its log.
 func mustEnd(t *testing.T, s *process.Server, reason string) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); s.Running(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the node runs as if nothing had happened: want %q\n%s", reason, s.Log())
+			t.Fatalf("the node runs, although it must refuse to start with %q\n%s", reason, s.Log())
 		}
 	}
 	if log := s.Log(); !strings.Contains(log, reason) {
@@ -237,7 +236,7 @@ func mustEnd(t *testing.T, s *process.Server, reason string) {
 	}
 }
 
-// TestADeadNodeIsRemoved lets four nodes of five make new copies of what the fifth held.
+// TestADeadNodeIsRemoved makes four nodes of five create new copies of the fifth node's data.
 func TestADeadNodeIsRemoved(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 5})
 	addresses := strings.Split(ring.Addresses(), ",")
@@ -265,13 +264,13 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 	mustEnd(t, dead, "was removed")
 }
 
-// TestAJoinBesideADeadNode lets a fifth node in while one of four is dead: from that moment on some quorums need it.
+// TestAJoinBesideADeadNode admits a fifth node while one of four is dead: from then on some quorums need it.
 func TestAJoinBesideADeadNode(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	w := startWorkload(t, strings.Split(ring.Addresses(), ",")[:3], "beside", 2)
 	time.Sleep(time.Second)
 	ring.Servers[3].Kill()
-	time.Sleep(2 * time.Second) // it must be seen dead
+	time.Sleep(2 * time.Second) // for the failure detector
 	joiner := ring.Spare[0]
 	if err := joiner.Start(); err != nil {
 		t.Fatal(err)
@@ -287,8 +286,7 @@ func TestAJoinBesideADeadNode(t *testing.T) {
 	w.readBack(t, joiner.Address)
 }
 
-// TestAJoinSurvivesCrashes kills the node that joins and one that it fetches from, both in the middle, and
-// takes an operation back.
+// TestAJoinSurvivesCrashes kills the joining node and one of its sources during the streams, and aborts an operation.
 func TestAJoinSurvivesCrashes(t *testing.T) {
 	_, dir := cqld(t)
 	config := filepath.Join(dir, "slow.yaml")
@@ -350,7 +348,7 @@ func TestAJoinSurvivesCrashes(t *testing.T) {
 	w.readBack(t, joiner.Address)
 }
 
-// TestAMoveAndANewDataCenter gives a node other tokens, and fills a data center that comes later.
+// TestAMoveAndANewDataCenter changes the tokens of a node, and streams data to a data center that is added later.
 func TestAMoveAndANewDataCenter(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	c := dialServer(t, ring.Servers[0])

@@ -15,7 +15,7 @@ import (
 	"cqld/integration/transcript"
 )
 
-// statementsMin is how many recorded statements the transcripts hold at least.
+// statementsMin is the minimum number of recorded statements in the transcripts.
 const statementsMin = 600
 
 // TestTranscripts plays every transcript. The answers in the files were recorded from Cassandra: with CQLD_ORACLE set to
@@ -47,7 +47,7 @@ func TestTranscripts(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			// Not datadriven's own comparison: that one ends the file at the first difference.
+			// Not datadriven's own comparison, which ends the file at the first difference.
 			var differences []string
 			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 				text, err := p.Play(d)
@@ -73,5 +73,5 @@ func TestTranscripts(t *testing.T) {
 
 func rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
-// allSelected tells whether no -run pattern picks single transcripts.
+// allSelected reports whether no -run pattern selects single transcripts.
 func allSelected() bool { return !strings.Contains(flag.Lookup("test.run").Value.String(), "/") }

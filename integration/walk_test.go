@@ -21,11 +21,11 @@ import (
 const (
 	one    = 1
 	quorum = 4
-	// nodeLocal reads on the node asked and nowhere else.
+	// nodeLocal reads on the contacted node only.
 	nodeLocal = 11
 )
 
-// TestCqlsh walks through the README with cqlsh against every node.
+// TestCqlsh executes the statements of the README with cqlsh on every node.
 func TestCqlsh(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -77,7 +77,7 @@ func TestCqlsh(t *testing.T) {
 	run("DROP KEYSPACE uprofile")
 }
 
-// recordedTokens are patterns of the rows that Cassandra gave to the same statement, in its order.
+// recordedTokens returns patterns of the rows that Cassandra returned for the same statement, in its order.
 func recordedTokens(t *testing.T) []string {
 	b, err := os.ReadFile("testdata/cql/walk.txt")
 	if err != nil {
@@ -96,7 +96,7 @@ func recordedTokens(t *testing.T) []string {
 	return rows
 }
 
-// writer writes increasing ids at QUORUM through some nodes and remembers what was acknowledged.
+// writer writes increasing ids at QUORUM through some nodes and records the acknowledged ones.
 type writer struct {
 	mu    sync.Mutex
 	acked []int
@@ -158,7 +158,7 @@ func (w *writer) end() []int {
 	return w.acked
 }
 
-// TestKillWalk: one node dies and comes back under QUORUM load, then two are dead.
+// TestKillWalk kills one node under QUORUM load and restarts it, then kills two.
 func TestKillWalk(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	nodes := ring.Servers
@@ -207,7 +207,7 @@ func TestKillWalk(t *testing.T) {
 			t.Errorf("%s gives %d of %d acknowledged rows at QUORUM", s.Address, n, len(acked))
 		}
 	}
-	// Hints: the node that was down has every row itself.
+	// The hints were delivered: the node that was down has every row itself.
 	n := 0
 	for end := time.Now().Add(30 * time.Second); n < len(acked) && time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		n = present(t, nodes[1].Address, nodeLocal, acked)
@@ -218,7 +218,7 @@ func TestKillWalk(t *testing.T) {
 	twoDead(t, ring)
 }
 
-// twoDead kills two of four: QUORUM of four is refused at once, ONE goes on.
+// twoDead kills two nodes of four: QUORUM of four is refused at once, ONE succeeds.
 func twoDead(t *testing.T, ring *process.Ring) {
 	ring.Servers[1].Kill()
 	ring.Servers[2].Kill()
@@ -253,7 +253,7 @@ func ask(t *testing.T, address string, statements ...string) {
 	}
 }
 
-// present counts how many of the ids a node gives at a consistency level.
+// present counts how many of the ids a node returns at a consistency level.
 func present(t *testing.T, address string, consistency uint16, ids []int) int {
 	t.Helper()
 	c, err := cqlclient.Dial(address, 4)
@@ -275,7 +275,7 @@ func present(t *testing.T, address string, consistency uint16, ids []int) int {
 	return n
 }
 
-// TestCrashKeepsWhatWasAcknowledged kills a lone node while it writes.
+// TestCrashKeepsWhatWasAcknowledged kills a single node while it writes.
 func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
@@ -297,7 +297,7 @@ func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// TestStartIsQuick measures what the benchmark states, with room for a busy machine.
+// TestStartIsQuick checks the start times that the benchmark states, with a margin for a busy machine.
 func TestStartIsQuick(t *testing.T) {
 	binary, dir := cqld(t)
 	for _, c := range []struct {

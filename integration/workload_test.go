@@ -17,8 +17,8 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// workload writes unique rows at QUORUM from several connections, through all of its addresses in turn,
-// and remembers what was acknowledged.
+// workload writes unique rows at QUORUM over several connections, through all of its addresses in turn, and records the
+// acknowledged ones.
 type workload struct {
 	addresses []string
 	table     string
@@ -28,14 +28,14 @@ type workload struct {
 	pause     atomic.Int64 // nanoseconds between a worker's requests
 
 	mu    sync.Mutex
-	left  map[string]bool // addresses that are not to be used any more
+	left  map[string]bool // addresses that are no longer used
 	asked int             // requests
-	open  map[int]bool    // those that have not ended
+	open  map[int]bool    // requests in flight
 	acked []int64
 	ended []outcome
 }
 
-// outcome is one request: when it began, how long it took, and why it failed.
+// outcome is one request: its start, its duration, and its error.
 type outcome struct {
 	address string
 	at      time.Time
@@ -43,8 +43,7 @@ type outcome struct {
 	err     error
 }
 
-// startWorkload makes a keyspace and a table and begins to write, with workers connections to each
-// address.
+// startWorkload creates a keyspace and a table and starts to write, with workers connections to each address.
 func startWorkload(t *testing.T, addresses []string, keyspace string, workers int) *workload {
 	t.Helper()
 	w := &workload{addresses: addresses, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}, open: map[int]bool{}}
@@ -69,8 +68,7 @@ func startWorkload(t *testing.T, addresses []string, keyspace string, workers in
 	return w
 }
 
-// work writes through one address until the workload is stopped; when the connection breaks it is made
-// again.
+// work writes through one address until the workload is stopped; it reconnects when the connection breaks.
 func (w *workload) work(address string) {
 	var c *cqlclient.Conn
 	for {
@@ -104,7 +102,7 @@ func (w *workload) work(address string) {
 	}
 }
 
-// leave makes the workload use an address no more.
+// leave removes an address from the workload.
 func (w *workload) leave(address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,14 +115,13 @@ func (w *workload) gone(address string) bool {
 	return w.left[address]
 }
 
-// errLost is how a read ends that does not find what was acknowledged before it began.
-var errLost = errors.New("a row was acknowledged and is not there")
+// errLost is the error of a read that does not find a row acknowledged before it began.
+var errLost = errors.New("an acknowledged row is missing")
 
-// readsAfter is how many writes there are for one read of a row that was acknowledged before.
+// readsAfter is the number of writes for each read of a row that was acknowledged before.
 const readsAfter = 4
 
-// read reads one of the rows that were acknowledged last, now and then; false when the connection is of
-// no use any more.
+// read sometimes reads one of the last acknowledged rows; it returns false if the connection can no longer be used.
 func (w *workload) read(c *cqlclient.Conn, address string) bool {
 	w.mu.Lock()
 	n := len(w.acked)
@@ -150,7 +147,7 @@ func (w *workload) read(c *cqlclient.Conn, address string) bool {
 	return usable
 }
 
-// write writes one row; false when the connection is of no use any more.
+// write writes one row; it returns false if the connection can no longer be used.
 func (w *workload) write(c *cqlclient.Conn, address string) bool {
 	k := w.next.Add(1)
 	began := time.Now()
@@ -182,7 +179,7 @@ func (w *workload) ask(c *cqlclient.Conn, text string) (*cqlclient.Answer, error
 	return c.Query(text, cqlclient.Options{Consistency: quorum})
 }
 
-// settle waits until every request that was sent by now has ended.
+// settle waits until every request that has been sent has ended.
 func (w *workload) settle(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -204,7 +201,7 @@ func (w *workload) settle(t *testing.T) {
 	}
 }
 
-// fill writes n rows of about 1 KiB on top.
+// fill writes n additional rows of about 1 KiB.
 func (w *workload) fill(t *testing.T, address string, n int) {
 	t.Helper()
 	var filling sync.WaitGroup
@@ -232,7 +229,7 @@ func (w *workload) fill(t *testing.T, address string, n int) {
 	filling.Wait()
 }
 
-// fill is a text of 1 KiB that does not compress.
+// fill returns an incompressible text of 1 KiB.
 func fill(k int64) string {
 	r := rand.New(rand.NewPCG(uint64(k), 1))
 	b := make([]byte, 1024)
@@ -242,13 +239,13 @@ func fill(k int64) string {
 	return fmt.Sprintf("value of %d %s", k, b)
 }
 
-// stop ends the writing.
+// stop ends the writes.
 func (w *workload) stop() {
 	close(w.stopped)
 	w.working.Wait()
 }
 
-// failures are the requests that failed, but for those that excused says may.
+// failures returns the requests that failed, except the excused ones.
 func (w *workload) failures(excused func(outcome) bool) (out []outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,7 +257,7 @@ func (w *workload) failures(excused func(outcome) bool) (out []outcome) {
 	return out
 }
 
-// quantile is the latency that a share of the requests did not exceed which began between two moments.
+// quantile returns a quantile of the latencies of the requests that began between two times.
 func (w *workload) quantile(from, to time.Time, share float64) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,7 +274,7 @@ func (w *workload) quantile(from, to time.Time, share float64) time.Duration {
 	return took[int(share*float64(len(took)-1))]
 }
 
-// gap is the longest time between two acknowledged requests that began between two moments.
+// gap returns the longest time between two acknowledged requests that began between two times.
 func (w *workload) gap(from, to time.Time) (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -296,13 +293,13 @@ func (w *workload) gap(from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
-// readBack reads all that was acknowledged at QUORUM through one address and reports what is missing.
+// readBack reads all acknowledged rows at QUORUM through one address and reports missing ones.
 func (w *workload) readBack(t *testing.T, address string) {
 	t.Helper()
 	w.readBackAt(t, address, quorum)
 }
 
-// readBackAt is readBack at another level.
+// readBackAt is readBack at another consistency level.
 func (w *workload) readBackAt(t *testing.T, address string, level uint16) {
 	t.Helper()
 	c, err := cqlclient.Dial(address, 4)

@@ -14,59 +14,57 @@ import (
 	"cqld/types"
 )
 
-// The acceptor's state is a row of system.paxos for each partition and table that ever had a
-// conditional change, stored under the partition's own key and token: it moves with the range. Every
-// cell's timestamp is the ballot it tells of, so merging the states of two acceptors, in any order,
-// gives the greater promise, the latest accepted proposal and the latest commit.
+// The acceptor's state is a row of system.paxos for each partition and table that ever had a conditional change. It is
+// stored under the partition's own key and token, and therefore moves with the range. The timestamp of each cell is the
+// ballot that the cell describes, so merging the states of two acceptors, in any order, gives the greater promise, the
+// latest accepted proposal and the latest commit.
 //
 //	in_progress_ballot                        the latest ballot promised
-//	proposal_ballot, proposal                 the latest accepted; deleted by a commit that comes whole
-//	most_recent_commit_at, most_recent_commit the latest decided, for those that lack it
+//	proposal_ballot, proposal                 the latest accepted; deleted by a commit that contains the update
+//	most_recent_commit_at, most_recent_commit the latest decided, for replicas that lack it
 //
-// A commit of what was accepted here leaves the update where it is, and is written without it. When a later
-// proposal takes its place, the update is gone: whoever made that one has seen to it that a quorum has the
-// change.
+// A commit of a proposal that this acceptor has accepted leaves the update in the proposal cell and is written without
+// it. A later proposal overwrites the update: its proposer has made sure that a quorum has the change.
 //
-// Nothing in it expires. What lies up to the table's floor is purged with repairs (purge.go); from when it is
-// raised, the floor is as good as a promise of every acceptor for every partition.
+// The state does not expire. State up to the table's low bound (called floor in the code) is purged by repairs (purge.go).
+// From the moment it is raised, the low bound is equivalent to a promise of every acceptor for every partition.
 
-// paxosLine bounds how many requests wait for one partition at an acceptor: a hundred coordinators
-// with a few attempts each.
-const paxosLine = 512
+// acceptorQueueMax bounds the queued requests for one partition at an acceptor: a hundred coordinators with a few attempts each.
+const acceptorQueueMax = 512
 
-// Acceptor is this node's acceptor. Its methods may be called concurrently; they return at once and call done exactly once,
-// possibly before they return. What done is given is valid until it returns.
+// Acceptor is this node's acceptor. Its methods may be called concurrently. They return at once and call done exactly once,
+// possibly before they return. The arguments of done are valid until done returns.
 type Acceptor struct {
 	replica *replica.Local
 	view    coordinator.View
 
 	promised, accepted, proposal, at, decision schema.ColumnID
-	// forgetful, of tests, is what acceptors promised and accepted instead of storing it; nil: they do.
+	// forgetful holds the state in tests that do not store it; nil means that the state is stored.
 	forgetful map[string]acceptorState
-	// noPrevious, of tests, takes proposals without promises whatever happened since; noFloor heeds no floor.
+	// noPrevious, for tests, accepts proposals without promises unconditionally; noFloor ignores low bounds.
 	noPrevious, noFloor bool
-	// unsynced, of tests, answers before the state is synced.
+	// unsynced, for tests, responds before the state is synced.
 	unsynced bool
-	// generation is counted when rows are written past the turns.
+	// generation is incremented when rows of the state are written without the partition's queue.
 	generation atomic.Uint64
 	shards     [64]acceptorShard
 	writes     sync.Pool // *stateWrite
-	// tables are those of which this process was asked anything; replaced, never changed.
+	// tables contains the tables for which this process has received Paxos requests. The map is replaced, never modified.
 	tables atomic.Pointer[map[schema.StorageID]bool]
 }
 
 var _ replica.PaxosState = (*Acceptor)(nil)
 
-// acceptorShard is the partitions whose state is being changed, with who waits for each.
+// acceptorShard contains the partitions whose state is being changed, with the queued steps of each.
 type acceptorShard struct {
 	sync.Mutex
 	busy map[string][]func()
-	// states are known ones (cache.go).
+	// states caches states (cache.go).
 	states      map[string]*acceptorState
 	updateBytes int
 }
 
-// NewAcceptor makes the acceptor that keeps its state with local, and informs local of it.
+// NewAcceptor returns an acceptor that stores its state in local, and registers itself with local.
 func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Acceptor {
 	t := schema.Initial().Table("system", "paxos")
 	id := func(name string) schema.ColumnID { return t.Column(name).ID }
@@ -83,34 +81,34 @@ func NewAcceptor(local *replica.Local, view coordinator.View, unsafe Unsafe) *Ac
 	return a
 }
 
-// acceptorState is what the row says, and the floor.
+// acceptorState is the content of the state's row, and the table's low bound.
 type acceptorState struct {
 	floor            Ballot
 	promised         Ballot
 	accepted, commit Proposal
-	commitCell       int64 // the time of the update of commit
-	elsewhere        bool  // the update of commit is on disk only
+	commitCell       int64 // timestamp of the cell with the update of commit
+	elsewhere        bool  // the update of commit is only on disk
 	generation       uint64
 }
 
-// latest is the latest ballot known in whatever way.
+// latest returns the latest of all known ballots, including the low bound.
 func (s *acceptorState) latest() Ballot { return s.stored().Latest(s.floor) }
 
-// stored is the latest ballot that the row has.
+// stored returns the latest ballot in the row.
 func (s *acceptorState) stored() Ballot {
 	return s.promised.Latest(s.accepted.Ballot).Latest(s.commit.Ballot)
 }
 
-// enter runs step when no other step of the partition is under way; step ends with leave. False:
-// too many wait. A step that waited runs where the one before it left, which may be storage's committer: it must not
-// block.
+// enter runs step if no other step of the partition is running, and queues it otherwise; it returns false if the queue is
+// full. step ends with a call of leave. A queued step runs in the goroutine that calls leave, which may be storage's
+// committer: the step must not block.
 func (a *Acceptor) enter(key string, step func()) bool {
 	s := a.shard(key)
 	s.Lock()
 	waiting, busy := s.busy[key]
 	if busy {
 		defer s.Unlock()
-		if len(waiting) >= paxosLine {
+		if len(waiting) >= acceptorQueueMax {
 			return false
 		}
 		s.busy[key] = append(waiting, step)
@@ -125,7 +123,7 @@ func (a *Acceptor) enter(key string, step func()) bool {
 	return true
 }
 
-// leave lets the next step run.
+// leave ends a step and runs the next one in the queue.
 func (a *Acceptor) leave(key string) {
 	s := a.shard(key)
 	s.Lock()
@@ -144,7 +142,7 @@ func (a *Acceptor) shard(key string) *acceptorShard {
 	return &a.shards[contention.Hash(key)%uint32(len(a.shards))]
 }
 
-// clusteringOf is where the state of a table's partitions is.
+// clusteringOf returns the clustering of the state rows of a table's partitions.
 func clusteringOf(t *schema.Table) []byte {
 	return types.Native(types.UUID).AppendOrdered(nil, t.ID[:], false)
 }
@@ -168,7 +166,7 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorS
 			}
 		}
 	}
-	if f, ok := a.forgetful[contention.Line(table.StorageID, key)]; ok {
+	if f, ok := a.forgetful[contention.Partition(table.StorageID, key)]; ok {
 		s.promised, s.accepted = f.promised, f.accepted
 		s.settle()
 	}
@@ -176,7 +174,7 @@ func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorS
 	return s, p.Err()
 }
 
-// floor is the table's, as this node knows it.
+// floor returns the table's low bound that this node knows.
 func (a *Acceptor) floor(table *schema.Table) Ballot {
 	if a.noFloor {
 		return Ballot{}
@@ -184,7 +182,7 @@ func (a *Acceptor) floor(table *schema.Table) Ballot {
 	return Ballot{Micros: a.view.PaxosFloor(table.StorageID)}
 }
 
-// stateOf is what a row says.
+// stateOf decodes a state row.
 func (a *Acceptor) stateOf(r *row.Row) (s acceptorState, err error) {
 	for i := range r.Cells {
 		if err := a.note(&s, &r.Cells[i]); err != nil {
@@ -195,20 +193,20 @@ func (a *Acceptor) stateOf(r *row.Row) (s acceptorState, err error) {
 	return s, nil
 }
 
-// settle takes away what cells of earlier ballots say.
+// settle removes the contents of cells with earlier ballots.
 func (s *acceptorState) settle() {
 	if s.commitCell != s.commit.Ballot.Micros {
-		s.commit = Proposal{Ballot: s.commit.Ballot} // the rest is of an earlier one
+		s.commit = Proposal{Ballot: s.commit.Ballot} // the other fields belong to an earlier commit
 	}
 	if s.commit.Ballot.Present() && s.accepted.Ballot == s.commit.Ballot && len(s.commit.Update) == 0 {
 		s.commit = s.accepted
 	}
 	if s.accepted.Ballot.Present() && !s.accepted.Ballot.After(s.commit.Ballot) {
-		s.accepted = Proposal{} // it was decided, or something later was
+		s.accepted = Proposal{} // it or a later proposal was decided
 	}
 }
 
-// note takes one cell into the state.
+// note adds one cell to the state.
 func (a *Acceptor) note(s *acceptorState, c *row.Cell) (err error) {
 	if c.Tombstone {
 		return nil
@@ -229,8 +227,8 @@ func (a *Acceptor) note(s *acceptorState, c *row.Cell) (err error) {
 	return err
 }
 
-// admitPaxos finds the table and refuses what is not this node's, or is of an earlier ring. The caller
-// has entered the gate.
+// admitPaxos returns the table. It refuses requests for partitions of which this node is not a replica, and requests that
+// were planned with an earlier ring. The caller has entered the gate.
 func (a *Acceptor) admitPaxos(epoch uint64, id schema.StorageID, key row.PartitionKey) (*schema.Table, error) {
 	if err := a.replica.AdmitToken(epoch, id, schema.PaxosTable, key.Token); err != nil {
 		return nil, err
@@ -239,7 +237,7 @@ func (a *Acceptor) admitPaxos(epoch uint64, id schema.StorageID, key row.Partiti
 	return a.view.Schema().TableByStorage(id), nil
 }
 
-// meet notes that this process is asked to vote on a table.
+// meet records that this process has received a Paxos request for a table.
 func (a *Acceptor) meet(table schema.StorageID) {
 	for {
 		old := a.tables.Load()
@@ -254,39 +252,39 @@ func (a *Acceptor) meet(table schema.StorageID) {
 	}
 }
 
-// met says whether meet was told of the table.
+// met reports whether meet was called for the table.
 func (a *Acceptor) met(table schema.StorageID) bool { return (*a.tables.Load())[table] }
 
 // Prepare implements Acceptor.
 func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
-	a.prepare(epoch, b, previous, cmd.Clone(), done) // a quorum may do without this node, and the memory be reused
+	a.prepare(epoch, b, previous, cmd.Clone(), done) // a quorum may not need this node's answer, and the caller then reuses the memory
 }
 
-// prepare is Prepare with a command that it may keep.
+// prepare is Prepare with a command that it may retain.
 func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
-	line := contention.Line(cmd.Table, cmd.Key)
-	if !a.enter(line, func() { a.promise(line, epoch, b, previous, cmd, done) }) {
-		done(nil, &coordinator.Overloaded{What: "too many wait for one partition"})
+	partition := contention.Partition(cmd.Table, cmd.Key)
+	if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, done) }) {
+		done(nil, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
-// promise is Prepare when it is its turn. A worker reads.
-func (a *Acceptor) promise(line string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+// promise runs Prepare as a step of the partition. A worker reads.
+func (a *Acceptor) promise(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
 	answer := func(p *Promise, err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(p, err)
 	}
-	a.replica.Block(0, func() { a.promiseHere(line, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
+	a.replica.Block(0, func() { a.promiseHere(partition, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
 }
 
-// promiseHere is promise in a goroutine that may wait for the disk.
-func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error)) {
+// promiseHere is promise in a goroutine that may block on the disk.
+func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(&remembered{}, line, table, cmd.Key, !previous.Present())
+		s, generation, err = a.known(&remembered{}, partition, table, cmd.Key, !previous.Present())
 	}
 	if err == nil && s.elsewhere && s.latest().After(previous) {
 		s, err = a.state(table, cmd.Key)
@@ -297,13 +295,13 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 		p = &Promise{Unchanged: true}
 	}
 	if err == nil && !p.Refused {
-		// After the state, so that it has all that the state calls decided.
+		// Read after the state, so that the page contains every change that the state lists as decided.
 		p.Page, err = a.replica.ReadPage(cmd)
 	}
 	if err != nil || p.Refused || p.Unchanged {
 		a.replica.Leave(phase)
 		if err == nil {
-			a.remember(line, s, generation)
+			a.remember(partition, s, generation)
 		}
 		if err != nil {
 			p = nil
@@ -313,7 +311,7 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 	}
 	if a.forgetful != nil {
 		s.promised = b
-		a.forgetful[line] = s
+		a.forgetful[partition] = s
 		a.replica.Leave(phase)
 		answer(p, nil)
 		return
@@ -322,12 +320,12 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 	r.Cells = append(r.Cells, ballotCell(a.promised, b))
 	err = a.replica.Write([]*row.Mutation{a.mutation(table, cmd.Key, r)}, !a.unsynced, func(err error) {
 		if err != nil {
-			a.doubt(line)
+			a.doubt(partition)
 			answer(nil, err)
 			return
 		}
 		s.promised = b
-		a.remember(line, s, generation)
+		a.remember(partition, s, generation)
 		answer(p, nil)
 	})
 	a.replica.Leave(phase)
@@ -336,8 +334,8 @@ func (a *Acceptor) promiseHere(line string, epoch uint64, b, previous Ballot, cm
 	}
 }
 
-// mayAccept says whether a proposal can be accepted: nothing later was promised, and, when it rests on a
-// previous ballot instead of promises, nothing after that was promised or accepted.
+// mayAccept reports whether a proposal can be accepted: no later ballot was promised and, if the proposal rests on a
+// previous ballot instead of promises, no ballot after that one was promised or accepted.
 func (a *Acceptor) mayAccept(s *acceptorState, p *Proposal) bool {
 	latest := s.latest()
 	switch {
@@ -351,34 +349,34 @@ func (a *Acceptor) mayAccept(s *acceptorState, p *Proposal) bool {
 
 // Accept implements Acceptor.
 func (a *Acceptor) Accept(epoch uint64, p *Proposal, done func(Ballot, error)) {
-	line := contention.Line(p.Table, p.Key)
-	if !a.enter(line, func() { a.accept(line, epoch, p, done) }) {
-		done(Ballot{}, &coordinator.Overloaded{What: "too many wait for one partition"})
+	partition := contention.Partition(p.Table, p.Key)
+	if !a.enter(partition, func() { a.accept(partition, epoch, p, done) }) {
+		done(Ballot{}, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
-// accept is Accept when it is its turn.
-func (a *Acceptor) accept(line string, epoch uint64, p *Proposal, done func(Ballot, error)) {
+// accept runs Accept as a step of the partition.
+func (a *Acceptor) accept(partition string, epoch uint64, p *Proposal, done func(Ballot, error)) {
 	answer := func(refused Ballot, err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(refused, err)
 	}
-	a.withState(line, len(p.Update), func(have remembered) { a.acceptOn(&have, line, epoch, p, answer) },
+	a.withState(partition, len(p.Update), func(have remembered) { a.acceptOn(&have, partition, epoch, p, answer) },
 		func(err error) { answer(Ballot{}, err) })
 }
 
-// acceptOn is accept with the state, or where it may be read.
-func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Proposal, answer func(Ballot, error)) {
+// acceptOn is accept with the cached state, or in a worker that reads the state.
+func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p *Proposal, answer func(Ballot, error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(have, line, table, p.Key, false)
+		s, generation, err = a.known(have, partition, table, p.Key, false)
 	}
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
 		a.replica.Leave(phase)
-		answer(Ballot{}, nil) // it came before, and was accepted, whatever was promised since
+		answer(Ballot{}, nil) // a duplicate: the proposal was accepted, whatever was promised since
 		return
 	}
 	if err != nil || !a.mayAccept(&s, p) {
@@ -387,7 +385,7 @@ func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Prop
 		return
 	}
 	if a.forgetful != nil {
-		a.forgetful[line] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
+		a.forgetful[partition] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
 		a.replica.Leave(phase)
 		answer(Ballot{}, nil)
 		return
@@ -397,10 +395,10 @@ func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Prop
 		w.updateCell(a.proposal, p))
 	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
 		if err != nil {
-			a.doubt(line)
+			a.doubt(partition)
 		} else {
 			s.promised, s.accepted = p.Ballot, *p
-			a.remember(line, s, generation)
+			a.remember(partition, s, generation)
 		}
 		answer(Ballot{}, err)
 	})
@@ -411,7 +409,7 @@ func (a *Acceptor) acceptOn(have *remembered, line string, epoch uint64, p *Prop
 	}
 }
 
-// mutation is a change of the acceptor's row.
+// mutation returns a mutation of the acceptor's row.
 func (a *Acceptor) mutation(table *schema.Table, key row.PartitionKey, r *row.Row) *row.Mutation {
 	m := new(row.Mutation)
 	m.Reset(schema.PaxosTable, key)
@@ -420,7 +418,7 @@ func (a *Acceptor) mutation(table *schema.Table, key row.PartitionKey, r *row.Ro
 	return m
 }
 
-// failed is the error of a state that cannot be read, or of what cannot be done now, as coordinators know it.
+// failed converts the error of a state that cannot be read, or of an overload, to the form that coordinators expect.
 func failed(err error) error {
 	var known *coordinator.ReplicaFailure
 	if err == nil || errors.As(err, &known) {

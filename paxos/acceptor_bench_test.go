@@ -32,8 +32,7 @@ func benchLocal(b *testing.B) (*Acceptor, *schema.Table) {
 	return NewAcceptor(replica.NewLocal(disk, v, nil), v, Unsafe{}), table
 }
 
-// BenchmarkAcceptKnown accepts one proposal after the other for a partition whose state is in memory, alone and over
-// a connection.
+// BenchmarkAcceptKnown accepts one proposal after the other for a partition with a cached state, locally and over a connection.
 func BenchmarkAcceptKnown(b *testing.B) {
 	l, table := benchLocal(b)
 	for name, to := range map[string]*Directory{"local": NewDirectory(l, nil, l.view), "remote": benchPeer(b, l)} {
@@ -54,7 +53,7 @@ func BenchmarkAcceptKnown(b *testing.B) {
 	}
 }
 
-// BenchmarkPrepareKnown reads a partition whose state is in memory, on the ballot before it.
+// BenchmarkPrepareKnown reads a partition with a cached state, on the previous ballot.
 func BenchmarkPrepareKnown(b *testing.B) {
 	l, table := benchLocal(b)
 	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()}}
@@ -73,10 +72,10 @@ func BenchmarkPrepareKnown(b *testing.B) {
 	}
 }
 
-// benchBallot is the last ballot of the benchmarks: ballots of one partition rise.
+// benchBallot is the last ballot of the benchmarks: ballots of one partition increase.
 var benchBallot int64 = 1 << 20
 
-// benchPeer is the directory of another node that is connected to the acceptor's.
+// benchPeer returns the directory of another node that is connected to the acceptor's.
 func benchPeer(b *testing.B, l *Acceptor) *Directory {
 	peers := map[ring.NodeID]netip.AddrPort{}
 	var nodes []*messaging.StreamTransport

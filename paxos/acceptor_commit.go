@@ -11,30 +11,30 @@ import (
 
 // Commit implements Acceptor.
 func (a *Acceptor) Commit(epoch uint64, p *Proposal, done func(error)) {
-	line := contention.Line(p.Table, p.Key)
-	if !a.enter(line, func() { a.commit(line, epoch, p, done) }) {
-		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+	partition := contention.Partition(p.Table, p.Key)
+	if !a.enter(partition, func() { a.commit(partition, epoch, p, done) }) {
+		done(&coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
-// commit is Commit when it is its turn.
-func (a *Acceptor) commit(line string, epoch uint64, p *Proposal, done func(error)) {
+// commit runs Commit as a step of the partition.
+func (a *Acceptor) commit(partition string, epoch uint64, p *Proposal, done func(error)) {
 	answer := func(err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(err)
 	}
-	a.withState(line, len(p.Update), func(have remembered) { a.commitOn(&have, line, epoch, p, answer) }, answer)
+	a.withState(partition, len(p.Update), func(have remembered) { a.commitOn(&have, partition, epoch, p, answer) }, answer)
 }
 
-// commitOn is commit with the state, or where it may be read. The state is not known to say that something is decided
-// before a reader finds it.
-func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Proposal, answer func(error)) {
+// commitOn is commit with the cached state, or in a worker that reads the state. The cached state lists a change as decided
+// only after readers can find the change.
+func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p *Proposal, answer func(error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(have, line, table, p.Key, false)
+		s, generation, err = a.known(have, partition, table, p.Key, false)
 	}
 	var changes []*row.Mutation
 	if err == nil {
@@ -47,7 +47,7 @@ func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Prop
 	}
 	err = a.replica.Write(changes, true, func(err error) {
 		if err != nil {
-			a.doubt(line)
+			a.doubt(partition)
 			answer(err)
 			return
 		}
@@ -55,7 +55,7 @@ func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Prop
 			s.commit, s.elsewhere = *p, true
 			s.commit.Update, s.commit.Accepted = nil, false
 		}
-		a.remember(line, s, generation)
+		a.remember(partition, s, generation)
 		answer(nil)
 	})
 	a.replica.Leave(phase)
@@ -64,7 +64,7 @@ func (a *Acceptor) commitOn(have *remembered, line string, epoch uint64, p *Prop
 	}
 }
 
-// committing is what a commit changes at an acceptor in a state: the rows, and its own.
+// committing returns the mutations of a commit at an acceptor with the state s: the change itself and the acceptor's row.
 func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal) (changes []*row.Mutation, err error) {
 	r := row.NewRow()
 	r.Cells = append(r.Cells, ballotCell(a.at, p.Ballot), updateCell(a.decision, p))
@@ -79,7 +79,7 @@ func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal
 	}
 	r.Sort()
 	changes = make([]*row.Mutation, 0, 2)
-	if len(update) > 0 { // it is gone when the table was truncated since
+	if len(update) > 0 { // missing if the table was truncated in between
 		m, err := decodeMutation(update)
 		if err != nil {
 			return nil, err
@@ -92,31 +92,31 @@ func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal
 // Decide implements SoleAcceptor.
 func (a *Acceptor) Decide(epoch uint64, cmd *row.ReadCommand,
 	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
-	line := contention.Line(cmd.Table, cmd.Key)
-	if !a.enter(line, func() { a.decide(line, epoch, cmd, decide, done) }) {
-		done(&coordinator.Overloaded{What: "too many wait for one partition"})
+	partition := contention.Partition(cmd.Table, cmd.Key)
+	if !a.enter(partition, func() { a.decide(partition, epoch, cmd, decide, done) }) {
+		done(&coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
-// decide is Decide when it is its turn. A worker reads and commits.
-func (a *Acceptor) decide(line string, epoch uint64, cmd *row.ReadCommand,
+// decide runs Decide as a step of the partition. A worker reads and commits.
+func (a *Acceptor) decide(partition string, epoch uint64, cmd *row.ReadCommand,
 	decide func(known Known, page []byte) (*Proposal, *row.Mutation), done func(error)) {
 	answer := func(err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(err)
 	}
-	a.replica.Block(0, func() { a.decideHere(line, epoch, cmd, decide, answer) }, answer)
+	a.replica.Block(0, func() { a.decideHere(partition, epoch, cmd, decide, answer) }, answer)
 }
 
-// decideHere is decide in a goroutine that may wait for the disk.
-func (a *Acceptor) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
+// decideHere is decide in a goroutine that may block on the disk.
+func (a *Acceptor) decideHere(partition string, epoch uint64, cmd *row.ReadCommand,
 	decide func(known Known, page []byte) (*Proposal, *row.Mutation), answer func(error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, cmd.Table, cmd.Key)
 	var s acceptorState
 	var generation uint64
 	if err == nil {
-		s, generation, err = a.known(&remembered{}, line, table, cmd.Key, false)
+		s, generation, err = a.known(&remembered{}, partition, table, cmd.Key, false)
 	}
 	if err == nil && len(s.accepted.Update) > 0 {
 		err = ErrUnsettled
@@ -143,12 +143,12 @@ func (a *Acceptor) decideHere(line string, epoch uint64, cmd *row.ReadCommand,
 	r.Sort()
 	err = a.replica.Queue([]*row.Mutation{m, a.mutation(table, cmd.Key, r)}, func(err error) {
 		if err != nil {
-			a.doubt(line)
+			a.doubt(partition)
 			answer(fmt.Errorf("%w: %w", ErrInDoubt, err))
 			return
 		}
 		s.commit, s.elsewhere = *p, false
-		a.remember(line, s, generation)
+		a.remember(partition, s, generation)
 		answer(nil)
 	})
 	a.replica.Leave(phase)

@@ -9,7 +9,7 @@ import (
 	"cqld/storage"
 )
 
-// watchedEngine notes which changes need not be on disk, and can fail.
+// watchedEngine records writes without a sync, and can fail.
 type watchedEngine struct {
 	replica.Engine
 	applied, fleeting int
@@ -28,7 +28,7 @@ func (e *watchedEngine) Apply(ms []*row.Mutation, durable bool, done func(error)
 	return e.Engine.Apply(ms, durable, done)
 }
 
-// TestAcceptorAnswersWhenItsStateIsOnDisk makes a round: each of its three answers waits for the disk.
+// TestAcceptorAnswersWhenItsStateIsOnDisk executes a round: each of its three answers waits for the disk.
 func TestAcceptorAnswersWhenItsStateIsOnDisk(t *testing.T) {
 	watched := &watchedEngine{}
 	l, _, table := newAcceptorOf(t, func(e *storage.Engine) replica.Engine { watched.Engine = e; return watched })
@@ -45,7 +45,7 @@ func TestAcceptorAnswersWhenItsStateIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestAcceptorForgetsWhatItFailedToWrite shows that an acceptor whose write failed does not go by what it tried to write.
+// TestAcceptorForgetsWhatItFailedToWrite shows that an acceptor does not use a state whose write failed.
 func TestAcceptorForgetsWhatItFailedToWrite(t *testing.T) {
 	watched := &watchedEngine{}
 	l, _, table := newAcceptorOf(t, func(e *storage.Engine) replica.Engine { watched.Engine = e; return watched })

@@ -17,7 +17,7 @@ import (
 	"cqld/storage"
 )
 
-// newPurged is an acceptor with its share of repairs.
+// newPurged returns an acceptor with its Purge.
 func newPurged(t testing.TB) (*Acceptor, *storage.Engine, *Purge, *schema.Table) {
 	l, engine, table := newAcceptor(t)
 	return l, engine, purged(l, engine), table
@@ -39,7 +39,7 @@ func (r *Purge) purgeStep(t testing.TB, table *schema.Table, floor int64, forget
 	return step, failure
 }
 
-// TestTheFloorIsAPromise of every acceptor, for partitions with state and without.
+// TestTheFloorIsAPromise of every acceptor, for partitions with and without state.
 func TestTheFloorIsAPromise(t *testing.T) {
 	l, _, table := newAcceptor(t)
 	prepare(t, l, table, ballot(10, 1))
@@ -70,7 +70,7 @@ func TestTheFloorIsAPromise(t *testing.T) {
 	}
 }
 
-// TestAPurgeTakesAllPages of states, of which one step takes a page: what it lists as unsettled, and what it forgets.
+// TestAPurgeTakesAllPages lists and purges states in several pages; a step handles one page.
 func TestAPurgeTakesAllPages(t *testing.T) {
 	const states = paxosStepRows + 100
 	l, _, r, table := newPurged(t)
@@ -113,7 +113,7 @@ func TestAPurgeTakesAllPages(t *testing.T) {
 	}
 }
 
-// TestAnAcceptorForgetsWhatItMay and keeps the rest: what is after the floor, and what is not settled.
+// TestAnAcceptorForgetsWhatItMay purges states, and keeps those after the low bound and unsettled ones.
 func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	l, engine, r, table := newPurged(t)
 	decide := func(key string, micros int64) {
@@ -155,7 +155,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 	for key, want := range map[string]Ballot{"old": {}, "young": ballot(30, 1), "open": ballot(10, 1), "void": {}, "finished": ballot(30, 1), "voted": ballot(30, 1)} {
 		for _, from := range []string{"memory", "disk"} {
-			s, _, err := l.known(&remembered{}, contention.Line(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
+			s, _, err := l.known(&remembered{}, contention.Partition(table.StorageID, row.NewPartitionKey([]byte(key))), table, row.NewPartitionKey([]byte(key)), false)
 			if err != nil || s.stored() != want || s.latest().Micros < 20 || s.commit.Ballot.Present() && !s.commit.Ballot.After(s.floor) {
 				t.Errorf("%s, from %s: %v, want %v (%v)", key, from, s.stored(), want, err)
 			}
@@ -177,8 +177,8 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	}
 }
 
-// TestWhatIsForgottenStaysForgotten after a loss of power: once all replicas have said so, tombstones go that the old
-// decision must not come back after.
+// TestWhatIsForgottenStaysForgotten after a power loss: once all replicas have confirmed the purge, tombstones may be purged, and
+// the old decision must not reappear after that.
 func TestWhatIsForgottenStaysForgotten(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	l, engine, table := newAcceptorOn(t, disk, storage.SyncBatch)
@@ -195,7 +195,7 @@ func TestWhatIsForgottenStaysForgotten(t *testing.T) {
 	}
 }
 
-// rowsOn counts the states that have anything, as storage has them.
+// rowsOn counts the states with content in storage.
 func rowsOn(t *testing.T, engine *storage.Engine) (n int) {
 	page, err := engine.Read(nil, &row.ReadCommand{Table: schema.PaxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})
 	if err != nil {
@@ -213,7 +213,7 @@ func rowsOn(t *testing.T, engine *storage.Engine) (n int) {
 	return n
 }
 
-// TestStatesOfDroppedTablesGo when somebody looks which tables have any, once they are old.
+// TestStatesOfDroppedTablesGo shows that a scan for tables with state removes old states of dropped tables.
 func TestStatesOfDroppedTablesGo(t *testing.T) {
 	l, engine, r, table := newPurged(t)
 	now := stillClock{}.Now().UnixMicro()
@@ -240,7 +240,7 @@ func TestStatesOfDroppedTablesGo(t *testing.T) {
 	}
 }
 
-// TestATableIsConditionalAtOnce: also where somebody looked shortly before.
+// TestATableIsConditionalAtOnce also shortly after a scan.
 func TestATableIsConditionalAtOnce(t *testing.T) {
 	l, _, r, table := newPurged(t)
 	var got []bool
@@ -255,7 +255,7 @@ func TestATableIsConditionalAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhoIsToldMayAskAgain: no lock is held meanwhile.
+// TestWhoIsToldMayAskAgain shows that callbacks run without a lock.
 func TestWhoIsToldMayAskAgain(t *testing.T) {
 	_, _, r, table := newPurged(t)
 	answers := 0
@@ -268,10 +268,10 @@ func TestWhoIsToldMayAskAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkPurge is of 110,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted
-// proposal: what they take on disk before and after, and what a state costs to be listed and to be forgotten.
+// BenchmarkPurge purges 110,000 partitions whose last change, an insert of 110 bytes, was committed by its accepted proposal. It
+// measures their size on disk before and after, and the time to list and to purge a state.
 func BenchmarkPurge(b *testing.B) {
-	const states = 110_000 // more than tombstones that a read of a client may meet
+	const states = 110_000 // more than the tombstone limit of a client's read
 	for b.Loop() {
 		b.StopTimer()
 		l, engine, r, table := newPurged(b)
@@ -322,7 +322,7 @@ func BenchmarkPurge(b *testing.B) {
 		walk(true)
 		b.StopTimer()
 		r.o.Look = 0
-		r.look(func(found map[schema.StorageID]bool, err error) { // what is not swept yet is in nobody's way
+		r.look(func(found map[schema.StorageID]bool, err error) { // states that storage has not removed yet are ignored
 			if len(found) > 0 || err != nil {
 				b.Fatal(found, err)
 			}

@@ -53,7 +53,7 @@ func accept(t *testing.T, l *Acceptor, p *Proposal) (refused Ballot) {
 	return refused
 }
 
-// TestAcceptorKeepsItsWord walks one acceptor through what it may be asked.
+// TestAcceptorKeepsItsWord sends requests to one acceptor and checks that it keeps its promises.
 func TestAcceptorKeepsItsWord(t *testing.T) {
 	l, _, table := newAcceptor(t)
 	if p := prepare(t, l, table, ballot(10, 1)); p.Refused || p.Page == nil {
@@ -109,8 +109,7 @@ func TestAcceptorKeepsItsWord(t *testing.T) {
 	}
 }
 
-// TestAcceptorWithoutPromises walks one through proposals that rest on a previous ballot, and commits of
-// what was accepted.
+// TestAcceptorWithoutPromises sends proposals that rest on a previous ballot, and commits of accepted proposals.
 func TestAcceptorWithoutPromises(t *testing.T) {
 	l, engine, table := newAcceptor(t)
 	after := func(b, previous Ballot) *Proposal {
@@ -161,7 +160,7 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 			t.Errorf("refused for %v", got)
 		}
 	}
-	// A message that comes again does not take a later promise back.
+	// A duplicated message does not revoke a later promise.
 	read(ballot(35, 2), Ballot{})
 	if got := accept(t, l, after(ballot(30, 1), ballot(20, 1))); got.Present() {
 		t.Errorf("it was accepted: refused for %v", got)
@@ -169,15 +168,15 @@ func TestAcceptorWithoutPromises(t *testing.T) {
 	if got := accept(t, l, after(ballot(33, 1), ballot(33, 1))); got != ballot(35, 2) {
 		t.Errorf("the promise to 35/2 is gone: refused for %v", got)
 	}
-	// What is in memory is what is on disk.
-	key, line := row.NewPartitionKey([]byte("k")), contention.Line(table.StorageID, row.NewPartitionKey([]byte("k")))
-	s, ok := l.recall(line, 0)
+	// The cached state equals the state on disk.
+	key, partition := row.NewPartitionKey([]byte("k")), contention.Partition(table.StorageID, row.NewPartitionKey([]byte("k")))
+	s, ok := l.recall(partition, 0)
 	stored, err := NewAcceptor(replica.NewLocal(engine, l.view, nil), l.view, Unsafe{}).state(table, key)
 	if err != nil || !ok || fmt.Sprint(s.promised, s.accepted.Ballot, s.accepted.Previous, s.commit.Ballot) !=
 		fmt.Sprint(stored.promised, stored.accepted.Ballot, stored.accepted.Previous, stored.commit.Ballot) {
 		t.Errorf("in memory %+v, on disk %+v: %v", s, stored, err)
 	}
-	// Streams write past it.
+	// Streams write rows without the partition's queue.
 	check := func(err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +195,7 @@ func promiseRow(l *Acceptor, b Ballot) *row.Row {
 	return r
 }
 
-// TestMemoryOfStatesIsBounded keeps more partitions than fit.
+// TestMemoryOfStatesIsBounded uses more partitions than the cache can hold.
 func TestMemoryOfStatesIsBounded(t *testing.T) {
 	a, _, _ := newAcceptor(t)
 	for i := range len(a.shards) * shardStates * 2 {
@@ -218,7 +217,7 @@ func TestMemoryOfStatesIsBounded(t *testing.T) {
 	}
 }
 
-// TestRequestsOfAnEarlierRingAreRefused by all three verbs, and what another node holds too.
+// TestRequestsOfAnEarlierRingAreRefused for all three verbs, also if another node is a replica, too.
 func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
 	l, _, table := newAcceptor(t)
 	p := proposalOf(table, ballot(10, 1), ballot(10, 1), "k")
@@ -236,8 +235,8 @@ func TestRequestsOfAnEarlierRingAreRefused(t *testing.T) {
 	}
 }
 
-// TestMergedStatesAreTheGreater merges the states of acceptors in any order, as streaming a range does:
-// the result has the latest promise, the latest commit, and the latest proposal if it is later.
+// TestMergedStatesAreTheGreater merges the states of acceptors in any order, as streaming a range does: the result has the latest
+// promise, the latest commit, and the latest proposal if it is later.
 func TestMergedStatesAreTheGreater(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 40 {
@@ -251,7 +250,7 @@ func TestMergedStatesAreTheGreater(t *testing.T) {
 				if p := prepare(t, l, table, b); p.Refused || rnd.IntN(3) == 0 {
 					continue
 				}
-				// One ballot has one proposal, wherever it is accepted.
+				// A ballot has one proposal, whichever acceptor accepts it.
 				accept(t, l, proposalOf(table, b, ballot(b.Micros, 1), "k"))
 			}
 			if c := rnd.Int64N(9); c > 0 {
@@ -292,7 +291,7 @@ func TestMergedStatesAreTheGreater(t *testing.T) {
 	}
 }
 
-// rowsAsMutation is an acceptor's state as it is streamed.
+// rowsAsMutation returns an acceptor's state in the form that streams transfer.
 func rowsAsMutation(t *testing.T, engine *storage.Engine, table *schema.Table) *row.Mutation {
 	t.Helper()
 	key := row.NewPartitionKey([]byte("k"))
@@ -313,7 +312,7 @@ func rowsAsMutation(t *testing.T, engine *storage.Engine, table *schema.Table) *
 	return m
 }
 
-// TestPaxosMessages sends all there is over the wire and back, and nonsense.
+// TestPaxosMessages encodes and decodes all messages, and decodes malformed ones.
 func TestPaxosMessages(t *testing.T) {
 	acceptor, _, table := newAcceptor(t)
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
@@ -349,7 +348,7 @@ func TestPaxosMessages(t *testing.T) {
 	}
 }
 
-// FuzzPaxosMessages feeds the decoders bytes from another node.
+// FuzzPaxosMessages passes arbitrary bytes to the decoders.
 func FuzzPaxosMessages(f *testing.F) {
 	p := &Proposal{Ballot: ballot(10, 1), Origin: ballot(9, 2), Table: 1024, Key: row.NewPartitionKey([]byte("k")),
 		Update: row.AppendMutation(nil, sampleMutation("k")), History: History{Latest: []Ballot{ballot(8, 3), ballot(7, 1)}}}

@@ -11,7 +11,7 @@ import (
 	"cqld/storage"
 )
 
-// copyingEngine is storage that has nothing, and copies what it is given at once, as Engine must.
+// copyingEngine is empty storage that copies mutations during the call, as Engine must.
 type copyingEngine struct{ applied []byte }
 
 func (e *copyingEngine) Apply(ms []*row.Mutation, _ bool, done func(error)) error {
@@ -35,8 +35,7 @@ func (e *copyingEngine) Partitions(*storage.PartitionsRead) (storage.PartitionsP
 	return storage.PartitionsPage{}, nil
 }
 
-// TestAcceptTakesNoMemoryForTheProposal: an acceptor that takes one large proposal after the other writes them
-// from memory that it has, and writes what it was given.
+// TestAcceptTakesNoMemoryForTheProposal shows that an acceptor writes consecutive large proposals from reused memory, unchanged.
 func TestAcceptTakesNoMemoryForTheProposal(t *testing.T) {
 	if raceEnabled {
 		t.Skip("sync.Pool keeps nothing under the race detector")

@@ -7,13 +7,13 @@ import (
 	"cqld/row"
 )
 
-// Where this node is the only voter, and nobody is about to become one, no promise is needed: the acceptor
-// here holds the partition for itself from the read to the write, as it does for other nodes' requests,
-// and writes the change and its ballot once, with one sync.
+// If this node is the only voter, and no other node is becoming one, no promise is needed. The acceptor of this node
+// serializes the round, from the read to the write, with the requests of other nodes, and writes the change and its ballot
+// in one batch with one sync.
 
-// alone says whether this node alone votes and holds the partition, and no proposal of the round is in doubt, which a prepare
-// would look up. At LOCAL_SERIAL the only voter of a data center may not be the only replica: then the others must get the change,
-// and the level must be met.
+// alone reports whether this node is the only voter and holds the partition, and no proposal of the round is in doubt, which
+// a prepare would look up. At LOCAL_SERIAL, the only voter of a data center may not be the only replica: then the other
+// replicas must receive the change, and the consistency level must be met.
 func (op *round) alone() bool {
 	v := &op.voters
 	if len(v.natural) != 1 || len(v.pending) > 0 || len(v.others) > 0 || v.natural[0] != op.c.view.Self() || op.crowded || len(op.own) > 0 || op.c.unsafe.NoPersist {
@@ -22,7 +22,7 @@ func (op *round) alone() bool {
 	return coordinator.OnlySelf(op.c.view.Self(), op.topology, op.table, op.cmd.Key.Token)
 }
 
-// decideAloneLocked makes an attempt in one step. It frees mu.
+// decideAloneLocked makes an attempt in one step. It unlocks mu.
 func (op *round) decideAloneLocked() {
 	op.phase = phaseCommitting
 	op.stageLocked(StageCommit)
@@ -36,7 +36,7 @@ func (op *round) decideAloneLocked() {
 		op.ballot = op.c.ballot(max(op.seen, known.Latest.Micros), op.span())
 		q := op.questionLocked(page)
 		op.mu.Unlock()
-		a := q.ask() // the acceptor admits no other change of the partition meanwhile, and no mutex is held
+		a := q.ask() // meanwhile the acceptor admits no other change of the partition; no mutex is held
 		op.mu.Lock()
 		defer op.mu.Unlock()
 		op.takeLocked(&a)

@@ -18,10 +18,10 @@ import (
 	"cqld/storage"
 )
 
-// stuckEngine is storage whose reads, but for the first few, wait until the test ends.
+// stuckEngine is storage whose reads, except for the first few, block until the test ends.
 type stuckEngine struct {
 	*storage.Engine
-	free atomic.Int64 // reads that do not wait
+	free atomic.Int64 // number of reads that do not block
 	end  chan struct{}
 }
 
@@ -32,7 +32,7 @@ func (e *stuckEngine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 	return e.Engine.Read(dst, cmd)
 }
 
-// newStuck is an acceptor on storage with a committer, whose reads wait from the given one on.
+// newStuck returns an acceptor on storage with a committer, whose reads block after the first free ones.
 func newStuck(t *testing.T, free int64) (*Acceptor, *stuckEngine, *schema.Table) {
 	t.Helper()
 	v, table := newView(t)
@@ -86,7 +86,7 @@ func connect(t *testing.T, l *Acceptor) (from *messaging.StreamTransport, beats 
 	return nodes[0], beats
 }
 
-// directoryOf is the directory of node 2, which reaches the acceptor of node 1 by a transport.
+// directoryOf returns the directory of node 2, which reaches the acceptor of node 1 by a transport.
 func directoryOf(l *Acceptor, transport messaging.Transport) *Directory {
 	other := *l.view.(*view)
 	other.self = 2
@@ -102,8 +102,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestPaxosReadsDoNotHoldUpTheStream checks, for each verb of Paxos and each other verb that reads, that heartbeats and
-// writes of the same peer get through while the read waits for the disk.
+// TestPaxosReadsDoNotHoldUpTheStream checks, for each verb of Paxos and each other verb that reads, that heartbeats and writes of
+// the same peer are processed while the read waits for the disk.
 func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 	for name, ask := range map[string]func(d *Directory, r *replica.Remote, table *schema.Table){
 		"prepare": func(d *Directory, r *replica.Remote, table *schema.Table) {
@@ -152,8 +152,8 @@ func TestPaxosReadsDoNotHoldUpTheStream(t *testing.T) {
 	}
 }
 
-// TestWaitingStepsDoNotHoldUpTheCommitter checks that the next request of a partition, which begins when the write of
-// the one before is acknowledged, does not make other writes wait for the disk's reads.
+// TestWaitingStepsDoNotHoldUpTheCommitter checks that the next request of a partition, which starts when the previous write is
+// acknowledged, does not make other writes wait for the disk's reads.
 func TestWaitingStepsDoNotHoldUpTheCommitter(t *testing.T) {
 	l, engine, table := newStuck(t, 2) // the first prepare reads its state and the row
 	from, _ := connect(t, l)

@@ -5,43 +5,43 @@ import (
 	"cqld/schema"
 )
 
-// An acceptor keeps the states of the partitions it was asked about last in memory: its row is written
-// three times in a round, and the more often it was written since the last flush, the longer reading it
-// takes. What is in memory is what is on disk: a state is kept when its write is durable, by who holds the
-// partition's turn. Whoever writes such rows past the turns (streams, truncations) makes all of it void.
+// An acceptor caches the states of recently used partitions. A round writes the state's row three times, and a read of the
+// row becomes slower with each write since the last flush. A cached state equals the state on disk: it is stored when its
+// write is durable, by the running step of the partition. Writes of such rows outside the partition's queue (streams,
+// truncations) invalidate the whole cache.
 
 const (
-	// shardStates is how many states a shard keeps: 32,768 in all 64, of half a KiB each, which are 16 MiB.
+	// shardStates is the maximum number of states in a shard: 32,768 in all 64 shards, of half a KiB each, or 16 MiB.
 	shardStates = 512
-	// shardUpdates bounds the bytes of what was accepted and is not decided yet: that of a whole round, and
-	// others. It is 80 MiB for all, when each shard has one of a whole round.
+	// shardUpdates bounds the bytes of accepted proposals that are not decided: those of a full round, and of smaller
+	// ones. The total is 80 MiB, if each shard has a full round.
 	shardUpdates = 1280 << 10
 )
 
-// remembered is what is in memory of a partition's state.
+// remembered is the cached state of a partition; ok is false if there is none.
 type remembered struct {
 	acceptorState
 	ok bool
 }
 
-// withState runs step with the partition's state when that is in memory, and in a worker without it when it must be
-// read. The partition's turn is held. refuse is called instead when too much waits for a worker; bytes is what step
-// holds.
-func (a *Acceptor) withState(line string, bytes int, step func(remembered), refuse func(error)) {
-	if s, ok := a.recall(line, a.generation.Load()); ok {
+// withState runs step with the partition's cached state, or, if the state must be read, in a worker without it. The
+// caller runs a step of the partition. If the queue of the workers is full, withState calls refuse instead. bytes is the
+// memory that step retains.
+func (a *Acceptor) withState(partition string, bytes int, step func(remembered), refuse func(error)) {
+	if s, ok := a.recall(partition, a.generation.Load()); ok {
 		step(remembered{s, true})
 		return
 	}
 	a.replica.Block(bytes, func() { step(remembered{}) }, refuse)
 }
 
-// known is the state of a partition: what withState found, or else what is in memory or on disk. whole says that it
-// must have the update of what was decided.
-func (a *Acceptor) known(have *remembered, line string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
+// known returns the state of a partition: that of withState, the cached one or the one on disk. whole means that the state
+// must contain the update of the latest commit.
+func (a *Acceptor) known(have *remembered, partition string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
 	s, generation, ok := have.acceptorState, have.generation, have.ok
 	if !ok {
 		generation = a.generation.Load()
-		s, ok = a.recall(line, generation)
+		s, ok = a.recall(partition, generation)
 	}
 	if ok && !(whole && s.elsewhere) {
 		s.floor = a.floor(table)
@@ -51,19 +51,19 @@ func (a *Acceptor) known(have *remembered, line string, table *schema.Table, key
 	return s, generation, err
 }
 
-// recall is the state that is in memory, unless it is of an earlier generation.
-func (a *Acceptor) recall(line string, generation uint64) (acceptorState, bool) {
-	shard := a.shard(line)
+// recall returns the cached state, unless it is of an earlier generation.
+func (a *Acceptor) recall(partition string, generation uint64) (acceptorState, bool) {
+	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
-	if s := shard.states[line]; s != nil && s.generation == generation {
+	if s := shard.states[partition]; s != nil && s.generation == generation {
 		return *s, true
 	}
 	return acceptorState{}, false
 }
 
-// remember keeps a state that was derived from one of a generation. The partition's turn is held.
-func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
+// remember caches a state that was derived from one of a generation. The caller runs a step of the partition.
+func (a *Acceptor) remember(partition string, s acceptorState, generation uint64) {
 	if a.forgetful != nil {
 		return
 	}
@@ -73,13 +73,13 @@ func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
 	if len(s.commit.Update) > 0 {
 		s.commit.Update, s.elsewhere = nil, true
 	}
-	shard := a.shard(line)
+	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
 	if a.generation.Load() != generation {
-		return // it is void, and so is what was there
+		return // s is invalid, and so is the cached state
 	}
-	kept, grows := shard.states[line], len(s.accepted.Update)
+	kept, grows := shard.states[partition], len(s.accepted.Update)
 	if kept != nil {
 		grows -= len(kept.accepted.Update)
 	}
@@ -89,25 +89,25 @@ func (a *Acceptor) remember(line string, s acceptorState, generation uint64) {
 	}
 	if kept == nil {
 		kept = new(acceptorState)
-		shard.states[line] = kept
+		shard.states[partition] = kept
 	}
 	s.generation = generation
 	*kept = s
 	shard.updateBytes += grows
 }
 
-// doubt forgets a state: a write of it failed, and may have happened or not.
-func (a *Acceptor) doubt(line string) {
-	shard := a.shard(line)
+// doubt removes a state from the cache: a write of it failed, and may or may not be on disk.
+func (a *Acceptor) doubt(partition string) {
+	shard := a.shard(partition)
 	shard.Lock()
 	defer shard.Unlock()
-	if kept := shard.states[line]; kept != nil {
+	if kept := shard.states[partition]; kept != nil {
 		shard.updateBytes -= len(kept.accepted.Update)
-		delete(shard.states, line)
+		delete(shard.states, partition)
 	}
 }
 
-// Reload implements replica.PaxosState. It comes after the write.
+// Reload implements replica.PaxosState. It is called after the write.
 func (a *Acceptor) Reload() {
 	a.generation.Add(1)
 	for i := range a.shards {

@@ -6,14 +6,14 @@ import (
 	"cqld/internal/env"
 )
 
-// watch makes the end of m's request take m out of its line, or of its round before anything is proposed. After that the
-// round goes on: whether the change is made would not be known otherwise.
-func (c *Proposer) watch(line string, m *member) {
+// watch removes m from its queue, or from its round before anything is proposed, when m's request is canceled. After a
+// proposal, the round continues: otherwise the outcome of the change would be unknown.
+func (c *Proposer) watch(partition string, m *member) {
 	if m.req.Cancel == nil {
 		return
 	}
 	m.req.Cancel.OnCancel(func() {
-		if c.queues.withdraw(line, m) {
+		if c.queues.withdraw(partition, m) {
 			m.done(false, nil, env.ErrCanceled)
 			return
 		}
@@ -23,7 +23,7 @@ func (c *Proposer) watch(line string, m *member) {
 	})
 }
 
-// cancel answers a member whose change certainly is not made, and ends the round when no member is left in it.
+// cancel answers a member whose change is certainly not made, and ends the round if no member is left.
 func (op *round) cancel(m *member) {
 	defer op.guarded()
 	op.mu.Lock()

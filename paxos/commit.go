@@ -37,7 +37,7 @@ func (d *decision) Send(node ring.NodeID, epoch uint64, timeout time.Duration, d
 	})
 }
 
-// commitLocked writes what was decided to all replicas as an ordinary write. It frees mu.
+// commitLocked writes the decided proposal to all replicas as an ordinary write. It unlocks mu.
 func (op *round) commitLocked(level ring.Consistency) {
 	op.phase = phaseCommitting
 	op.stageLocked(StageCommit)
@@ -49,7 +49,7 @@ func (op *round) commitLocked(level ring.Consistency) {
 		op.outcomes = op.own[at].outcomes
 	}
 	d := &decision{acceptors: op.c.acceptors, trace: op.tracer(), proposal: &p}
-	if op.proposal.Ballot == op.ballot { // it was accepted just now, or is being, by who has not answered yet
+	if op.proposal.Ballot == op.ballot { // it was accepted in this attempt; requests to the other acceptors are outstanding
 		for i := range op.votes {
 			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
 				d.accepted = append(d.accepted, v.node)
@@ -77,13 +77,13 @@ func (op *round) commitLocked(level ring.Consistency) {
 			op.leave()
 		case mine && errors.Is(err, coordinator.ErrNotSent) && op.commitAgainLocked(level):
 		case mine:
-			op.own = nil // it is decided, whatever becomes of this write
+			op.own = nil // it is decided, whether or not this write succeeds
 			if err == nil && quorate(level, op.serial) && p.Ballot == op.ballot {
 				op.settledLocked(p.Ballot, p.Ballot, p.History.With(p.Origin))
 			}
 			op.concludeDecidedLocked(op.decidedButFailed(level, err))
 		default:
-			// Whether all went well or not, the next promises tell what there is.
+			// Whether or not all writes succeeded, the next promises show the state.
 			pause := time.Duration(0)
 			if err != nil {
 				pause = op.pause()
@@ -91,12 +91,12 @@ func (op *round) commitLocked(level ring.Consistency) {
 			op.againLocked(pause)
 		}
 	})
-	// The commit is on its way: the acceptors answer the next coordinator's prepare after they have applied it.
+	// The commit was sent: the acceptors answer the next coordinator's prepare after they have applied it.
 	op.endTurn()
 }
 
-// commitAgainLocked repeats the commit after a pause, when nothing could be sent and there is time: other nodes may be
-// alive again. It then frees mu.
+// commitAgainLocked repeats the commit after a pause if nothing could be sent and there is time left, because other nodes may
+// come back. It unlocks mu if it returns true.
 func (op *round) commitAgainLocked(level ring.Consistency) bool {
 	pause, end := op.pause(), time.Duration(0)
 	for _, m := range op.members {

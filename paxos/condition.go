@@ -7,8 +7,8 @@ import (
 	"cqld/row"
 )
 
-// question is what the conditions of a round are asked about: the state of the round that they need, so that its mutex
-// is free meanwhile.
+// question is the part of the round's state that is needed to evaluate the conditions. They are evaluated without the
+// round's mutex.
 type question struct {
 	c        *Proposer
 	members  []questioned
@@ -20,21 +20,21 @@ type question struct {
 	maySplit bool // members may wait for the next round
 }
 
-// questioned is one member; answered ones are not asked.
+// questioned is one member; the conditions of members that have been answered are not evaluated.
 type questioned struct {
 	m        *member
 	answered bool
 }
 
-// verdict is what the conditions said.
+// verdict is the result of the conditions.
 type verdict struct {
 	outcomes []outcome
-	update   *row.Mutation // all changes to be made; nil when there are none
-	tooMuch  bool          // the rows are more than fit into one round
-	cut      bool          // the changes are: members without an outcome go to the next round
+	update   *row.Mutation // all changes to be made; nil means none
+	tooMuch  bool          // the rows do not fit into one round
+	cut      bool          // the changes do not fit: members without an outcome go to the next round
 }
 
-// questionLocked is the question for the present attempt.
+// questionLocked returns the question of the present attempt.
 func (op *round) questionLocked(page []byte) question {
 	q := question{c: op.c, cmd: op.cmd, disjoint: op.disjoint, page: page, ballot: op.ballot, span: op.span(), maySplit: len(op.own) == 0}
 	q.members = make([]questioned, len(op.members))
@@ -44,7 +44,7 @@ func (op *round) questionLocked(page []byte) question {
 	return q
 }
 
-// takeLocked takes an answer into the round.
+// takeLocked adds a verdict to the round.
 func (op *round) takeLocked(a *verdict) {
 	op.outcomes = a.outcomes
 	if a.cut {
@@ -52,8 +52,8 @@ func (op *round) takeLocked(a *verdict) {
 	}
 }
 
-// ask asks each member's condition, one after the other, each with what the ones before it change, and joins the changes
-// to be made.
+// ask evaluates the members' conditions in their order, each on a page that includes the changes of the members before it,
+// and merges the changes to be made.
 func (q *question) ask() (a verdict) {
 	j, more := NewJoined(q.cmd, q.disjoint, q.page)
 	if more && len(q.members) > 1 {
@@ -103,7 +103,7 @@ func (q *question) ask() (a verdict) {
 	return a
 }
 
-// update asks the member's condition. It is the code of a request: a panic of it fails that member alone.
+// update evaluates the member's condition. The condition is code of the request: a panic in it fails only that member.
 func (m *member) update(g *guard.Guard, page []byte, stamp int64) (change *row.Mutation, applies bool, err error) {
 	if g != nil {
 		defer g.Recover("condition", func(panicked error) { change, applies, err = nil, false, panicked })
@@ -111,15 +111,15 @@ func (m *member) update(g *guard.Guard, page []byte, stamp int64) (change *row.M
 	return m.req.Update(page, stamp)
 }
 
-// failAll makes every member fail: the round cannot be carried out.
+// failAll fails every member: the round cannot be executed.
 func failAll(outcomes []outcome, err error) {
 	for i := range outcomes {
 		outcomes[i] = outcome{err: err}
 	}
 }
 
-// allFail says whether every member's update erred. Those with an earlier proposal that may be decided
-// still are told that nobody knows.
+// allFail reports whether every member's update returned an error. Members with an earlier proposal that may be decided
+// are still answered with an unknown outcome.
 func (op *round) allFail() bool {
 	for i, m := range op.members {
 		if !m.answered && op.outcomes[i].err == nil {
@@ -134,7 +134,7 @@ func (op *round) allFail() bool {
 	return true
 }
 
-// nothingApplies says whether no member's condition holds.
+// nothingApplies reports whether no member's condition holds.
 func (op *round) nothingApplies() bool {
 	for i := range op.outcomes {
 		if op.outcomes[i].applied {
@@ -144,7 +144,7 @@ func (op *round) nothingApplies() bool {
 	return true
 }
 
-// putBackAfter lets the members after i wait for the next round, unless a proposal of theirs is in doubt.
+// putBackAfter moves the members after i to the next round, unless a proposal of theirs is in doubt.
 func (op *round) putBackAfter(i int) bool {
 	if len(op.own) > 0 {
 		return false
@@ -155,13 +155,13 @@ func (op *round) putBackAfter(i int) bool {
 			rest = append(rest, m)
 		}
 	}
-	op.c.queues.putBack(op.line, rest)
+	op.c.queues.putBack(op.partition, rest)
 	op.members = op.members[:i+1]
 	return true
 }
 
-// splitLocked begins again with the first half of the members: the rows of all are too large to be read
-// at once. It frees mu.
+// splitLocked restarts with the first half of the members, because the rows of all members are too large for one read. It
+// unlocks mu.
 func (op *round) splitLocked() {
 	if !op.putBackAfter((len(op.members)+1)/2 - 1) {
 		op.supersedeLocked()
@@ -171,8 +171,8 @@ func (op *round) splitLocked() {
 	op.againLocked(0)
 }
 
-// concludeLocked answers all members, with outcomes or with what a failure means to them, and lets the
-// next round of the partition begin. It frees mu.
+// concludeLocked answers all members, with outcomes or with the error that a failure has for each of them, and starts
+// the next round of the partition. It unlocks mu.
 func (op *round) concludeLocked(outcomes []outcome, err error) {
 	if err != nil {
 		outcomes = make([]outcome, len(op.members))
@@ -187,7 +187,7 @@ func (op *round) concludeLocked(outcomes []outcome, err error) {
 	op.leave()
 }
 
-// concludeDecidedLocked answers all members after the commit. It frees mu.
+// concludeDecidedLocked answers all members after the commit. It unlocks mu.
 func (op *round) concludeDecidedLocked(err error) {
 	op.stageLocked(StageNone)
 	op.over = true
@@ -196,8 +196,8 @@ func (op *round) concludeDecidedLocked(err error) {
 	op.leave()
 }
 
-// answerLocked gives every member its outcome, or err when it is not nil: even those who changed nothing
-// may have seen what others of the round did. It frees mu.
+// answerLocked gives every member its outcome, or err if it is not nil: even members that changed nothing may have
+// read changes of others in the round. It unlocks mu.
 func (op *round) answerLocked(outcomes []outcome, err error) {
 	type answer struct {
 		m *member
@@ -231,17 +231,17 @@ func (op *round) answerLocked(outcomes []outcome, err error) {
 	}
 }
 
-// leave lets the next round of the partition begin.
+// leave starts the next round of the partition.
 func (op *round) leave() {
 	op.left.Store(true)
 	op.endTurn()
-	if next := op.c.queues.leave(op.line, &op.c.limits); next != nil {
-		// Not on this stack: a long line would be a deep one.
-		op.c.clock.After(0, op.c.newRound(op.line, next).begin)
+	if next := op.c.queues.leave(op.partition, &op.c.limits); next != nil {
+		// Not on this stack: its depth would be the length of the queue.
+		op.c.clock.After(0, op.c.newRound(op.partition, next).begin)
 	}
 }
 
-// tracer receives the events of the round for all members that are traced; nil when none is.
+// tracer receives the events of the round for all traced members; nil means that none is traced.
 func (op *round) tracer() coordinator.Trace {
 	return coordinator.TracesOf(op.members, func(m *member) coordinator.Trace { return m.req.Trace })
 }

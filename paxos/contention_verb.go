@@ -10,36 +10,35 @@ import (
 	"cqld/ring"
 )
 
-// TurnKeeper says whose turn it is with a partition of which this node is the arbiter: a Proposer.
+// TurnKeeper grants turns with the partitions of which this node is the arbiter. A Proposer implements it.
 type TurnKeeper interface {
-	Turn(line string, from ring.NodeID, timeout time.Duration, done func(contention.Turn))
-	Pass(line string, ticket uint64)
+	Turn(partition string, from ring.NodeID, timeout time.Duration, done func(contention.Turn))
+	Pass(partition string, ticket uint64)
 }
 
-// turnTimeoutMax keeps what a request asks for a duration; the keeper waits for less.
+// turnTimeoutMax bounds the timeout of a request; the keeper waits for less.
 const turnTimeoutMax = time.Minute
 
-// ServeTurns makes transport answer the other nodes' questions for turns. It is called before the transport
-// starts.
+// ServeTurns registers the handlers of other nodes' requests for turns. It is called before the transport starts.
 //
-//	VerbTurn   timeout (µs), line     reply: ticket, alone (1), kept (µs)
-//	VerbPass   ticket, line           one-way
+//	VerbTurn   timeout (µs), partition     reply: ticket, alone (1), kept (µs)
+//	VerbPass   ticket, partition           one-way
 func ServeTurns(transport messaging.Transport, keeper TurnKeeper) {
 	transport.Handle(messaging.Service{Verb: messaging.VerbTurn, Name: "turn", Handler: func(from ring.NodeID, payload []byte, respond messaging.Respond) {
 		c := wire.NewCursor(payload)
 		timeout := time.Duration(min(c.Uvarint(), uint64(turnTimeoutMax.Microseconds()))) * time.Microsecond
-		line := string(c.Rest())
+		partition := string(c.Rest())
 		if err := c.Err(); err != nil {
 			respond(nil, replica.ToRemote(err))
 			return
 		}
-		keeper.Turn(line, from, timeout, func(t contention.Turn) { respond(appendTurn(nil, t), nil) })
+		keeper.Turn(partition, from, timeout, func(t contention.Turn) { respond(appendTurn(nil, t), nil) })
 	}})
 	transport.Handle(messaging.Service{Verb: messaging.VerbPass, Name: "pass", Handler: func(_ ring.NodeID, payload []byte, _ messaging.Respond) {
 		c := wire.NewCursor(payload)
-		ticket, line := c.Uvarint(), string(c.Rest())
+		ticket, partition := c.Uvarint(), string(c.Rest())
 		if c.Err() == nil {
-			keeper.Pass(line, ticket)
+			keeper.Pass(partition, ticket)
 		}
 	}})
 }

@@ -14,7 +14,7 @@ import (
 	"cqld/row"
 )
 
-// Directory implements Acceptors: it calls this node's Acceptor, and sends messages to those of the other nodes.
+// Directory implements Acceptors: it calls this node's Acceptor, and sends messages to the acceptors of other nodes.
 type Directory struct {
 	self      func() ring.NodeID
 	acceptor  *Acceptor
@@ -24,7 +24,7 @@ type Directory struct {
 
 var _ Acceptors = (*Directory)(nil)
 
-// NewDirectory makes the directory of the node whose acceptor is given.
+// NewDirectory returns the directory of the node of acceptor.
 func NewDirectory(acceptor *Acceptor, transport messaging.Transport, view coordinator.View) *Directory {
 	d := &Directory{self: view.Self, acceptor: acceptor, transport: transport}
 	d.proposals.New = func() any { return new([]byte) }
@@ -84,11 +84,11 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 	}
 }
 
-// proposalKept is the largest encoded proposal whose memory is kept: a round (1 MiB and the last of its
+// proposalKept is the size of the largest encoded proposal whose buffer is reused: a round (1 MiB and the last of its
 // changes), in a buffer that grew by doubling.
 const proposalKept = 2 << 20
 
-// proposalRest is what the ballots of a proposal, its table and its token take, with a history of a few coordinators.
+// proposalRest is the size of a proposal's ballots, table and token, with a history of a few coordinators.
 const proposalRest = 128
 
 // Commit implements Acceptors.

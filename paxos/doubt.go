@@ -8,22 +8,21 @@ import (
 	"cqld/coordinator"
 )
 
-// A proposal is in doubt when some acceptors may have accepted it and the coordinator does not know that a majority
-// has: an accept was refused, failed, or got no answer in time. The members that have a part in it are answered only
-// when its outcome is known. The next attempt of the round looks it up: its prepare asks a majority at a later ballot,
-// and then either completes the proposal or has something else decided, which makes it void. Attempts go on, with
-// pauses, until the members' time is over. CASUnknown is left for when no majority could be asked by then.
+// A proposal is in doubt if some acceptors may have accepted it and the coordinator does not know that a majority has: an
+// accept was refused, failed, or was not answered in time. The members with a change in it are answered only when its
+// outcome is known. The next attempt of the round looks the outcome up: its prepare asks a majority at a later ballot, and
+// then either completes the proposal or has something else decided, which makes it void. The round makes further attempts,
+// with pauses, until the members' time is over. CASUnknown is returned only if no majority could be asked by then.
 //
 // Let q be a proposal of this round, made by this coordinator n under the ballot q (its origin), and let the promises
-// of a majority at a ballot b > q be known: their latest commit C, their floor F, and the proposal in progress.
+// of a majority at a ballot b > q be known: their latest commit C, their low bound F, and the proposal in progress.
 //
 //  1. The decided changes of a partition form a chain. Each proposal names the latest change decided before it (Prior)
-//     and the history up to there: its proposer had promises of a majority, which tell of everything that was decided
-//     before (or, without promises, it had settled the previous ballot itself, and nothing was decided since;
-//     previous.go). What was decided up to a floor may be forgotten; then the history begins at the floor.
+//     and the history up to that change: its proposer had promises of a majority, which include everything that was
+//     decided before. (Without promises, the proposer had settled the previous ballot itself, and nothing was decided
+//     since; previous.go.) Decisions up to a low bound may be purged; then the history begins at the low bound.
 //  2. By 1, the history of C lists every coordinator of which a change with an origin after Since was decided before C.
-//     Another proposer may have completed q under a later ballot; it kept the origin, so the history shows q all the
-//     same.
+//     Another proposer may have completed q under a later ballot. It kept the origin, so the history still contains q.
 //  3. q is decided when it is the origin of C, or is listed in the history of C.
 //  4. q is void when q < C, q > Since, and n is listed with an earlier origin or not at all. By 2 it was not decided
 //     before C. Nor can it be decided later: completing q needs promises of a majority at a ballot after C,
@@ -39,44 +38,44 @@ import (
 //     argument of 5 with b' in place of q'.
 //  7. Promises alone do not make q void, even when they do not show it: an acceptor outside the majority may hold it,
 //     and a later proposer may meet and complete it. So q stays in doubt (open) until 3, 4, 5 or 6 applies.
-//  8. When the floor is not before q, and no history tells, q may have been decided and forgotten. When more than
-//     HistoryMax coordinators had changes decided after q, the entry of n may have been dropped. Both leave Since at
+//  8. If the low bound is not before q, and no history contains the outcome, q may have been decided and purged. If more
+//     than HistoryMax coordinators had changes decided after q, the entry of n may have been dropped. Both leave Since at
 //     or after q, and the outcome is lost: coordinator.CASUnknown. A truncation removes origins; Since is then C.
 //
-// A change of the ring does not matter: promises, acceptances and commits count among the replicas before and after it
-// (previous.go), so majorities meet, and the history moves with the state. Rounds at SERIAL and at LOCAL_SERIAL of one
-// partition do not meet each other's majorities; what the one concludes holds only among its own kind, as for all that
-// conditions read.
+// A change of the ring does not affect the proof: promises, acceptances and commits are counted among the replicas before
+// and after it (previous.go), so majorities overlap, and the history moves with the state. Rounds at SERIAL and at
+// LOCAL_SERIAL of one partition need not overlap; the conclusions of one hold only among rounds of the same level, as for
+// all conditions.
 
-// doubtful is an attempt of this round that has proposed a change, and whose outcome is not known.
+// doubtful is an attempt of this round that has proposed a change with an unknown outcome.
 type doubtful struct {
 	proposal Proposal
 	outcomes []outcome
-	refused  bool // by all who were asked
-	accepted int  // acceptances that are known; fewer than decide
+	refused  bool // by all acceptors that were asked
+	accepted int  // number of known acceptances, less than a majority
 }
 
-// proposedAt is which of the round's proposals that are in doubt has the origin; -1 when none.
+// proposedAt returns the index of the round's proposal in doubt that has the origin; -1 means none.
 func (op *round) proposedAt(origin Ballot) int {
 	return slices.IndexFunc(op.own, func(p doubtful) bool { return p.proposal.Origin == origin })
 }
 
-// doubtLocked notes that the present proposal may have been accepted by some. All may have refused it: but a
-// message that came twice may have been accepted before it was refused, so the next promises are asked.
+// doubtLocked records that acceptors may have accepted the present proposal. This holds even if all have refused it: a
+// duplicated message may have been accepted before its copy was refused. The next promises show the outcome.
 func (op *round) doubtLocked() {
 	if op.phase != phaseAccepting || len(op.proposal.Update) == 0 {
 		return
 	}
 	accepted := min(op.received(), op.voters.required()-1)
-	if at := op.proposedAt(op.proposal.Origin); at >= 0 { // it was in progress, and so had been accepted by some
+	if at := op.proposedAt(op.proposal.Origin); at >= 0 { // it was in progress, so some acceptors had accepted it
 		op.own[at].accepted, op.own[at].refused = accepted, false
 	} else if op.proposal.Origin == op.ballot {
 		op.own = append(op.own, doubtful{op.proposal, op.outcomes, !op.maybeAccepted(), accepted})
 	}
 }
 
-// resolve finds out, from promises of a majority, what became of the round's proposals that are in doubt. It removes
-// those that are void. decided is the place of one that is decided, or -1; lost says that some cannot be told.
+// resolve determines the outcomes of the round's proposals in doubt from the promises of a majority. It removes those that
+// are void. decided is the index of one that is decided, or -1; lost reports that an outcome cannot be determined.
 func (op *round) resolve(commit *Proposal, floor Ballot) (decided int, lost bool) {
 	kept := op.own[:0]
 	decided = -1
@@ -102,7 +101,7 @@ func (op *round) resolve(commit *Proposal, floor Ballot) (decided int, lost bool
 	return decided, lost
 }
 
-// inDoubt is the latest proposal in doubt that has a change of member i; nil when there is none.
+// inDoubt returns the latest proposal in doubt with a change of member i; nil means none.
 func (op *round) inDoubt(i int) *doubtful {
 	for at := range slices.Backward(op.own) {
 		if p := &op.own[at]; p.outcomes[i].changes && !p.refused {
@@ -112,8 +111,8 @@ func (op *round) inDoubt(i int) *doubtful {
 	return nil
 }
 
-// deadlineOf is how long member i tries. One with a proposal in doubt goes on for as long as a request waits for
-// replicas, when that is longer: its outcome is worth more than an answer in time.
+// deadlineOf returns the deadline of member i. A member with a proposal in doubt has at least the time that a request waits
+// for replicas: its outcome is worth more than a timely answer.
 func (op *round) deadlineOf(i int) time.Duration {
 	m := op.members[i]
 	if op.inDoubt(i) != nil && !op.c.unsafe.NoLookup {
@@ -122,7 +121,7 @@ func (op *round) deadlineOf(i int) time.Duration {
 	return m.deadline
 }
 
-// latestDeadline is when the last member's time is over.
+// latestDeadline returns the latest deadline of the members.
 func (op *round) latestDeadline() (at time.Duration) {
 	for i, m := range op.members {
 		if !m.answered {
@@ -132,15 +131,15 @@ func (op *round) latestDeadline() (at time.Duration) {
 	return at
 }
 
-// failLocked ends the round with an error for all members but those with a proposal in doubt and time left. They look
-// its outcome up by another attempt. It frees mu.
+// failLocked ends the round with an error for all members except those with a proposal in doubt and time left. Those look
+// its outcome up in another attempt. It unlocks mu.
 func (op *round) failLocked(err error) {
 	if len(op.own) == 0 || op.c.unsafe.NoLookup {
 		op.concludeLocked(nil, err)
 		return
 	}
 	op.phase = phaseIdle
-	op.attempt++ // the answers to this one are of no interest any more
+	op.attempt++ // ignore later answers to this attempt
 	pause := op.pause()
 	now := op.c.clock.Monotonic()
 	op.answerSomeLocked(func(i int) error {
@@ -156,7 +155,7 @@ func (op *round) failLocked(err error) {
 	op.againLocked(pause)
 }
 
-// lostLocked answers the members whose proposals' outcomes cannot be learned, and begins again with the others. It frees
+// lostLocked answers the members whose proposals' outcomes cannot be determined, and restarts with the others. It unlocks
 // mu.
 func (op *round) lostLocked(commit *Proposal, floor Ballot) {
 	isLost := func(p doubtful) bool {
@@ -180,14 +179,14 @@ func (op *round) lostLocked(commit *Proposal, floor Ballot) {
 	op.againLocked(0)
 }
 
-// supersedeLocked proposes nothing, which makes the proposals in doubt void when it is decided, and then begins again.
-// It frees mu.
+// supersedeLocked proposes an empty change, whose decision makes the proposals in doubt void, and then restarts. It unlocks
+// mu.
 func (op *round) supersedeLocked() {
 	op.superseding = true
 	op.proposeLocked(op.ballot, nil)
 }
 
-// expireLocked answers the members that would have tried for too long at a time.
+// expireLocked answers the members whose deadline is not after at.
 func (op *round) expireLocked(at time.Duration) {
 	op.answerSomeLocked(func(i int) error {
 		if at < op.deadlineOf(i) {
@@ -197,8 +196,8 @@ func (op *round) expireLocked(at time.Duration) {
 	})
 }
 
-// answerSomeLocked answers the members for which failure returns an error. When none is left the round is over, and
-// the next one of the partition begins. It frees mu meanwhile.
+// answerSomeLocked answers the members for which failure returns an error. If none is left, the round is over, and the next
+// one of the partition starts. It unlocks mu temporarily.
 func (op *round) answerSomeLocked(failure func(i int) error) {
 	left := false
 	var answers []func()
@@ -234,7 +233,7 @@ func (op *round) answerSomeLocked(failure func(i int) error) {
 	op.mu.Lock()
 }
 
-// countFailure counts the error that a member is answered with.
+// countFailure counts the error of a member.
 func (op *round) countFailure(err error) {
 	var timeout *coordinator.WriteTimeout
 	var unknown *coordinator.CASUnknown
@@ -247,8 +246,8 @@ func (op *round) countFailure(err error) {
 	}
 }
 
-// errorOf is the error for member i when the round fails: unknown, when an earlier proposal with a change of
-// its may still be decided.
+// errorOf returns the error for member i when the round fails: unknown if an earlier proposal with a change of the member
+// may still be decided.
 func (op *round) errorOf(i int, err error) error {
 	if p := op.inDoubt(i); p != nil {
 		return op.unknown(p)
@@ -259,7 +258,7 @@ func (op *round) errorOf(i int, err error) error {
 	return asWrite(err)
 }
 
-// unknown is the error of a change whose proposal stays in doubt. Its count is that of the acceptances of the
+// unknown returns the error of a change whose proposal stays in doubt. Its count is the number of known acceptances of the
 // proposal.
 func (op *round) unknown(p *doubtful) error {
 	return &coordinator.CASUnknown{Consistency: op.serial, Received: p.accepted, BlockFor: op.voters.required()}

@@ -1,8 +1,8 @@
 package paxos
 
-// guarded is deferred by the events of a round. An event that panics ends the round with an error and frees its mutex, which
-// other acceptors' answers wait for; the next round of the partition begins. Without a Guard, in the simulation, the panic
-// goes on.
+// guarded is deferred by the events of a round. If an event panics, guarded ends the round with an error and unlocks its
+// mutex, which the events of other acceptors' answers need; the next round of the partition starts. Without a Guard, in the
+// simulation, the panic continues.
 func (op *round) guarded() {
 	g := op.c.guard
 	if g == nil {
@@ -14,7 +14,7 @@ func (op *round) guarded() {
 	}
 }
 
-// abandonLocked ends a round of which an event panicked. It frees mu.
+// abandonLocked ends a round after an event has panicked. It unlocks mu.
 func (op *round) abandonLocked(err error) {
 	if op.left.Load() {
 		op.mu.Unlock()

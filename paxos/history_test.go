@@ -7,9 +7,9 @@ import (
 	"cqld/ring"
 )
 
-// TestHistoriesTellWhatWasDecided draws chains of decided changes and compares what their histories tell about every
-// proposal with what happened: a proposal that was decided is never told void, and the other way round. Up to
-// HistoryMax coordinators everything about the last change of each is known.
+// TestHistoriesTellWhatWasDecided draws chains of decided changes and compares the outcomes that their histories imply with the
+// actual ones: a decided proposal is never reported void, nor a void one decided. For up to HistoryMax coordinators, the outcome of
+// each coordinator's last change is known.
 func TestHistoriesTellWhatWasDecided(t *testing.T) {
 	told := map[Fate]int{}
 	for seed := range uint64(300) {
@@ -26,7 +26,7 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 			q := Ballot{Micros: now, Node: node}
 			last[node] = q
 			switch r.IntN(10) {
-			case 0, 1: // in doubt, and nothing comes of it
+			case 0, 1: // in doubt, and never decided
 			case 2: // completed by another coordinator, under a later ballot
 				now += 1 + r.Int64N(50)
 				commit = Proposal{Ballot: Ballot{Micros: now, Node: node + 1}, Origin: q, Prior: commit.Ballot, History: HistoryAfter(&commit, floor)}
@@ -60,7 +60,7 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 	}
 }
 
-// TestTruncatedStatesTellNothing: a truncation leaves the ballot of the latest change only.
+// TestTruncatedStatesTellNothing shows that a truncation keeps only the ballot of the latest change.
 func TestTruncatedStatesTellNothing(t *testing.T) {
 	truncated := Proposal{Ballot: Ballot{Micros: 100, Node: 1}}
 	for q, want := range map[Ballot]Fate{{Micros: 100, Node: 1}: Lost, {Micros: 50, Node: 2}: Lost, {Micros: 101, Node: 2}: Open} {

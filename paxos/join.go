@@ -7,17 +7,17 @@ import (
 	"cqld/row"
 )
 
-// A round of several members reads what all of them ask for at once. Each is shown a page as its own
-// command would be answered, with what the ones before it in the round change.
+// A round of several members reads the rows of all commands at once. Each condition is evaluated on the page that its own
+// command would return, including the changes of the members before it in the round.
 
-// Joinable says whether a command can be part of a greater one: a limit counts rows, and what others ask
-// for must not be among them.
+// Joinable reports whether a command can be merged with others. One with a limit cannot: the limit would count the rows of
+// other commands.
 func Joinable(c *row.ReadCommand) bool {
 	return c.SinglePartition() && !c.Reversed && c.Limits == (row.Limits{}) && c.Repair == nil && len(c.Slices) > 0
 }
 
-// Join is a command that reads what all of the commands read; disjoint says that no two of them read one row. All are
-// Joinable, or there is only one.
+// Join returns a command that reads the rows of all commands; disjoint reports that no two of them read the same row. All
+// commands are Joinable, or there is only one.
 func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	first := commands[0]
 	if len(commands) == 1 {
@@ -52,17 +52,17 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	return cmd, disjoint
 }
 
-// Joined is the content of a round's page, on which its members' changes are laid one after the other.
+// Joined is the content of a round's page, to which the members' changes are applied one after the other.
 type Joined struct {
 	cmd      *row.ReadCommand
 	disjoint bool
 	page     []byte // as it was read
-	empty    bool   // there is nothing, and nothing was laid on it
+	empty    bool   // no rows were read and none were applied
 	decoded  bool
 	part     *row.Partition
 }
 
-// NewJoined is the content of a page; more says that it was cut off by a limit.
+// NewJoined returns the content of a page; more reports that the page was truncated by a limit.
 func NewJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *Joined, more bool) {
 	j = &Joined{cmd: cmd, disjoint: disjoint, page: page}
 	if len(page) == 2 {
@@ -72,7 +72,7 @@ func NewJoined(cmd *row.ReadCommand, disjoint bool, page []byte) (j *Joined, mor
 	return j, len(page) > 0 && page[len(page)-1] != 0
 }
 
-// decode takes the page apart, once.
+// decode decodes the page, once.
 func (j *Joined) decode() error {
 	if j.decoded {
 		return nil
@@ -95,7 +95,7 @@ func (j *Joined) decode() error {
 	return r.Err()
 }
 
-// PageOf is what a member's command is answered with.
+// PageOf returns the answer to a member's command.
 func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	if c == j.cmd || j.empty {
 		return j.page, nil
@@ -128,8 +128,8 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	return w.Finish(false), nil
 }
 
-// Lay puts a member's change on top, for those who come after it in the round. Nothing needs to be done
-// for rows that nobody else reads, which is the common case.
+// Lay applies a member's change, for the members after it in the round. Rows that no other member reads, the common case,
+// are skipped.
 func (j *Joined) Lay(own *row.ReadCommand, m *row.Mutation) error {
 	if j.disjoint && onlyRowsOf(own, m) {
 		return nil
@@ -143,11 +143,11 @@ func (j *Joined) Lay(own *row.ReadCommand, m *row.Mutation) error {
 	}
 	j.empty = false
 	j.part = row.MergePartitions([]*row.Partition{j.part, change}, false)
-	j.part.Header.HasRangeTombstones = false // readers of a page see for themselves
+	j.part.Header.HasRangeTombstones = false // readers of a page determine this themselves
 	return nil
 }
 
-// onlyRowsOf says whether m changes nothing but rows that the command reads.
+// onlyRowsOf reports whether m changes only rows that the command reads.
 func onlyRowsOf(c *row.ReadCommand, m *row.Mutation) bool {
 	var e row.Entry
 	for entries := m.Entries(); entries.Next(&e); {
@@ -158,13 +158,13 @@ func onlyRowsOf(c *row.ReadCommand, m *row.Mutation) bool {
 	return true
 }
 
-// within says whether a clustering lies in one of the slices, which are ascending and disjoint.
+// within reports whether a clustering is in one of the slices, which are ascending and disjoint.
 func within(in []row.Slice, clustering []byte) bool {
 	i, found := slices.BinarySearchFunc(in, clustering, func(s row.Slice, c []byte) int { return bytes.Compare(s.Start, c) })
 	return found || i > 0 && in[i-1].Contains(clustering)
 }
 
-// partitionOf is a change as content, of rows in the slices.
+// partitionOf returns a mutation's content in the slices.
 func partitionOf(m *row.Mutation, in []row.Slice) (*row.Partition, error) {
 	p := &row.Partition{Key: m.Key, Header: *row.NewRow()}
 	var e row.Entry

@@ -14,9 +14,8 @@ import (
 	"cqld/storage"
 )
 
-// TestJoinedPagesAreThoseOfOneAfterTheOther compares, for random content, commands and changes of a
-// partition, what a round shows its members with what storage answers when each change is applied before
-// the next one reads.
+// TestJoinedPagesAreThoseOfOneAfterTheOther compares, for random content, commands and changes of a partition, the pages that a
+// round's members receive with the pages of storage when each change is applied before the next read.
 func TestJoinedPagesAreThoseOfOneAfterTheOther(t *testing.T) {
 	disjoint, skipped := 0, 0
 	for seed := range uint64(400) {
@@ -109,7 +108,7 @@ func randomCommand(r *rand.Rand) *row.ReadCommand {
 	return c
 }
 
-// randomChange changes rows, now and then statics, or deletes some of them.
+// randomChange changes rows, sometimes static columns, or deletes some of them.
 func randomChange(r *rand.Rand, timestamp int64, rowsOnly bool) *row.Mutation {
 	m := new(row.Mutation)
 	m.Reset(1000, row.NewPartitionKey([]byte("k")))

@@ -8,12 +8,12 @@ import (
 	"cqld/schema"
 )
 
-// checkFactor refuses a conditional change, or a serial read, of a partition that has fewer replicas than its levels
-// need, as when the replication factor is larger than the ring: Cassandra counts the factor, not the nodes. The level of
-// the votes is checked first. Replicas that are down are counted by round.plan.
+// checkFactor refuses a conditional change or a serial read if the partition has fewer replicas than the consistency levels
+// need, for example if the replication factor is larger than the ring: Cassandra uses the factor, not the number of nodes.
+// It checks the serial level first. round.plan handles replicas that are down.
 func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 	if req.Serial == ring.All {
-		return nil // a round of all replicas that there are
+		return nil // a round of all existing replicas
 	}
 	set := c.replicasOf(c.view.Topology(), table, req.Command.Key.Token)
 	for _, level := range []ring.Consistency{plainLevel(req.Serial), req.Consistency} {
@@ -33,7 +33,7 @@ func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 	return nil
 }
 
-// asRead is the error of a serial read's votes in the form that readers get.
+// asRead converts the error of a serial read's votes to the error that readers receive.
 func asRead(err error) error {
 	var timeout *coordinator.WriteTimeout
 	var failure *coordinator.WriteFailure

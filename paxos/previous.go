@@ -7,55 +7,53 @@ import (
 	"cqld/ring"
 )
 
-// A coordinator that goes on with a partition whose last ballot it settled itself needs no promises.
-// Its prepare only reads: an acceptor that knows of no ballot after that previous one answers with the
-// rows and promises nothing, which costs no write. The proposal then names the previous ballot P, and an
-// acceptor takes it, as B, only when it still knows of none after P. In the usual case that is one
-// write to disk less at each acceptor, and in one round after the other nothing is sent twice.
+// A coordinator that settled the last ballot of a partition itself needs no promises for the next one. Its prepare only
+// reads: an acceptor that knows no ballot after that previous one returns the rows and promises nothing, which costs no
+// write. The proposal B then names the previous ballot P, and an acceptor accepts B only if it still knows no ballot after
+// P. In the usual case this saves one write to disk at each acceptor.
 //
 //	with promises:   prepare B ─▶ (disk) promise, rows ─▶ accept B ─▶ (disk) ─▶ commit ─▶ (disk)
 //	after P:         read, P?  ─▶        rows          ─▶ accept B after P ─▶ (disk) ─▶ commit ─▶ (disk)
 //
-// Why B is safe. P is settled: what was decided up to it is with a quorum, and nothing else before it will
-// be. Either a majority took P, and its change, if it had one, is with a quorum; or nothing was proposed,
-// as no condition held, and every voter promised P while none held a proposal in progress
-// (round.settled). To take B after P is to promise and accept in one step, by an acceptor that has
-// neither promised nor accepted anything in between.
+// Why B is safe. P is settled: every change decided up to P is at a quorum, and nothing else before P will be decided.
+// Either a majority accepted P, and its change, if it had one, is at a quorum; or nothing was proposed, because no
+// condition held, and every voter promised P while none held a proposal in progress (round.settled). Accepting B after P
+// promises and accepts in one step, at an acceptor that has neither promised nor accepted anything in between.
+//  1. If a majority accepts B, nothing between P and B was or will be decided. Any ballot b in between needs a majority
+//     that accepts it. An acceptor in both majorities either accepted b first, and then refuses B, or accepted B first,
+//     and then refuses b as the earlier ballot. So the rows that a quorum had after P are the right input for B's
+//     conditions.
+//  2. Any ballot after B needs promises of a majority. One of those acceptors accepted B, and did so before its promise,
+//     because it would have refused B afterwards. So the promises show B, as they show any proposal.
+//  3. If only some acceptors accept B, another proposer may find it together with another proposal b, and must not
+//     conclude that B is decided.
+//     a. If b was proposed with promises and is after P, a majority had promised b. B can then never get a majority, by 1
+//     or, if b is later than B, because those promises refuse B or show it. So proposals with promises have precedence.
+//     b. If any ballot after P is settled, B is void, as in 1 (round.inProgress).
+//     c. The remaining proposals without promises rest on the last settled ballot. There is at most one: only the
+//     coordinator that settled P may propose after it, and it does so once (lastBallots.take).
 //
-//  1. When a majority takes B, nothing between P and B was or will be decided: any b there needs a
-//     majority that takes it, an acceptor in both majorities either took b first, and then refuses B, or
-//     took B first, and then refuses b as the earlier ballot. So the rows that a quorum had after P are
-//     what B's conditions must be asked of.
-//  2. Any ballot after B needs a majority of promises; one of those acceptors took B, before its promise
-//     or it would have refused it. So B is seen, as any proposal is.
-//  3. When only some take B, another proposer may meet it beside another proposal b, and must not take B
-//     for decided. If b was proposed with promises, and lies after P, a majority had promised b; B can
-//     never get a majority beside it, as in 1 or, when b is later, since those promises refuse B or show
-//     it. So proposals with promises go before the ones without; and when something after P is settled, B is
-//     void, as in 1 (round.inProgress). What remains rests on the last settled ballot, and there is one
-//     such proposal at most: only the coordinator that settled P may propose after it, and it does so once
-//     (lastBallots.take).
+// Ring changes: acceptors refuse requests that were planned before the ring last moved. While it moves, each majority is
+// counted among the replicas before and after, here as everywhere, so majorities of consecutive rings overlap. A ballot of
+// another epoch is discarded. A coordinator that restarts knows none. SERIAL and LOCAL_SERIAL do not use each other's
+// previous ballots.
 //
-// The ring: acceptors refuse what was planned before it last moved, and as long as it moves each majority
-// counts among the replicas before and after, here as everywhere; so majorities of neighbouring rings
-// meet. A ballot of another epoch is forgotten. A coordinator that restarts knows none. SERIAL and
-// LOCAL_SERIAL do not go on with each other's ballots.
-//
-// The floor (View.PaxosFloor) is a promise, too, of every acceptor for every partition of a table, to nobody: who knows
-// of a floor after P takes nothing that rests on P. Who has forgotten what it had up to the floor knows of the floor.
+// The low bound (View.PaxosFloor) acts as a promise of every acceptor for every partition of a table: an acceptor that knows
+// a low bound after P accepts no proposal that rests on P. An acceptor that has purged its state up to the low bound knows
+// the low bound.
 
 // lastBallot is a ballot that this coordinator settled.
 type lastBallot struct {
-	line   string
-	ballot Ballot
-	prior  Ballot // the latest decided change; with a quorum
-	// history is which changes were decided up to prior.
+	partition string
+	ballot    Ballot
+	prior     Ballot // the latest decided change; it is at a quorum
+	// history lists the changes decided up to prior.
 	history History
 	epoch   uint64
 	serial  ring.Consistency
 }
 
-// lastBallots are those of the partitions that were changed last, each in the place of its name's hash.
+// lastBallots contains the last ballots of recently changed partitions, each in the slot of its key's hash.
 type lastBallots struct {
 	mu    sync.Mutex
 	slots []lastBallot
@@ -63,25 +61,25 @@ type lastBallots struct {
 
 func newLastBallots(n int) *lastBallots { return &lastBallots{slots: make([]lastBallot, n)} }
 
-func (l *lastBallots) slot(line string) *lastBallot {
-	return &l.slots[contention.Hash(line)%uint32(len(l.slots))]
+func (l *lastBallots) slot(partition string) *lastBallot {
+	return &l.slots[contention.Hash(partition)%uint32(len(l.slots))]
 }
 
-// forget is what others' later ballots make of the partition's last.
-func (l *lastBallots) forget(line string) {
+// forget removes the partition's ballot, because another coordinator has used a later one.
+func (l *lastBallots) forget(partition string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.slot(line); s.line == line {
+	if s := l.slot(partition); s.partition == partition {
 		*s = lastBallot{}
 	}
 }
 
-// take gives the partition's last ballot away: nothing is proposed after it a second time.
-func (l *lastBallots) take(line string, epoch uint64, serial ring.Consistency) (last lastBallot, ok bool) {
+// take removes and returns the partition's last ballot: a second proposal must not rest on it.
+func (l *lastBallots) take(partition string, epoch uint64, serial ring.Consistency) (last lastBallot, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.slot(line)
-	if s.line != line {
+	s := l.slot(partition)
+	if s.partition != partition {
 		return lastBallot{}, false
 	}
 	last, *s = *s, lastBallot{}
@@ -91,15 +89,15 @@ func (l *lastBallots) take(line string, epoch uint64, serial ring.Consistency) (
 func (l *lastBallots) put(last lastBallot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	*l.slot(last.line) = last
+	*l.slot(last.partition) = last
 }
 
-// settledLocked remembers that ballot b of this round is settled, so that the next round may go on from it.
+// settledLocked records that ballot b of this round is settled, so that the next round can rest on it.
 func (op *round) settledLocked(b, prior Ballot, history History) {
-	op.c.lastBallots.put(lastBallot{line: op.line, ballot: b, prior: prior, history: history, epoch: op.topology.Epoch(), serial: op.serial})
+	op.c.lastBallots.put(lastBallot{partition: op.partition, ballot: b, prior: prior, history: history, epoch: op.topology.Epoch(), serial: op.serial})
 }
 
-// quorate says whether a commit at the level is with a quorum of those who vote.
+// quorate reports whether a commit at the level reaches a quorum of the voters.
 func quorate(level, serial ring.Consistency) bool {
 	switch level {
 	case ring.Quorum, ring.All, ring.EachQuorum:

@@ -40,19 +40,19 @@ type Options struct {
 
 // Unsafe switches safeguards off, for tests that show that they are needed.
 type Unsafe struct {
-	NoRepair  bool // do not finish, or make void, what other proposers began
-	NoPersist bool // acceptors forget what they promised and accepted when they stop
+	NoRepair  bool // do not finish or supersede proposals of other proposers
+	NoPersist bool // acceptors lose their promises and accepted proposals when they stop
 	QuorumOne bool // one vote decides
-	Unsynced  bool // acceptors answer before what they promised and accepted is synced
-	// NoPrevious makes acceptors take a proposal without promises, whatever they have promised or accepted since.
+	Unsynced  bool // acceptors respond before their promises and accepted proposals are synced
+	// NoPrevious makes acceptors accept a proposal without promises, whatever they have promised or accepted since.
 	NoPrevious bool
-	// NoLowBound makes acceptors take proposals from before what they have purged.
+	// NoLowBound makes acceptors accept proposals up to the low bound, whose state they have purged.
 	NoLowBound bool
-	// NoLookup answers a change in doubt as unknown when something later was decided, or a vote failed.
+	// NoLookup returns an unknown outcome for a change in doubt if something later was decided, or a vote failed.
 	NoLookup bool
-	// NoArbiter lets proposers that change one partition outvote each other; it is slower, not wrong.
+	// NoArbiter lets proposers that change one partition outvote each other; this is slower but correct.
 	NoArbiter bool
-	// OneSided counts votes among the present replicas alone while the ring changes.
+	// OneSided counts votes only among the present replicas while the ring changes.
 	OneSided bool
 }
 
@@ -70,12 +70,12 @@ type Proposer struct {
 
 	lastBallot atomic.Int64
 	queues     queues
-	// lastBallots are of this process: a restart forgets them.
+	// lastBallots is in memory only: a restart loses it.
 	lastBallots *lastBallots
 	contested   contention.Contested
-	turns       *contention.Home
+	turns       *contention.Arbiter
 	arbiters    contention.Arbiters
-	trips       latency.Average // of requests to a quorum and back
+	trips       latency.Average // round-trip time of requests to a quorum
 	chances     struct {
 		sync.Mutex
 		rand env.Rand
@@ -83,14 +83,14 @@ type Proposer struct {
 	counts counters
 }
 
-// NewProposer makes a Proposer. It starts nothing.
+// NewProposer returns a Proposer. It starts no goroutine.
 func NewProposer(o Options) *Proposer {
 	c := &Proposer{
 		view: o.View, acceptors: o.Acceptors, coordinator: o.Coordinator, clock: o.Clock, stamps: o.Stamps, localDC: o.LocalDatacenter,
 		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard,
 	}
 	c.lastBallots = newLastBallots(c.limits.LastBallots)
-	c.turns = contention.NewHome(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
+	c.turns = contention.NewArbiter(c.clock, func(node ring.NodeID) bool { return node == c.view.Self() || c.view.Alive(node) })
 	c.chances.rand = o.Rand
 	return c
 }
@@ -115,26 +115,26 @@ func (c *Proposer) outdated(epoch uint64) bool { return c.view.Topology().Moved(
 
 // CASRequest is a conditional change of one partition.
 type CASRequest struct {
-	// Command reads what the condition and the answer need; it must not change until done is called.
+	// Command reads the rows for the condition and the answer; it must not change until done is called.
 	Command *row.ReadCommand
-	// Serial is who votes: SERIAL or LOCAL_SERIAL, or ALL, of which every replica must agree. Consistency is who
-	// must have the result.
+	// Serial is the level of the votes: SERIAL, LOCAL_SERIAL, or ALL, which requires every replica. Consistency is the
+	// level of the commit.
 	Serial, Consistency ring.Consistency
-	// Contention is how long to try when others are ahead; Timeout how long to wait for replicas.
+	// Contention limits the time of attempts while other proposers are ahead; Timeout limits the wait for replicas.
 	Contention, Timeout time.Duration
-	// Update is asked, with what a quorum holds and what others change first in the same round, for the
-	// change to be made at the timestamp, or says that the condition does not apply. timestamp and
-	// timestamp-1 are its own. It may be asked several times, must not block, and the page is valid
-	// until it returns. The mutation must not change after that. An attempt that others outvote may have
-	// read while their changes reached the replicas: what it shows comes to nothing.
+	// Update evaluates the condition on the page, which contains the rows at a quorum and the changes of earlier members of
+	// the round. It returns the change with the given timestamp, or reports that the condition does not apply. timestamp
+	// and timestamp-1 are reserved for this change. Update may be called several times, must not block, and must not retain
+	// the page. The mutation must not change afterwards. An attempt that other proposers outvote may have read while their
+	// changes were reaching the replicas; its result is discarded.
 	Update func(page []byte, timestamp int64) (m *row.Mutation, applies bool, err error)
 	Trace  coordinator.Trace
-	// Cancel ends the waiting for others, before anything is proposed, with env.ErrCanceled; nil: nothing does.
+	// Cancel ends the wait for others, before anything is proposed, with env.ErrCanceled; nil means that nothing does.
 	Cancel *env.Cancel
 }
 
-// ballot is a new ballot of this node. The span of stamps that ends with it is after seen and nobody
-// else's on this node.
+// ballot returns a new ballot of this node. The span of timestamps that ends with it is after seen, and no other request
+// of this node uses it.
 func (c *Proposer) ballot(seen, span int64) Ballot {
 	now := c.stamps.Next()
 	for {
@@ -146,11 +146,11 @@ func (c *Proposer) ballot(seen, span int64) Ballot {
 	}
 }
 
-// electorate is who votes on a partition's proposals: the replicas, or at LOCAL_SERIAL those of this
-// data center, and those that are becoming one.
+// electorate contains the voters on a partition's proposals: the replicas, or at LOCAL_SERIAL those of this data center,
+// including pending replicas.
 type electorate struct {
 	natural, pending []ring.NodeID
-	// others must each agree by majority, too: the replicas before or after a change of the ring.
+	// others are further replica sets of which a majority must agree: the replicas before or after a change of the ring.
 	others [][]ring.NodeID
 }
 
@@ -177,10 +177,10 @@ func (c *Proposer) electorateOf(t *ring.Topology, table *schema.Table, token rin
 	return e
 }
 
-// required is how many of the natural voters decide.
+// required returns the number of natural voters that form a quorum.
 func (e electorate) required() int { return ring.QuorumOf(len(e.natural)) }
 
-// plainLevel is the level of ordinary requests that meets every quorum of a serial one.
+// plainLevel returns the level of ordinary requests that overlaps with every quorum of a serial level.
 func plainLevel(serial ring.Consistency) ring.Consistency {
 	switch serial {
 	case ring.LocalSerial:

@@ -17,55 +17,56 @@ import (
 	"cqld/schema"
 )
 
-// Acceptors forget the state of partitions in a repair of their range. What makes that safe stands in docs/adr/0015;
-// here it needs three things of an acceptor:
+// Repairs of a range purge the Paxos state of its partitions. docs/adr/0015 proves that this is safe. It requires three
+// operations of an acceptor:
 //
-//	it knows the floor          from then on it takes nothing up to there, and all that it took before is in its rows
-//	it tells what is unsettled  what it has accepted up to there, or after something before there, and does not know to
-//	                            be decided, or superseded
-//	it forgets                  rows with nothing after the floor, and nothing unsettled
+//	1. Learn the low bound. From then on the acceptor accepts nothing up to it, and everything it accepted before is in
+//	   its rows.
+//	2. List unsettled proposals: those accepted up to the low bound, or resting on a ballot before it, that the acceptor
+//	   does not know to be decided or superseded.
+//	3. Purge rows without content after the low bound and without unsettled proposals.
 //
-// A row goes by a deletion up to the floor, which storage sweeps away with it. Rows of tables that are gone go with
-// the look at which tables have any.
+// A row is purged by a deletion up to the low bound, which storage removes together with the row. Rows of dropped tables are
+// removed when the tables with state are determined.
 
 const (
-	// paxosStepRows is how many states one step looks at: 512 of a batch's 100 KB are 50 MB, but a page ends at a MiB.
+	// paxosStepRows bounds the states in one step: 512 of a batch's 100 KB would be 50 MB, but a page ends at 1 MiB.
 	paxosStepRows = 512
-	// paxosLookDefault is how long it is known which tables have state: looking reads all of it.
+	// paxosLookDefault is how long the set of tables with state is cached: determining it reads all states.
 	paxosLookDefault = time.Hour
-	// paxosGoneAfter is how old (µs) the state of a table must be that this node does not know, to be that of one that
-	// was dropped, and not of one of which it has not heard yet.
+	// paxosGoneAfter is the age (µs) at which the state of an unknown table is attributed to a dropped table. State that is
+	// younger may belong to a table whose creation this node does not know yet.
 	paxosGoneAfter = int64(time.Hour / time.Microsecond)
 )
 
 var (
-	errFloorUnknown = errors.New("paxos: the Paxos floor has not been heard of yet")
-	errRingMoves    = errors.New("paxos: the ring is about to change")
-	errPaxosCrowded = errors.New("paxos: too many wait for a partition whose Paxos state is to be forgotten")
-	errPaxosPulled  = errors.New("paxos: Paxos state is on its way to this node")
+	errFloorUnknown = errors.New("paxos: this node does not know the Paxos low bound yet")
+	errRingMoves    = errors.New("paxos: a ring change is pending")
+	errPaxosCrowded = errors.New("paxos: too many requests are queued for a partition whose Paxos state is being purged")
+	errPaxosPulled  = errors.New("paxos: Paxos state is being streamed to this node")
 )
 
 // PurgeRequest asks a replica for one step over its Paxos state of a table, in a range that does not wrap.
 type PurgeRequest struct {
-	// Epoch and Moved are those of the topology that the repair goes by. A replica that knows of another ring refuses
-	// with coordinator.NotReplica, and fails as long as the ring is about to change.
+	// Epoch and Moved are those of the topology that the repair uses. A replica that knows a different ring refuses with
+	// coordinator.NotReplica; a replica that knows of a pending ring change fails.
 	Epoch, Moved uint64
 	Table        schema.StorageID
 	Tokens       ring.Range
-	// LowBound is the table's (µs). A replica that has not heard of it refuses; before the first step it waits until all
-	// that it admitted before is in its state.
+	// LowBound is the table's low bound (µs). A replica that does not know it refuses. Before the first step, a replica
+	// waits until all requests that it admitted before are in its state.
 	LowBound int64
-	// Forget removes the state up to the low bound, on disk; else what was accepted up to there, or resting on a ballot
-	// before there, is listed when it is not known to be decided.
+	// Forget purges the state up to the low bound, durably. Otherwise the step lists proposals that were accepted up to the
+	// low bound, or that rest on a ballot before it, and that are not known to be decided.
 	Forget bool
-	After  *row.PartitionKey // PurgeStep.Next of the step before; nil at first
+	After  *row.PartitionKey // PurgeStep.Next of the previous step; nil in the first step
 }
 
-// PurgeStep is what one step found.
+// PurgeStep is the result of one step.
 type PurgeStep struct {
 	Unsettled []row.PartitionKey
-	Forgotten int               // states
-	Next      *row.PartitionKey // nil when the range is done
+	Forgotten int               // number of purged states
+	Next      *row.PartitionKey // nil at the end of the range
 	Scanned   int64             // bytes
 }
 
@@ -100,7 +101,7 @@ func NewPurge(o PurgeOptions) *Purge {
 	return r
 }
 
-// step takes a step over the state of a table. run does what reads the disk.
+// step executes a step over the state of a table. run runs the part that reads the disk.
 func (r *Purge) step(req *PurgeRequest, run func(func()), done func(PurgeStep, error)) {
 	a := r.o.Acceptor
 	refuse := func(err error) { done(PurgeStep{}, err) }
@@ -131,7 +132,7 @@ func (r *Purge) step(req *PurgeRequest, run func(func()), done func(PurgeStep, e
 	}
 }
 
-// paxosPage lists or forgets the states of the next page.
+// paxosPage lists or purges the states of the next page.
 func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(PurgeStep, error)) {
 	cmd := row.ReadCommand{
 		Table: schema.PaxosTable, Range: row.KeyRange{Tokens: req.Tokens, After: req.After},
@@ -156,7 +157,7 @@ func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(P
 			case err != nil:
 				done(PurgeStep{}, failed(err))
 				return
-			case len(x.Cells) == 0: // forgotten, and not swept yet
+			case len(x.Cells) == 0: // purged, but not yet removed by storage
 			case s.unsettled(floor):
 				step.Unsettled = append(step.Unsettled, key)
 			case s.old(floor):
@@ -181,20 +182,21 @@ func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(P
 	})
 }
 
-// old says whether the state has something up to the floor to forget: all of it, or a decision besides later votes,
-// which would bring back what was deleted since when tombstones have gone.
+// old reports whether the state has content up to the low bound to purge: all of it, or a decision besides later votes. Such
+// a decision would restore deleted data after the tombstones are purged.
 func (s *acceptorState) old(floor Ballot) bool {
 	return !s.stored().After(floor) || s.commit.Ballot.Present() && !s.commit.Ballot.After(floor)
 }
 
-// unsettled says whether the state has something accepted up to the floor that is not known to be decided; or later,
-// but resting on a ballot before the floor: it may be void for something that others would forget.
+// unsettled reports whether the state has a proposal that is not known to be decided and that was accepted up to the low
+// bound, or later but resting on a ballot before it: such a proposal may be void because of state that other replicas purge.
 func (s *acceptorState) unsettled(floor Ballot) bool {
 	p := &s.accepted
 	return len(p.Update) > 0 && (!p.Ballot.After(floor) || p.Previous.Present() && floor.After(p.Previous))
 }
 
-// forget removes the states of partitions up to the floor, each when it is its turn, unless something is unsettled.
+// forget purges the states of partitions up to the low bound, serialized with the other steps of each, unless a proposal is
+// unsettled.
 func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ballot, done func(forgotten int, err error)) {
 	var mu sync.Mutex
 	left, forgotten := len(keys)+1, 0
@@ -211,35 +213,35 @@ func (a *Acceptor) forget(table *schema.Table, keys []row.PartitionKey, floor Ba
 		}
 	}
 	for _, key := range keys {
-		line := contention.Line(table.StorageID, key)
-		if !a.enter(line, func() { a.forgetOne(line, table, key, floor, end) }) {
+		partition := contention.Partition(table.StorageID, key)
+		if !a.enter(partition, func() { a.forgetOne(partition, table, key, floor, end) }) {
 			end(0, failed(errPaxosCrowded))
 		}
 	}
 	end(0, nil)
 }
 
-// forgetOne is forget of one partition, when it is its turn.
-func (a *Acceptor) forgetOne(line string, table *schema.Table, key row.PartitionKey, floor Ballot, done func(int, error)) {
+// forgetOne runs forget for one partition, as a step of the partition.
+func (a *Acceptor) forgetOne(partition string, table *schema.Table, key row.PartitionKey, floor Ballot, done func(int, error)) {
 	answer := func(n int, err error) {
-		a.leave(line)
+		a.leave(partition)
 		done(n, err)
 	}
-	a.withState(line, 0, func(have remembered) { a.forgetState(&have, line, table, key, floor, answer) }, func(err error) { answer(0, err) })
+	a.withState(partition, 0, func(have remembered) { a.forgetState(&have, partition, table, key, floor, answer) }, func(err error) { answer(0, err) })
 }
 
-// forgetState is forgetOne with the state, or where it may be read.
-func (a *Acceptor) forgetState(have *remembered, line string, table *schema.Table, key row.PartitionKey, floor Ballot, answer func(int, error)) {
+// forgetState is forgetOne with the cached state, or in a worker that reads the state.
+func (a *Acceptor) forgetState(have *remembered, partition string, table *schema.Table, key row.PartitionKey, floor Ballot, answer func(int, error)) {
 	phase := a.replica.Enter()
-	s, _, err := a.known(have, line, table, key, false)
+	s, _, err := a.known(have, partition, table, key, false)
 	if err != nil || !s.old(floor) || s.unsettled(floor) {
 		a.replica.Leave(phase)
 		answer(0, err)
 		return
 	}
-	// On disk: tombstones go when all replicas have forgotten, and it must not come back after them.
+	// Synced: tombstones are purged when all replicas have purged their state, which must not return after that.
 	err = a.replica.Write([]*row.Mutation{paxosDeletion(key, clusteringOf(table), floor.Micros)}, true, func(err error) {
-		a.doubt(line)
+		a.doubt(partition)
 		if err != nil {
 			answer(0, err)
 			return
@@ -252,7 +254,7 @@ func (a *Acceptor) forgetState(have *remembered, line string, table *schema.Tabl
 	}
 }
 
-// paxosDeletion deletes a state as far as it is of ballots up to a time (µs).
+// paxosDeletion returns the deletion of a state's content with ballots up to a time (µs).
 func paxosDeletion(key row.PartitionKey, clustering []byte, micros int64) *row.Mutation {
 	r := row.NewRow()
 	r.Clustering, r.Deletion = clustering, row.Deletion{Timestamp: micros, LocalTime: micros / 1e6}
@@ -262,15 +264,15 @@ func paxosDeletion(key row.PartitionKey, clustering []byte, micros int64) *row.M
 	return m
 }
 
-// conditionalTables are the tables of which there is state.
+// conditionalTables contains the tables that have state.
 type conditionalTables struct {
 	sync.Mutex
 	looked     bool
-	at         time.Duration // monotonic: when that was looked for
-	generation uint64        // of the acceptors, then
+	at         time.Duration // monotonic time at which the set was determined
+	generation uint64        // of the acceptors at that time
 	found      map[schema.StorageID]bool
 	looking    bool
-	waiting    []func(found map[schema.StorageID]bool, err error) // for who looks
+	waiting    []func(found map[schema.StorageID]bool, err error) // callers that wait for the running scan
 }
 
 // Conditional implements repair.PaxosStates
@@ -284,7 +286,7 @@ func (r *Purge) Conditional(table schema.StorageID, done func(bool, error)) {
 	})
 }
 
-// look tells which tables have state, as far as is known.
+// look calls done with the set of tables with state, from the cache if it is recent.
 func (r *Purge) look(done func(found map[schema.StorageID]bool, err error)) {
 	k := &r.conditional
 	now, generation := r.o.Clock.Monotonic(), r.o.Acceptor.generation.Load()
@@ -320,11 +322,11 @@ type goneState struct {
 	newest     int64 // µs
 }
 
-// goneStatesMax bounds how many such states one look removes.
+// goneStatesMax bounds the states of unknown tables that one scan removes.
 const goneStatesMax = 4096
 
-// removeGone removes the states of tables that do not exist, when the catalog has been confirmed: a table that this node
-// does not know may be one of which it has not heard yet.
+// removeGone removes the states of tables that do not exist, after the catalog has been confirmed: the creation of an unknown
+// table may not have reached this node yet.
 func (r *Purge) removeGone(gone []goneState) {
 	if len(gone) == 0 || r.o.Confirm == nil {
 		return
@@ -339,7 +341,7 @@ func (r *Purge) removeGone(gone []goneState) {
 		}
 		r.o.Run(func() {
 			for _, s := range gone {
-				if !known[string(s.clustering)] { // what is not removed now is found by the next look
+				if !known[string(s.clustering)] { // the next scan finds those that are not removed now
 					_ = r.o.Acceptor.replica.Write([]*row.Mutation{paxosDeletion(s.key, s.clustering, s.newest)}, false, func(error) {})
 				}
 			}
@@ -347,7 +349,7 @@ func (r *Purge) removeGone(gone []goneState) {
 	})
 }
 
-// lookAtPaxos reads all states: it finds the tables that have any, and states of tables that this node does not know.
+// lookAtPaxos scans all states: it returns the tables that have any, and the states of tables that this node does not know.
 func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone []goneState, err error) {
 	catalog := a.view.Schema()
 	tables := map[string]schema.StorageID{}
@@ -371,7 +373,7 @@ func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone
 				id, ok := tables[string(x.Clustering)]
 				newest := newestOf(&x)
 				switch {
-				case newest == 0: // forgotten, and not swept yet
+				case newest == 0: // purged, but not yet removed by storage
 				case ok:
 					found[id] = true
 				case newest < now-paxosGoneAfter && len(gone) < goneStatesMax:
@@ -387,7 +389,7 @@ func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone
 	return found, gone, nil
 }
 
-// newestOf is the greatest timestamp (µs) of a state's cells.
+// newestOf returns the greatest timestamp (µs) of a state's cells.
 func newestOf(r *row.Row) (newest int64) {
 	for i := range r.Cells {
 		newest = max(newest, r.Cells[i].Timestamp)

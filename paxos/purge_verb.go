@@ -11,7 +11,7 @@ import (
 	"cqld/schema"
 )
 
-// Steps over the state of Paxos between nodes:
+// Messages of purge steps between nodes:
 //
 //	VerbPaxosPurge   epoch, moved, table, start 8, end 8, floor, forget 1, key?
 //	         reply:  forgotten, scanned, n, key*, next key?
@@ -20,7 +20,7 @@ import (
 //
 // Numbers without a size are uvarints.
 
-// serve answers the other nodes' repairs.
+// serve registers the handler of other nodes' repairs.
 func (r *Purge) serve() {
 	r.o.Transport.Handle(messaging.Service{Verb: messaging.VerbPaxosPurge, Name: "paxos purge", Blocking: true, Handler: func(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 		req, err := decodePurgeRequest(payload)
@@ -110,7 +110,7 @@ func appendPurgeStep(dst []byte, s *PurgeStep) []byte {
 func decodePurgeStep(payload []byte) (s PurgeStep, err error) {
 	c := wire.NewCursor(payload)
 	s.Forgotten, s.Scanned = int(c.Uvarint()), int64(c.Uvarint())
-	for range c.Count(9) { // the least that a key takes
+	for range c.Count(9) { // minimum size of a key
 		s.Unsettled = append(s.Unsettled, consumePaxosKey(&c))
 	}
 	s.Next = consumeMaybeKey(&c)

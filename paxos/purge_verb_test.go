@@ -20,7 +20,7 @@ func TestPaxosPurgeMessagesComeBackAsTheyWent(t *testing.T) {
 	}
 }
 
-// FuzzPaxosPurgeMessages decodes messages as another node may have sent them.
+// FuzzPaxosPurgeMessages decodes arbitrary messages from another node.
 func FuzzPaxosPurgeMessages(f *testing.F) {
 	f.Add(appendPurgeRequest(nil, &PurgeRequest{Table: 5, LowBound: 9, After: &row.PartitionKey{Bytes: []byte("k")}}))
 	f.Add(appendPurgeStep(nil, &PurgeStep{Unsettled: []row.PartitionKey{{Token: 1, Bytes: []byte("k")}}}))

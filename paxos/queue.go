@@ -9,101 +9,101 @@ import (
 	"cqld/schema"
 )
 
-// queues are the conditional changes and serial reads of each partition that wait at this node for the
-// round under way. They go together in the next one: among themselves they need no contention.
+// queues contains the conditional changes and serial reads of each partition that wait at this node for the running round.
+// They share the next round, in which they do not contend with each other.
 //
-//	line of a partition:   [round under way: a b c]   d e f g h      next: d e f g, then h
+//	queue of a partition:   [running round: a b c]   d e f g h      next: d e f g, then h
 type queues struct {
-	mu    sync.Mutex
-	lines map[string][]*member // who waits behind the round under way
-	count int64
+	mu     sync.Mutex
+	queues map[string][]*member // members that wait behind the running round
+	count  int64
 }
 
-// member is a conditional change, or a serial read, on its way through its partition's line.
+// member is a conditional change or a serial read in its partition's queue or in a round.
 type member struct {
 	req      *CASRequest
 	table    *schema.Table
-	entered  time.Duration // when it came
+	entered  time.Duration // time of arrival
 	deadline time.Duration // of contention
 	done     func(applied bool, page []byte, err error)
-	answered bool                  // of the round it is in
-	round    atomic.Pointer[round] // the latest that it was a member of
+	answered bool                  // in its present round
+	round    atomic.Pointer[round] // the latest round of which it was a member
 }
 
-// reads says whether m changes nothing in any case.
+// reads reports whether m is a read.
 func (m *member) reads() bool { return m.req.Update == nil }
 
-// enter says whether m may begin at once; otherwise leave will let it. ok is false when too many
-// are under way or wait.
-func (l *queues) enter(line string, m *member, most int64) (first, ok bool) {
+// enter reports whether m may start at once; otherwise leave starts it later. ok is false if too many members are running or
+// queued.
+func (l *queues) enter(partition string, m *member, most int64) (first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count >= most {
 		return false, false
 	}
 	l.count++
-	waiting, busy := l.lines[line]
+	waiting, busy := l.queues[partition]
 	if !busy {
-		if l.lines == nil {
-			l.lines = map[string][]*member{}
+		if l.queues == nil {
+			l.queues = map[string][]*member{}
 		}
-		l.lines[line] = nil
+		l.queues[partition] = nil
 		return true, true
 	}
-	l.lines[line] = append(waiting, m)
+	l.queues[partition] = append(waiting, m)
 	return false, true
 }
 
-// putBack makes members of the round under way the first of those that wait.
-func (l *queues) putBack(line string, members []*member) {
+// putBack puts members of the running round at the head of the queue.
+func (l *queues) putBack(partition string, members []*member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines[line] = append(append(make([]*member, 0, len(members)+len(l.lines[line])), members...), l.lines[line]...)
+	l.queues[partition] = append(append(make([]*member, 0, len(members)+len(l.queues[partition])), members...), l.queues[partition]...)
 }
 
-// withdraw takes out a member that waits; false when it does not.
-func (l *queues) withdraw(line string, m *member) bool {
+// withdraw removes a queued member; it returns false if the member is not queued.
+func (l *queues) withdraw(partition string, m *member) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting := l.lines[line]
+	waiting := l.queues[partition]
 	i := slices.Index(waiting, m)
 	if i < 0 {
 		return false
 	}
-	l.lines[line] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may have a part of the slice
+	l.queues[partition] = slices.Delete(slices.Clone(waiting), i, i+1) // a round may hold a part of the slice
 	l.count--
 	return true
 }
 
-// answered counts members that are no more under way.
+// answered subtracts members that are no longer executed.
 func (l *queues) answered(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count -= int64(n)
 }
 
-// leave ends the round under way: those who go together next, or nobody.
-func (l *queues) leave(line string, limits *Limits) []*member {
+// leave ends the running round. It returns the members of the next one; nil means that the queue is empty.
+func (l *queues) leave(partition string, limits *Limits) []*member {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting := l.lines[line]
+	waiting := l.queues[partition]
 	if len(waiting) == 0 {
-		delete(l.lines, line)
+		delete(l.queues, partition)
 		return nil
 	}
 	n := together(waiting, limits)
-	l.lines[line] = waiting[n:]
+	l.queues[partition] = waiting[n:]
 	return waiting[:n:n]
 }
 
-// together is how many of those who wait can go in one round: it ends before the first that cannot, so
-// that nobody is overtaken.
+// together returns how many members at the head of the queue fit into one round. The round ends before the first that does
+// not fit, so that no member is overtaken.
 func together(waiting []*member, limits *Limits) int {
 	first := waiting[0].req
 	if !Joinable(first.Command) {
 		return 1
 	}
-	var change *CASRequest // the first that may change something
+	var change *CASRequest // the first that may change data
 	n, slices := 0, 0
 	for _, m := range waiting {
 		slices += len(m.req.Command.Slices)

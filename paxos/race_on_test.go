@@ -2,5 +2,5 @@
 
 package paxos
 
-// raceEnabled: sync.Pool drops at random under the race detector, so allocations say nothing.
+// raceEnabled: sync.Pool drops items randomly under the race detector, so allocations cannot be counted.
 const raceEnabled = true

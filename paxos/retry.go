@@ -8,37 +8,36 @@ import (
 	"cqld/ring"
 )
 
-// contentionDefault is how long a serial read tries when others are ahead (Cassandra's
+// contentionDefault limits the attempts of a serial read while other proposers are ahead (Cassandra's
 // cas_contention_timeout).
 const contentionDefault = time.Second
 
-// Pauses between attempts: the first is as long as a trip to a quorum takes, as measured, and at least pauseFirst;
-// the longest lets half a dozen tries fit into the default contention timeout.
+// Pauses between attempts. The first is one measured round trip to a quorum, and at least pauseFirst. The longest allows six
+// attempts within the default contention timeout.
 const (
 	pauseFirst = 2 * time.Millisecond
 	pauseMost  = 160 * time.Millisecond
 )
 
-// patienceTrips is how many trips a phase waits for the last votes after one was refused, patienceLeast how long at
-// least.
+// patienceTrips is the number of round trips for which a phase waits for the last votes after one was refused; patienceLeast
+// is the minimum wait.
 const (
 	patienceTrips = 4
 	patienceLeast = 10 * time.Millisecond
 )
 
-// settleWait is how long the last promises are waited for: about as long as the round takes that they
-// spare.
+// settleWait limits the wait for the last promises: about the duration of the round that they save.
 const settleWait = 2 * time.Millisecond
 
-// pause is how long to wait before the next attempt: random, so that two who disturb each other do
-// not meet again, and longer each time.
+// pause returns the time before the next attempt. It is random, so that two competing proposers do not collide again, and it
+// grows with each attempt.
 func (op *round) pause() time.Duration {
 	most := min(max(pauseFirst, op.c.trips.Of())<<min(op.tries, 10), pauseMost)
 	op.tries++
 	return most/4 + time.Duration(op.c.chance()%uint64(most))
 }
 
-// outvotedLocked follows when a quorum is out of reach. It frees mu.
+// outvotedLocked continues when a quorum cannot be reached any more. It unlocks mu.
 func (op *round) outvotedLocked() {
 	op.doubtLocked()
 	var refusal *coordinator.NotReplica
@@ -76,9 +75,9 @@ func (op *round) outvotedLocked() {
 	}
 }
 
-// hurryLocked shortens the wait for the last votes once one was refused: another proposer is ahead, and an attempt with
-// a later ballot needs only those that answer. Otherwise a dead node that the failure detector has not noticed yet holds
-// the round up for the whole timeout.
+// hurryLocked shortens the wait for the last votes after one was refused: another proposer is ahead, and an attempt with a
+// later ballot needs only a majority. Otherwise a dead node that the failure detector has not noticed yet would delay the
+// round by the whole timeout.
 func (op *round) hurryLocked() {
 	if op.hurried || op.timer == nil {
 		return
@@ -89,7 +88,7 @@ func (op *round) hurryLocked() {
 	op.timer = op.c.clock.After(min(max(patienceTrips*op.c.trips.Of(), patienceLeast), op.timeout), func() { op.onSlow(attempt, phase) })
 }
 
-// onSlow is the event that the last votes of a phase in which one was refused did not come.
+// onSlow is the event that the last votes of a phase in which one was refused did not arrive in time.
 func (op *round) onSlow(attempt int, phase roundPhase) {
 	defer op.guarded()
 	op.mu.Lock()
@@ -100,14 +99,14 @@ func (op *round) onSlow(attempt int, phase roundPhase) {
 	op.outvotedLocked()
 }
 
-// contendedLocked notes that others change the partition at the same time.
+// contendedLocked records that other proposers change the partition at the same time.
 func (op *round) contendedLocked() {
 	op.contentions++
 	op.c.counts.contentions.Add(1)
-	op.c.contested.Note(op.line, op.c.clock.Monotonic())
+	op.c.contested.Note(op.partition, op.c.clock.Monotonic())
 }
 
-// maybeAccepted says whether any voter has accepted the proposal, or may have.
+// maybeAccepted reports whether any voter has accepted, or may have accepted, the proposal.
 func (op *round) maybeAccepted() bool {
 	for i := range op.votes {
 		switch v := &op.votes[i]; {
@@ -120,7 +119,7 @@ func (op *round) maybeAccepted() bool {
 	return false
 }
 
-// retryLocked tries again after a failure of work between the votes. It frees mu.
+// retryLocked retries after a failure of work between the votes. It unlocks mu.
 func (op *round) retryLocked(err error) {
 	var refusal *coordinator.NotReplica
 	if errors.As(err, &refusal) {
@@ -129,7 +128,7 @@ func (op *round) retryLocked(err error) {
 	op.againLocked(op.pause())
 }
 
-// againLocked makes another attempt after a pause, for those who have the time. It frees mu.
+// againLocked makes another attempt after a pause, for the members with time left. It unlocks mu.
 func (op *round) againLocked(pause time.Duration) {
 	op.disarmLocked()
 	op.phase = phaseIdle
@@ -140,10 +139,10 @@ func (op *round) againLocked(pause time.Duration) {
 		return
 	}
 	op.mu.Unlock()
-	op.c.clock.After(pause, op.begin) // at once, too, but not on this stack
+	op.c.clock.After(pause, op.begin) // not on this stack, even without a pause
 }
 
-// onTimeout is the event that replicas were silent for too long.
+// onTimeout is the event that replicas did not answer in time.
 func (op *round) onTimeout(attempt int, phase roundPhase) {
 	defer op.guarded()
 	op.mu.Lock()
@@ -155,14 +154,14 @@ func (op *round) onTimeout(attempt int, phase roundPhase) {
 	op.failLocked(op.timedOut())
 }
 
-// timedOut is the error of a change that did not come through, and certainly was not made.
+// timedOut returns the error of a change that failed and certainly was not made.
 func (op *round) timedOut() error {
 	return &coordinator.WriteTimeout{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required(),
 		Type: coordinator.WriteCAS, Contentions: op.contentions}
 }
 
-// decidedButFailed is the error of the write of what is decided: that nothing was sent may be true of this
-// write, but not of the change, which will be finished by whoever comes next.
+// decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not to the
+// change, which the next proposer of the partition completes.
 func (op *round) decidedButFailed(level ring.Consistency, err error) error {
 	if !errors.Is(err, coordinator.ErrNotSent) {
 		return err
@@ -171,7 +170,7 @@ func (op *round) decidedButFailed(level ring.Consistency, err error) error {
 	return &coordinator.WriteTimeout{Consistency: level, BlockFor: level.BlockFor(op.table.Replication, op.c.localDC), Type: coordinator.WriteSimple}
 }
 
-// asWrite is the error of the read before the condition as those who change are told it.
+// asWrite converts the error of the read before the condition to the error of a conditional change.
 func asWrite(err error) error {
 	var timeout *coordinator.ReadTimeout
 	var failure *coordinator.ReadFailure

@@ -15,9 +15,9 @@ import (
 	"cqld/schema"
 )
 
-// CAS makes a conditional change of one partition. applied says whether the condition held; page is
-// what it was decided on, valid until done returns. Changes of one partition through one coordinator
-// take effect one after the other; those that wait for one under way go together.
+// CAS executes a conditional change of one partition. applied reports whether the condition held. page is the content on
+// which the condition was evaluated; it is valid until done returns. Changes of one partition through one coordinator take
+// effect one after the other; those that wait for a running round share the next one.
 func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err error)) {
 	table := c.view.Schema().TableByStorage(req.Command.Table)
 	if table == nil {
@@ -34,22 +34,22 @@ func (c *Proposer) CAS(req *CASRequest, done func(applied bool, page []byte, err
 	}
 	now := c.clock.Monotonic()
 	m := &member{req: req, table: table, done: done, entered: now, deadline: now + req.Contention}
-	line := contention.Line(req.Command.Table, req.Command.Key)
-	first, ok := c.queues.enter(line, m, c.limits.InFlight)
+	partition := contention.Partition(req.Command.Table, req.Command.Key)
+	first, ok := c.queues.enter(partition, m, c.limits.InFlight)
 	switch {
 	case !ok:
 		c.counts.overloaded.Add(1)
 		done(false, nil, &coordinator.Overloaded{What: "too many conditional changes in flight"})
 	case first:
-		c.watch(line, m)
-		c.newRound(line, []*member{m}).begin()
+		c.watch(partition, m)
+		c.newRound(partition, []*member{m}).begin()
 	default:
-		c.watch(line, m)
+		c.watch(partition, m)
 	}
 }
 
-// Read answers a serial read of one partition with what is decided, after it has finished what is in progress. The command
-// must not change until done is called.
+// Read executes a serial read of one partition: it completes a proposal in progress, and returns the decided content. The
+// command must not change until done is called.
 func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
 	contention := req.Contention
 	if contention == 0 {
@@ -61,8 +61,8 @@ func (c *Proposer) Read(req *coordinator.ReadRequest, done func(page []byte, err
 	}, func(_ bool, page []byte, err error) { done(page, asRead(err)) })
 }
 
-// SettleProposals makes a round of a partition in which every replica votes: afterwards, what any of them had
-// accepted before is decided and with all, or void. All replicas must be alive.
+// SettleProposals executes a round of a partition in which every replica votes. Afterwards, each proposal that any replica
+// had accepted before is either decided and on all replicas, or void. All replicas must be alive.
 func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error)) {
 	c.CAS(&CASRequest{
 		Command: &row.ReadCommand{Table: table, Key: key, Slices: []row.Slice{row.ExactRow([]byte{})}},
@@ -70,55 +70,54 @@ func (c *Proposer) SettleProposals(table schema.StorageID, key row.PartitionKey,
 	}, func(_ bool, _ []byte, err error) { done(asRead(err)) })
 }
 
-// round is conditional changes and serial reads of a partition that go together, from their first
-// attempt to their answers.
+// round executes conditional changes and serial reads of a partition together, from their first attempt to their answers.
 type round struct {
-	c        *Proposer
-	line     string
-	table    *schema.Table
-	serial   ring.Consistency
-	level    ring.Consistency // of the commit
-	timeout  time.Duration
-	cmd      *row.ReadCommand
-	disjoint bool
+	c         *Proposer
+	partition string
+	table     *schema.Table
+	serial    ring.Consistency
+	level     ring.Consistency // of the commit
+	timeout   time.Duration
+	cmd       *row.ReadCommand
+	disjoint  bool
 
 	mu       sync.Mutex
 	members  []*member
 	over     bool
 	topology *ring.Topology
 	voters   electorate
-	votes    []vote // of the natural, then the pending
+	votes    []vote // of the natural replicas, then of the pending ones
 	phase    roundPhase
-	attempt  int // a new one for every prepare: answers to earlier ones are of no interest
+	attempt  int // incremented for every prepare; answers to earlier attempts are ignored
 	ballot   Ballot
-	previous Ballot // what the attempt rests on instead of promises
+	previous Ballot // the ballot on which the attempt rests instead of promises
 	proposal Proposal
-	prior    Ballot // the latest decided one that the promises told of, or the floor
+	prior    Ballot // the latest decided ballot in the promises, or the low bound
 	history  History
-	crowded  bool // another proposer was met
+	crowded  bool // another proposer has changed the partition
 	outcomes []outcome
-	// superseding says that nothing is proposed only to make what is in doubt void.
+	// superseding means that an empty change is proposed only to make proposals in doubt void.
 	superseding bool
-	reread      bool // the page is not what the acceptors sent
+	reread      bool // the page was not sent with the promises
 	timer       env.Timer
-	sent        time.Duration // when the votes of the phase were asked for
-	hurried     bool          // the timer does not wait for the silent any more
+	sent        time.Duration // when the requests of the phase were sent
+	hurried     bool          // the timer no longer waits for replicas that do not answer
 
-	turn        turnState  // of a contested partition
-	seen        int64      // the latest ballot of others
-	own         []doubtful // proposals of this round that some may have accepted and nobody decided yet
+	turn        turnState  // of a contended partition
+	seen        int64      // the latest ballot of other proposers
+	own         []doubtful // proposals of this round that some acceptors may have accepted and that are not known to be decided
 	contentions int
-	left        atomic.Bool // the next round may begin
+	left        atomic.Bool // the next round may start
 	stage       Stage
 	staged      time.Duration // when the round entered the stage
 	tries       int           // since the last success
 	plans       int
 }
 
-// outcome is what a member is answered if the attempt succeeds.
+// outcome is the answer to a member if the attempt succeeds.
 type outcome struct {
 	applied bool
-	changes bool // it has a part in the proposal
+	changes bool // the proposal contains a change of the member
 	page    []byte
 	err     error
 }
@@ -128,20 +127,20 @@ type roundPhase uint8
 const (
 	phaseIdle roundPhase = iota // between attempts
 	phasePreparing
-	phasePreparedWork // commits that are missing, or the read, are under way
-	phaseSettling     // nothing will change; the last promises are waited for
+	phasePreparedWork // missing commits or the read are outstanding
+	phaseSettling     // nothing will change; waiting for the last promises
 	phaseAccepting
 	phaseCommitting
 )
 
-// newRound makes a round of members, the first of their line.
-func (c *Proposer) newRound(line string, members []*member) *round {
-	op := &round{c: c, line: line, members: members}
+// newRound returns a round of members, the first of their queue.
+func (c *Proposer) newRound(partition string, members []*member) *round {
+	op := &round{c: c, partition: partition, members: members}
 	op.enroll()
 	return op
 }
 
-// enroll derives from the members what all of them have in common.
+// enroll computes the fields that depend on all members.
 func (op *round) enroll() {
 	first := op.members[0]
 	op.table, op.serial, op.level, op.timeout = first.table, first.req.Serial, first.req.Consistency, first.req.Timeout
@@ -160,17 +159,17 @@ func (op *round) enroll() {
 	op.cmd, op.disjoint = Join(commands)
 }
 
-// attemptLocked starts an attempt with a new ballot. It frees mu.
+// attemptLocked starts an attempt with a new ballot. It unlocks mu.
 func (op *round) attemptLocked() {
 	if err := op.plan(); err != nil {
-		if op.c.coordinator.MayArrive(err, math.MaxInt64) { // againLocked knows who has the time
+		if op.c.coordinator.MayArrive(err, math.MaxInt64) { // againLocked determines which members have time left
 			op.againLocked(coordinator.ArrivalPause)
 			return
 		}
 		op.failLocked(err)
 		return
 	}
-	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the line
+	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the queue
 		op.mu.Unlock()
 		return
 	}
@@ -182,14 +181,14 @@ func (op *round) attemptLocked() {
 	}
 	op.phase = phasePreparing
 	op.stageLocked(StagePrepare)
-	if last, ok := op.c.lastBallots.take(op.line, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
+	if last, ok := op.c.lastBallots.take(op.partition, op.topology.Epoch(), op.serial); ok && len(op.own) == 0 {
 		op.previous, op.prior, op.history = last.ballot, last.prior, last.history
 		op.seen = max(op.seen, last.ballot.Micros)
 	}
 	op.ballot = op.c.ballot(op.seen, op.span())
 	op.armLocked()
 	attempt, ballot, previous, epoch, timeout, cmd := op.attempt, op.ballot, op.previous, op.topology.Epoch(), op.timeout, op.cmd
-	asked, votes := op.askedLocked(), op.votes // those of this attempt: the next may begin before all are asked
+	asked, votes := op.askedLocked(), op.votes // of this attempt: the next one may start before all requests are sent
 	op.mu.Unlock()
 	for _, i := range asked {
 		node := votes[i].node
@@ -200,7 +199,7 @@ func (op *round) attemptLocked() {
 	}
 }
 
-// span is how many stamps the round needs: two for each change.
+// span returns the number of timestamps that the round needs: two for each change.
 func (op *round) span() (n int64) {
 	for _, m := range op.members {
 		if !m.reads() {
@@ -260,7 +259,7 @@ func (op *round) onPromise(attempt, i int, p *Promise, err error) {
 	}
 }
 
-// latePromise takes an answer to prepare that a quorum did not need. It frees mu.
+// latePromise processes an answer to prepare that a quorum did not need. It unlocks mu.
 func (op *round) latePromise(v *vote, p *Promise, err error) {
 	switch {
 	case err != nil:
@@ -278,8 +277,8 @@ func (op *round) latePromise(v *vote, p *Promise, err error) {
 	op.mu.Unlock()
 }
 
-// preparedLocked goes on when a quorum has promised: first with what is in progress, then with what
-// is missing, then with the conditions. It frees mu.
+// preparedLocked continues when a quorum has promised. It completes a proposal in progress, sends a missing commit, or
+// evaluates the conditions, in this order. It unlocks mu.
 func (op *round) preparedLocked() {
 	op.stageLocked(StageRead)
 	if op.previous.Present() {
@@ -288,7 +287,7 @@ func (op *round) preparedLocked() {
 			op.readLocked()
 			return
 		}
-		if !op.enough(isPromise) { // others were here: some promised, some did not have to
+		if !op.enough(isPromise) { // other proposers interfered: some acceptors promised, for others it was unnecessary
 			op.contendedLocked()
 			op.againLocked(0)
 			return
@@ -296,7 +295,7 @@ func (op *round) preparedLocked() {
 		op.previous = Ballot{}
 		for i := range op.votes {
 			if v := &op.votes[i]; v.unchanged {
-				v.state = voteFailed // it is no promise
+				v.state = voteFailed // this is not a promise
 			}
 		}
 	}
@@ -316,7 +315,7 @@ func (op *round) preparedLocked() {
 		op.c.counts.finished.Add(1)
 		op.prior = prior
 		op.proposeLocked(accepted.Origin, accepted.Update)
-	case op.ballot.Micros-op.span() < prior.Micros: // the stamps must all be after it
+	case op.ballot.Micros-op.span() < prior.Micros: // all timestamps must be after the prior ballot
 		op.seen = max(op.seen, prior.Micros)
 		op.againLocked(0)
 	default:
@@ -325,9 +324,9 @@ func (op *round) preparedLocked() {
 	}
 }
 
-// bringLocked sends the latest decided change to those of the quorum that lack it, and waits: what is
-// proposed next must not hide it. Then it reads again: the pages that came with their promises lack the change, and so may
-// that of a pending replica, which receives the state of acceptors before the rows. It frees mu.
+// bringLocked sends the latest decided change to the acceptors of the quorum that lack it, and waits: the next proposal must
+// not hide it. Then it reads again: the pages of those promises lack the change, and so may the page of a pending replica,
+// which receives the acceptors' state before the rows. It unlocks mu.
 func (op *round) bringLocked(commit Proposal) {
 	op.phase = phasePreparedWork
 	var missing []ring.NodeID
@@ -366,8 +365,8 @@ func (op *round) bringLocked(commit Proposal) {
 	}
 }
 
-// readLocked finds what a quorum holds: the page that came with all promises, or, when they differ,
-// that of an ordinary read with its repairs. It frees mu.
+// readLocked determines the content at a quorum: the page that all promises contain or, if the pages differ, that of an
+// ordinary read with read repair. It unlocks mu.
 func (op *round) readLocked() {
 	var page []byte
 	equal := true
@@ -386,7 +385,7 @@ func (op *round) readLocked() {
 	op.rereadLocked("Promises came with different rows: reading at quorum")
 }
 
-// rereadLocked reads at a quorum, with repairs. activity is the event of the trace. It frees mu.
+// rereadLocked reads at a quorum, with repairs. activity is the event in the trace. It unlocks mu.
 func (op *round) rereadLocked(activity string) {
 	op.reread = true
 	op.c.counts.rereads.Add(1)
@@ -410,8 +409,8 @@ func (op *round) rereadLocked(activity string) {
 	})
 }
 
-// decideLocked asks the conditions and proposes what follows. It frees mu, also while the conditions are asked: they are
-// the code of requests.
+// decideLocked evaluates the conditions and proposes their changes. It unlocks mu, also while it evaluates the conditions,
+// which are code of the requests.
 func (op *round) decideLocked(page []byte) {
 	attempt, q := op.attempt, op.questionLocked(page)
 	op.mu.Unlock()
@@ -437,9 +436,9 @@ func (op *round) decideLocked(page []byte) {
 	}
 }
 
-// declineLocked answers that nothing was changed, when all voters are known to hold nothing that could
-// still be decided. The last of them is waited for a little; otherwise nothing is proposed first: it
-// makes what they hold void. It frees mu.
+// declineLocked answers that nothing was changed, if all voters are known to hold no proposal that could still be decided.
+// It waits briefly for the last voters. Otherwise it first proposes an empty change, which makes their proposals void. It
+// unlocks mu.
 func (op *round) declineLocked() {
 	certain, possible := op.settled()
 	switch {
@@ -463,7 +462,7 @@ func (op *round) declineLocked() {
 	}
 }
 
-// onUnsettled is the event that the last promises were waited for long enough.
+// onUnsettled is the event that the last promises did not arrive in time.
 func (op *round) onUnsettled(attempt int) {
 	defer op.guarded()
 	op.mu.Lock()
@@ -474,7 +473,7 @@ func (op *round) onUnsettled(attempt int) {
 	op.proposeLocked(op.ballot, nil)
 }
 
-// proposeLocked asks the voters to accept. It frees mu.
+// proposeLocked sends the proposal to the voters. It unlocks mu.
 func (op *round) proposeLocked(origin Ballot, update []byte) {
 	op.phase = phaseAccepting
 	op.stageLocked(StagePropose)
@@ -538,16 +537,16 @@ func (op *round) onAccept(attempt, i int, refused Ballot, err error) {
 	}
 }
 
-// mine says whether the present proposal is of this round's members.
+// mine reports whether the present proposal is of this round's members.
 func (op *round) mine() bool {
 	return op.proposal.Origin == op.ballot || op.proposedAt(op.proposal.Origin) >= 0
 }
 
-// decidedLocked goes on when a quorum has accepted. It frees mu.
+// decidedLocked continues when a quorum has accepted. It unlocks mu.
 func (op *round) decidedLocked() {
 	mine := op.mine()
 	if !mine || len(op.proposal.Update) == 0 {
-		op.own = nil // what of them was not decided before this ballot never will be
+		op.own = nil // any of them that was not decided before this ballot is void
 	}
 	switch {
 	case len(op.proposal.Update) > 0 && mine:

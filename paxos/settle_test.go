@@ -13,7 +13,7 @@ import (
 	"cqld/storage"
 )
 
-// settlingEngine is storage under which a stream begins to settle in the middle of each write.
+// settlingEngine is storage in which a stream calls Settle during each write.
 type settlingEngine struct {
 	*storage.Engine
 	settle  func()
@@ -26,8 +26,8 @@ func (e *settlingEngine) Apply(ms []*row.Mutation, durable bool, done func(error
 	return e.Engine.Apply(ms, durable, done)
 }
 
-// TestFullDiskWithWaitersAndStreaming checks that writes which the engine refuses, requests that wait for the
-// same partition, and a stream that waits for the writes before it do not stop each other.
+// TestFullDiskWithWaitersAndStreaming checks that writes which the engine refuses, queued requests for the same partition, and a
+// stream that waits for earlier writes do not block each other.
 func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 	v, table := newView(t)
 	disk, err := storage.Open(storage.Options{

@@ -17,7 +17,7 @@ import (
 	"cqld/types"
 )
 
-// stillClock is a clock for storage, which asks it what has expired.
+// stillClock is a constant clock for storage, which determines expiry.
 type stillClock struct{}
 
 func (stillClock) Now() time.Time           { return time.Unix(1_700_000_000, 0) }
@@ -30,8 +30,7 @@ type stoppedTimer struct{}
 
 func (stoppedTimer) Stop() bool { return true }
 
-// loopback is a transport whose requests arrive at once, with memory that is spoilt afterwards, as a
-// real one's is.
+// loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real transport.
 type loopback struct {
 	services map[messaging.Verb]messaging.Service
 }
@@ -52,7 +51,7 @@ func (l *loopback) Request(_ ring.NodeID, v messaging.Verb, payload []byte, _ ti
 	clear(request)
 }
 
-// view is a ring of one node, 1, as the node self sees it.
+// view is a ring of one node, 1, in the view of node self.
 type view struct {
 	self     ring.NodeID
 	schema   *schema.Schema
@@ -85,7 +84,7 @@ func newView(t testing.TB) (*view, *schema.Table) {
 	return &view{self: 1, schema: s, topology: ring.NewTopology(5, members)}, s.Table("ks", "t")
 }
 
-// newAcceptor is an acceptor on real storage in memory.
+// newAcceptor returns an acceptor on real storage in memory.
 func newAcceptor(t testing.TB) (*Acceptor, *storage.Engine, *schema.Table) {
 	t.Helper()
 	return newAcceptorOn(t, vfs.NewMem(), storage.SyncNone)
@@ -96,7 +95,7 @@ func newAcceptorOn(t testing.TB, disk vfs.FS, sync storage.SyncMode) (*Acceptor,
 	return newAcceptorWith(t, disk, sync, func(e *storage.Engine) replica.Engine { return e })
 }
 
-// newAcceptorOf is an acceptor that uses storage as of returns it.
+// newAcceptorOf returns an acceptor that uses storage as returned by of.
 func newAcceptorOf(t testing.TB, of func(*storage.Engine) replica.Engine) (*Acceptor, *storage.Engine, *schema.Table) {
 	t.Helper()
 	return newAcceptorWith(t, vfs.NewMem(), storage.SyncNone, of)
@@ -121,7 +120,7 @@ func newAcceptorWith(t testing.TB, disk vfs.FS, sync storage.SyncMode, of func(*
 	return NewAcceptor(replica.NewLocal(of(engine), v, nil), v, Unsafe{}), engine, table
 }
 
-// sampleMutation changes a row of the partition.
+// sampleMutation returns a change of a row in the partition.
 func sampleMutation(key string) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(1024, row.NewPartitionKey([]byte(key)))
@@ -140,7 +139,7 @@ func mutationOf(table *schema.Table, key string) *row.Mutation {
 	return m
 }
 
-// truncateNow prepares a truncation and makes it.
+// truncateNow prepares a truncation and executes it.
 func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(error)) {
 	prepare := x
 	prepare.Phase = coordinator.TruncationPrepare

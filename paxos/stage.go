@@ -13,7 +13,7 @@ type Stage uint8
 // The stages of a round. A round may go through some of them several times.
 const (
 	StageNone    Stage = iota // the round has not begun or has ended
-	StageTurn                 // the round waits for its turn at the partition's arbiter
+	StageTurn                 // the round waits for a turn from the partition's arbiter
 	StagePrepare              // the round waits for promises
 	// StageRead is the time between the promises and the proposal: the coordinator sends a missing commit, reads at a
 	// quorum, evaluates the conditions, or waits for the last promises.

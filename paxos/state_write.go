@@ -5,8 +5,8 @@ import (
 	"cqld/schema"
 )
 
-// stateWrite is the memory of a change of an acceptor's row. Proposals are large, and storage copies what it
-// applies: when it has, the memory is free for the next.
+// stateWrite holds the buffers of a change of an acceptor's row. Proposals are large, and storage copies the mutations that
+// it applies; after that, the buffers are reused.
 type stateWrite struct {
 	row      row.Row
 	mutation row.Mutation
@@ -14,11 +14,11 @@ type stateWrite struct {
 	value    []byte
 }
 
-// stateWriteKept is the largest one that is kept: a round of conditional changes (1 MiB and the last of
-// them), twice, in buffers that grew by doubling.
+// stateWriteKept is the size of the largest buffers that are reused: a round of conditional changes (1 MiB and the last
+// change), twice, in buffers that grew by doubling.
 const stateWriteKept = 2 << 20
 
-// writing is free memory; wrote gives it back.
+// writing returns free buffers; wrote returns them to the pool.
 func (a *Acceptor) writing() *stateWrite {
 	w, ok := a.writes.Get().(*stateWrite)
 	if !ok {
@@ -40,7 +40,7 @@ func (w *stateWrite) updateCell(column schema.ColumnID, p *Proposal) row.Cell {
 	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: w.value}
 }
 
-// change is what w.row changes of the partition's state, for storage.
+// change returns the mutation of the partition's state with the row w.row, for storage.
 func (w *stateWrite) change(table *schema.Table, key row.PartitionKey) []*row.Mutation {
 	w.row.Clustering = clusteringOf(table)
 	w.row.Sort()

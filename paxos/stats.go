@@ -6,12 +6,12 @@ import "sync/atomic"
 type Stats struct {
 	// WriteTimeouts, Unavailable, Overloaded and Replans count what ordinary requests count in coordinator.Stats.
 	WriteTimeouts, Unavailable, Overloaded, Replans uint64
-	// Contentions counts attempts that another proposer was ahead of, Finished proposals of others that were completed.
+	// Contentions counts attempts that lost to another proposer, Finished the completed proposals of other proposers.
 	Contentions, Finished uint64
-	// Rounds counts rounds that were answered, Shared the requests that shared a round with others, Unprepared the
-	// proposals that needed no promises, Alone the rounds of an only voter, Turns the turns that an arbiter granted.
+	// Rounds counts answered rounds, Shared the requests that shared a round with others, Unprepared the proposals without
+	// promises, Alone the rounds of an only voter, Turns the turns that arbiters granted.
 	Rounds, Shared, Unprepared, Alone, Turns uint64
-	// LookedUp counts proposals in doubt whose outcome was learned, Unknown the changes answered with CASUnknown.
+	// LookedUp counts proposals in doubt whose outcome was determined, Unknown the changes answered with CASUnknown.
 	LookedUp, Unknown uint64
 	// CommitsSent counts attempts that had to send the latest decided change to acceptors that lacked it. Rereads counts
 	// attempts that had to read at a quorum because the promises came with different rows. ArbitersFailed counts requests

@@ -8,9 +8,9 @@ import (
 	"cqld/schema"
 )
 
-// ForgetTable implements replica.PaxosState. It removes from the acceptor's state what a table's partitions were to become: else a change
-// decided before a truncation would be brought to a replica after it. The ballots stay. It calls done
-// when that is on disk.
+// ForgetTable implements replica.PaxosState. It removes the updates from the states of a table's partitions: otherwise a
+// change that was decided before a truncation could be sent to a replica after it. The ballots remain. It calls done when
+// the removal is on disk.
 func (a *Acceptor) ForgetTable(id schema.StorageID, done func(error)) {
 	table := a.view.Schema().TableByStorage(id)
 	if table == nil {
@@ -61,7 +61,7 @@ func (a *Acceptor) forgetTableAfter(table *schema.Table, after *row.PartitionKey
 	}
 }
 
-// forgetting deletes the updates of a state; nil when it has none.
+// forgetting returns the deletion of a state's updates; nil means that it has none.
 func (a *Acceptor) forgetting(table *schema.Table, key row.PartitionKey, state *row.Row) *row.Mutation {
 	r := row.NewRow()
 	for i := range state.Cells {

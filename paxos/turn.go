@@ -9,39 +9,38 @@ import (
 	"cqld/ring"
 )
 
-// Coordinators that change one partition at the same time outvote each other, and each attempt that fails has
-// cost all of them its trips and syncs. Those that have met therefore go one after the other for a while: the
-// partition's home, its first replica that is alive, says whose turn it is (package turn). A round keeps its turn
-// from its first attempt to its end.
+// Coordinators that change one partition at the same time outvote each other, and each failed attempt costs all of them
+// round trips and syncs. After a contention, they therefore take turns for a while, which the partition's arbiter grants:
+// its first live replica (package contention). A round keeps its turn from its first attempt to its end.
 
-// Turn calls done once it is the node's turn with the partition of which this node is the home.
-func (c *Proposer) Turn(line string, from ring.NodeID, timeout time.Duration, done func(contention.Turn)) {
-	c.turns.Ask(line, from, timeout, done)
+// Turn calls done when the node may start a round of the partition. This node is the partition's arbiter.
+func (c *Proposer) Turn(partition string, from ring.NodeID, timeout time.Duration, done func(contention.Turn)) {
+	c.turns.Ask(partition, from, timeout, done)
 }
 
 // Pass ends a turn.
-func (c *Proposer) Pass(line string, ticket uint64) { c.turns.Pass(line, ticket) }
+func (c *Proposer) Pass(partition string, ticket uint64) { c.turns.Pass(partition, ticket) }
 
-// turnState is a round's turn.
+// turnState is the state of a round's turn.
 type turnState struct {
 	contention.Turn
-	home  ring.NodeID
-	since time.Duration // when it came
-	asked int           // which question an answer is to
-	until time.Duration // when the round goes on without
-	tried []ring.NodeID // arbiters that were asked since the round began to wait
-	timer env.Timer
+	arbiter ring.NodeID
+	since   time.Duration // when it was granted
+	asked   int           // number of the request, to match answers
+	until   time.Duration // when the round starts without a turn
+	tried   []ring.NodeID // arbiters that this round has asked
+	timer   env.Timer
 }
 
-// begin starts an attempt, when it is the round's turn if the partition is contested.
+// begin starts an attempt. If the partition is contended, it waits for a turn first.
 func (op *round) begin() {
 	defer op.guarded()
 	op.mu.Lock()
 	now := op.c.clock.Monotonic()
 	if op.turn.Ticket != 0 && now-op.turn.since >= op.turn.Kept {
-		op.turn.Ticket = 0 // it ended by itself
+		op.turn.Ticket = 0 // it has expired
 	}
-	if op.turn.Ticket != 0 || op.c.unsafe.NoArbiter || !op.c.contested.Has(op.line, now) {
+	if op.turn.Ticket != 0 || op.c.unsafe.NoArbiter || !op.c.contested.Has(op.partition, now) {
 		op.attemptLocked()
 		return
 	}
@@ -51,42 +50,42 @@ func (op *round) begin() {
 	op.askTurnLocked(now)
 }
 
-// askTurnLocked asks the partition's arbiter for the turn. When none is left to ask, or the time to wait is over, the
-// round goes on without. It frees mu.
+// askTurnLocked asks the partition's arbiter for a turn. If no arbiter is left, or the time for waiting is over, the round
+// starts without a turn. It unlocks mu.
 func (op *round) askTurnLocked(now time.Duration) {
-	home, ok := op.arbiterLocked(now)
+	arbiter, ok := op.arbiterLocked(now)
 	if !ok || now >= op.turn.until {
 		op.attemptLocked()
 		return
 	}
 	op.turn.asked++
-	op.turn.home = home
-	op.turn.tried = append(op.turn.tried, home)
+	op.turn.arbiter = arbiter
+	op.turn.tried = append(op.turn.tried, arbiter)
 	asked, timeout := op.turn.asked, op.turn.until-now
-	self, patience := home == op.c.view.Self(), timeout
+	self, patience := arbiter == op.c.view.Self(), timeout
 	if !self {
-		patience = min(timeout, op.c.arbiters.Patience(home, now))
+		patience = min(timeout, op.c.arbiters.Patience(arbiter, now))
 	}
 	op.turn.timer = op.c.clock.After(patience, func() { op.onNoTurn(asked) })
 	op.mu.Unlock()
 	op.trace("Waiting for the partition's turn")
 	if self {
-		op.c.Turn(op.line, home, timeout, func(t contention.Turn) { op.onTurn(asked, home, t) })
+		op.c.Turn(op.partition, arbiter, timeout, func(t contention.Turn) { op.onTurn(asked, arbiter, t) })
 		return
 	}
-	op.c.acceptors.RequestTurn(home, op.line, timeout, func(t contention.Turn, err error) {
+	op.c.acceptors.RequestTurn(arbiter, op.partition, timeout, func(t contention.Turn, err error) {
 		if err != nil {
 			op.onNoTurn(asked)
 			return
 		}
 		at := op.c.clock.Monotonic()
-		op.c.arbiters.Answered(home, at-now, at)
-		op.onTurn(asked, home, t)
+		op.c.arbiters.Answered(arbiter, at-now, at)
+		op.onTurn(asked, arbiter, t)
 	})
 }
 
-// arbiterLocked is the first of the partition's replicas that is alive and answers, in this node's opinion, and was not
-// asked before.
+// arbiterLocked returns the first of the partition's replicas that this node considers alive and responsive, and that the
+// round has not asked.
 func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	for _, node := range op.c.replicasOf(op.c.view.Topology(), op.table, op.cmd.Key.Token).Natural {
 		switch self := node == op.c.view.Self(); {
@@ -98,7 +97,7 @@ func (op *round) arbiterLocked(now time.Duration) (ring.NodeID, bool) {
 	return 0, false
 }
 
-// onNoTurn is the event that an arbiter failed, or did not answer in time. The next one is asked.
+// onNoTurn is the event that an arbiter failed, or did not answer in time. The round asks the next one.
 func (op *round) onNoTurn(asked int) {
 	defer op.guarded()
 	op.mu.Lock()
@@ -110,19 +109,19 @@ func (op *round) onNoTurn(asked int) {
 	op.turn.timer.Stop()
 	op.c.counts.arbitersFailed.Add(1)
 	now := op.c.clock.Monotonic()
-	if op.turn.home != op.c.view.Self() {
-		op.c.arbiters.Silent(op.turn.home, now)
+	if op.turn.arbiter != op.c.view.Self() {
+		op.c.arbiters.Silent(op.turn.arbiter, now)
 	}
 	op.askTurnLocked(now)
 }
 
-// onTurn is the event that the turn came.
-func (op *round) onTurn(asked int, home ring.NodeID, t contention.Turn) {
+// onTurn is the event that the turn was granted.
+func (op *round) onTurn(asked int, arbiter ring.NodeID, t contention.Turn) {
 	defer op.guarded()
 	op.mu.Lock()
-	if asked != op.turn.asked { // the round went on without
+	if asked != op.turn.asked { // the round has started without it
 		op.mu.Unlock()
-		op.c.passTurn(home, op.line, t)
+		op.c.passTurn(arbiter, op.partition, t)
 		return
 	}
 	op.turn.asked++
@@ -132,34 +131,34 @@ func (op *round) onTurn(asked int, home ring.NodeID, t contention.Turn) {
 		op.c.counts.turns.Add(1)
 	}
 	if !t.Alone {
-		op.c.contested.Note(op.line, now)
-		op.c.lastBallots.forget(op.line) // somebody else has settled later ones
+		op.c.contested.Note(op.partition, now)
+		op.c.lastBallots.forget(op.partition) // another coordinator has settled later ones
 	}
-	if op.attempt == 0 { // what came for the partition meanwhile goes along
-		op.c.queues.putBack(op.line, op.members)
-		op.members = op.c.queues.leave(op.line, &op.c.limits)
+	if op.attempt == 0 { // members that arrived meanwhile join the round
+		op.c.queues.putBack(op.partition, op.members)
+		op.members = op.c.queues.leave(op.partition, &op.c.limits)
 		op.enroll()
 	}
 	op.attemptLocked()
 }
 
-// endTurn gives the round's turn back.
+// endTurn returns the round's turn.
 func (op *round) endTurn() {
 	op.mu.Lock()
 	ended := op.turn
 	op.turn.Turn = contention.Turn{}
 	op.mu.Unlock()
-	op.c.passTurn(ended.home, op.line, ended.Turn)
+	op.c.passTurn(ended.arbiter, op.partition, ended.Turn)
 }
 
-// passTurn gives a turn back to the partition's home.
-func (c *Proposer) passTurn(home ring.NodeID, line string, t contention.Turn) {
+// passTurn returns a turn to the partition's arbiter.
+func (c *Proposer) passTurn(arbiter ring.NodeID, partition string, t contention.Turn) {
 	if t.Ticket == 0 {
 		return
 	}
-	if home == c.view.Self() {
-		c.Pass(line, t.Ticket)
+	if arbiter == c.view.Self() {
+		c.Pass(partition, t.Ticket)
 	} else {
-		c.acceptors.EndTurn(home, line, t.Ticket)
+		c.acceptors.EndTurn(arbiter, partition, t.Ticket)
 	}
 }

@@ -51,7 +51,7 @@ func consumeState(c *wire.Cursor) Proposal {
 	return p
 }
 
-// appendHistory appends the history of a proposal; times are the distances from one to the next.
+// appendHistory appends the history of a proposal; each time is encoded as the difference from the previous one.
 func appendHistory(dst []byte, p *Proposal) []byte {
 	dst = wire.AppendUvarint(appendBallot(dst, p.History.Since), uint64(len(p.History.Latest)))
 	at := p.Origin.Micros
@@ -124,9 +124,8 @@ func decodePromise(payload []byte) (*Promise, error) {
 	return p, c.Finish()
 }
 
-// A ballot in a cell is a time-based UUID, so that the table can be read: its time is the cell's
-// timestamp, its node part the node. An update in a cell is preceded by its origin, what was decided before, the ballot
-// it rests on, and the history.
+// A ballot in a cell is a time-based UUID, so that the table is readable: its time is the cell's timestamp, its node part
+// the node. An update in a cell is preceded by its origin, the prior ballot, the previous ballot and the history.
 
 const nodeBits = 1<<62 - 1
 
@@ -150,7 +149,7 @@ func updateCell(column schema.ColumnID, p *Proposal) row.Cell {
 	return row.Cell{Column: column, Timestamp: p.Ballot.Micros, Value: append(value, p.Update...)}
 }
 
-// appendUpdateHead appends what precedes an update in a cell.
+// appendUpdateHead appends the header of an update in a cell.
 func appendUpdateHead(dst []byte, p *Proposal) []byte {
 	return appendHistory(appendBallot(appendBallot(appendBallot(dst, p.Origin), p.Prior), p.Previous), p)
 }
@@ -163,7 +162,7 @@ func decodeUpdate(value []byte, p *Proposal) error {
 	return c.Finish()
 }
 
-// endCell deletes what was written up to the ballot. It is equal on all replicas.
+// endCell deletes the content up to the ballot. It is equal on all replicas.
 func endCell(column schema.ColumnID, b Ballot) row.Cell {
 	return row.Cell{Column: column, Timestamp: b.Micros, Tombstone: true, LocalTime: b.Micros / 1e6}
 }
@@ -175,11 +174,10 @@ func decodeMutation(update []byte) (*row.Mutation, error) {
 	return m, c.Finish()
 }
 
-// Serve makes transport answer the requests of other nodes' proposers to this node's acceptor. It is called before the
-// transport starts.
+// Serve registers the handlers of other nodes' requests to this node's acceptor. It is called before the transport starts.
 func Serve(transport messaging.Transport, a *Acceptor) {
 	s := &server{acceptor: a}
-	// These read what is not in memory in a worker, each when it is the partition's turn.
+	// These read uncached states in a worker, as a step of the partition.
 	messaging.Register(transport,
 		messaging.Service{Verb: messaging.VerbPaxosPrepare, Name: "paxos prepare", Handler: s.prepare},
 		messaging.Service{Verb: messaging.VerbPaxosAccept, Name: "paxos accept", Handler: s.accept},
@@ -190,8 +188,7 @@ func Serve(transport messaging.Transport, a *Acceptor) {
 // server answers the requests of other nodes.
 type server struct{ acceptor *Acceptor }
 
-// prepare answers another node's proposer. The request may have to wait for its turn, so it owns its bytes, as
-// those of accept and commit do.
+// prepare answers another node's proposer. The request may be queued, so it owns its bytes, as accept and commit do.
 func (s *server) prepare(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	c := wire.NewCursor(slices.Clone(payload))
 	cmd := new(row.ReadCommand)

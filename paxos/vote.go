@@ -7,23 +7,23 @@ import (
 	"cqld/ring"
 )
 
-// voteState is where one voter stands in the present phase.
+// voteState is the state of one voter in the present phase.
 type voteState uint8
 
 const (
 	voteOpen voteState = iota
 	voteYes
 	voteNo     // another ballot was promised
-	voteFailed // dead, silent or failed
+	voteFailed // down, did not answer, or failed
 )
 
-// vote is one acceptor's answers in a round.
+// vote contains one acceptor's answers in a round.
 type vote struct {
 	node      ring.NodeID
 	state     voteState
 	err       error
-	failed    bool // no promise will come
-	promised  bool // in this attempt; the rest is of that promise
+	failed    bool // no promise can be expected
+	promised  bool // in this attempt; the following fields are of that promise
 	unchanged bool // nothing was promised: the acceptor knows of no ballot after the previous one
 	accepted  Proposal
 	commit    Proposal
@@ -31,7 +31,7 @@ type vote struct {
 	page      []byte
 }
 
-// plan finds the voters. Too few of them alive is told before anything is sent.
+// plan determines the voters. It returns an error, before anything is sent, if too few of them are alive.
 func (op *round) plan() error {
 	c := op.c
 	op.topology = c.view.Topology()
@@ -59,7 +59,7 @@ func (op *round) plan() error {
 	return nil
 }
 
-// askedLocked are the voters to be asked, this node last: it answers on the spot.
+// askedLocked returns the voters to ask, this node last, because it may answer synchronously.
 func (op *round) askedLocked() (asked []int) {
 	asked = make([]int, 0, len(op.votes))
 	own := -1
@@ -78,7 +78,7 @@ func (op *round) askedLocked() (asked []int) {
 	return asked
 }
 
-// count is how many of some voters are in a state that counts.
+// count returns the number of the voters whose state satisfies in.
 func (op *round) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 	for i := range op.votes {
 		if in(&op.votes[i]) && slices.Contains(voters, op.votes[i].node) {
@@ -88,7 +88,7 @@ func (op *round) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 	return n
 }
 
-// majority is how many of some voters decide.
+// majority returns the number of the voters that decides.
 func (op *round) majority(voters []ring.NodeID) int {
 	switch {
 	case op.c.unsafe.QuorumOne:
@@ -99,8 +99,8 @@ func (op *round) majority(voters []ring.NodeID) int {
 	return ring.QuorumOf(len(voters))
 }
 
-// enough says whether those in a state that counts decide: among the replicas of now, and, while the
-// ring changes, among those before and after.
+// enough reports whether the voters whose state satisfies in decide: among the present replicas and, while the ring
+// changes, also among those before and after the change.
 func (op *round) enough(in func(*vote) bool) bool {
 	if op.count(op.voters.natural, in) < op.majority(op.voters.natural) {
 		return false
@@ -124,17 +124,16 @@ func isYes(v *vote) bool       { return v.state == voteYes }
 func isUnchanged(v *vote) bool { return v.state == voteYes && v.unchanged }
 func isPromise(v *vote) bool   { return v.state == voteYes && !v.unchanged }
 
-// take keeps a promise.
+// take stores a promise.
 func (v *vote) take(p *Promise) {
 	v.promised, v.unchanged = true, p.Unchanged
 	v.accepted, v.commit, v.floor = p.Accepted.Clone(), p.Commit.Clone(), p.Floor
 	v.page = append([]byte{}, p.Page...)
 }
 
-// inProgress is the proposal that may have been decided, or still be, after what is known to be settled,
-// and the latest decided one, as a quorum of promises tells. A proposal that rests on a previous ballot
-// instead of promises is void when anything after that was settled, or was proposed with promises: of
-// both its majority would have had to know nothing (previous.go).
+// inProgress returns the proposal that may have been decided, or may still be, after everything known to be settled, and
+// the latest decided one, from a quorum of promises. A proposal that rests on a previous ballot instead of promises is void
+// if any later ballot was settled or proposed with promises: a majority for it would have to know neither (previous.go).
 func (op *round) inProgress() (accepted, commit Proposal) {
 	settled := Ballot{}
 	for i := range op.votes {
@@ -161,7 +160,7 @@ func (op *round) inProgress() (accepted, commit Proposal) {
 	return accepted, commit
 }
 
-// floor is up to where those of the quorum may have forgotten what was decided.
+// floor returns the low bound of the quorum: decisions up to it may have been purged.
 func (op *round) floor() (floor Ballot) {
 	for i := range op.votes {
 		if v := &op.votes[i]; v.state == voteYes {
@@ -171,14 +170,14 @@ func (op *round) floor() (floor Ballot) {
 	return floor
 }
 
-// clean says whether the acceptor holds no proposal that was not decided. One that is void for what was decided is
-// superseded all the same: it must not outlive what makes it void, which is purged.
+// clean reports whether the acceptor holds no undecided proposal. A proposal that is void because of a decision is
+// superseded nevertheless: it must not outlive that decision, which is purged.
 func (v *vote) clean() bool {
 	return v.promised && (len(v.accepted.Update) == 0 || !v.accepted.Ballot.After(v.commit.Ballot))
 }
 
-// settled says whether no acceptor holds a proposal that could be decided behind the reader's back:
-// certainly not, or not as far as is known.
+// settled reports whether no acceptor holds a proposal that could still be decided: certain means certainly not; possible
+// means not as far as is known.
 func (op *round) settled() (certain, possible bool) {
 	if op.reread || slices.ContainsFunc(op.own, func(p doubtful) bool { return !p.refused }) {
 		return false, false

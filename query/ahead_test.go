@@ -11,7 +11,7 @@ import (
 	"cqld/ring"
 )
 
-// TestTimestampsInTheFarFutureAreRefused: in a statement, in a request and in a batch.
+// TestTimestampsInTheFarFutureAreRefused in a statement, in a request and in a batch.
 func TestTimestampsInTheFarFutureAreRefused(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
 	p.o.Limits.TimestampAheadMax = time.Minute

@@ -24,7 +24,7 @@ import (
 	"cqld/schema"
 )
 
-// authorized are statements of every kind with the permissions that each asks for, in this order.
+// authorized returns statements of every kind with the permissions that each requires, in this order.
 func authorized() map[string][]string {
 	const modify, read = "MODIFY on <table ks.t>", "SELECT on <table ks.t>"
 	all := func(on string) []string {
@@ -57,7 +57,7 @@ func authorized() map[string][]string {
 			modify, "MODIFY on <table other.u>"},
 		"BEGIN BATCH INSERT INTO t (k, v) VALUES (1, 1) IF NOT EXISTS; UPDATE t SET v = 2 WHERE k = 1 APPLY BATCH": {modify, read},
 
-		// What needs nothing, as in Cassandra.
+		// Statements that need no permission, as in Cassandra.
 		"USE ks":              nil,
 		"DESCRIBE KEYSPACES":  nil,
 		"DESCRIBE TABLE ks.t": nil,
@@ -78,7 +78,7 @@ func authorized() map[string][]string {
 		"ALTER TYPE ty ADD b int":                  {"ALTER on <all tables in ks>"},
 		"DROP TYPE ty":                             {"DROP on <all tables in ks>"},
 
-		// What parses and is not executed yet.
+		// Statements that can be parsed but are not supported yet.
 		"CREATE INDEX i ON t (v)": {"ALTER on <table ks.t>"},
 		"DROP INDEX i":            {"ALTER on <all tables in ks>"},
 		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)": {"ALTER on <table other.u>"},
@@ -163,7 +163,7 @@ func statementKinds(t *testing.T) map[string]bool {
 	return kinds
 }
 
-// guarded is an Authorizer that notes what it is asked for, and denies one requirement.
+// guarded is an Authorizer that records the requirements, and denies one.
 type guarded struct {
 	asked  []string
 	denied string
@@ -176,7 +176,7 @@ func (g *guarded) Authorize(_ context.Context, p auth.Principal, need auth.Requi
 	return nil
 }
 
-// watched counts what reaches the coordinator and the schema.
+// watched counts the calls of the coordinator and the schema.
 type watched struct {
 	modelStore
 	*oneNode
@@ -218,7 +218,7 @@ func (w *watched) ProposeSchema(ctx context.Context, change schema.Change) error
 	return w.oneNode.ProposeSchema(ctx, change)
 }
 
-// newGuarded makes a Processor with the tables of authorized, and what watches it.
+// newGuarded returns a Processor with the tables of authorized, and its recorders.
 func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 	t.Helper()
 	w, g := &watched{oneNode: newOneNode()}, &guarded{}
@@ -239,10 +239,10 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 	return p, s, g, w
 }
 
-// TestEveryKindOfStatementAsksForItsPermissions executes statements of every kind of package cql: once with an Authorizer that
-// allows everything, which must be asked for exactly the permissions of the list; and once for each of these with an Authorizer
-// that denies it, when nothing may reach the coordinator or the schema. Statements that come as text, prepared ones and those
-// of a BATCH message are told apart.
+// TestEveryKindOfStatementAsksForItsPermissions executes statements of every kind of package cql: once with an Authorizer that allows
+// everything, which must receive exactly the permissions of the list; and once for each of these with an Authorizer that denies it,
+// when no call may reach the coordinator or the schema. It distinguishes statements that are sent as text, prepared ones and those of a
+// BATCH message.
 func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 	missing := statementKinds(t)
 	for text, want := range authorized() {
@@ -316,8 +316,8 @@ func isDenied(err error) bool {
 	return errors.As(err, &denied) && denied.Principal.Name == "alice"
 }
 
-// TestPlansNeedPermissionsOnTheirTables checks that what a statement asks for is about the tables that it then reads and writes,
-// however its names are qualified.
+// TestPlansNeedPermissionsOnTheirTables checks that the required permissions are those on the tables that a statement then reads and
+// writes, however its names are qualified.
 func TestPlansNeedPermissionsOnTheirTables(t *testing.T) {
 	p, _, _, _ := newGuarded(t)
 	for text := range authorized() {
@@ -338,8 +338,8 @@ func TestPlansNeedPermissionsOnTheirTables(t *testing.T) {
 	}
 }
 
-// A permission that is withdrawn counts at the next execution of a prepared statement, and of an entry of a batch; one entry that
-// is denied keeps the others from being executed.
+// A revoked permission is effective at the next execution of a prepared statement, and of an entry of a batch; one denied entry prevents
+// the execution of the others.
 func TestPermissionsAreAskedForAtEachExecution(t *testing.T) {
 	p, s, g, w := newGuarded(t)
 	insert := prepare(t, p, s, "INSERT INTO t (k, v) VALUES (?, 1)")

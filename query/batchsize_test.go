@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// TestBatchesHaveCassandrasSize checks the sizes in warnings against those that Cassandra 5.0.9 told for the same
-// batches: what each change adds to a batch with a large row of another partition.
+// TestBatchesHaveCassandrasSize compares the sizes in warnings with those of Cassandra 5.0.9 for the same batches: the size that each
+// change adds to a batch with a large row of another partition.
 func TestBatchesHaveCassandrasSize(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE u (a int, b text)",
 		"CREATE TABLE t (p int, c int, v text, n int, st text static, l list<int>, m map<text, int>, se set<int>, fl frozen<list<int>>, uu u, PRIMARY KEY (p, c))",

@@ -11,7 +11,7 @@ import (
 	"cqld/types"
 )
 
-// canonicalTypes are types of which a client can send one value in several forms.
+// canonicalTypes returns types of which a client can send a value in several forms.
 func canonicalTypes() []string {
 	return []string{
 		"set<int>",
@@ -25,7 +25,7 @@ func canonicalTypes() []string {
 	}
 }
 
-// enteringPath is a way by which a value of type T gets into the table of TestValuesEnterInOneForm.
+// enteringPath is a way in which a value of type T is written to the table of TestValuesEnterInOneForm.
 type enteringPath struct {
 	name string
 	text string // %s is the value: a marker, a literal or JSON
@@ -60,8 +60,8 @@ func enteringPaths() []enteringPath {
 	}
 }
 
-// TestValuesEnterInOneForm: whatever the order in which a client writes the elements of sets and maps, each path
-// by which a value enters does to a table what it does with the canonical form.
+// TestValuesEnterInOneForm checks that the order of the elements of sets and maps does not matter: each path of a value has the same
+// effect on a table as its canonical form.
 func TestValuesEnterInOneForm(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, name := range canonicalTypes() {
@@ -84,7 +84,7 @@ func TestValuesEnterInOneForm(t *testing.T) {
 	}
 }
 
-// formTable is a table with columns that have values of a type in every place.
+// formTable is a table with columns that contain values of a type in every position.
 type formTable struct {
 	p   *Processor
 	s   *Session
@@ -127,7 +127,7 @@ func (f *formTable) enter(t *testing.T, path enteringPath, b []byte, literal boo
 	return renderRows(r) + hex.EncodeToString(r.Rows)
 }
 
-// randomForm makes a value of t that need not be canonical.
+// randomForm returns a value of t that need not be canonical.
 func randomForm(r *rand.Rand, t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Int:

@@ -15,8 +15,8 @@ import (
 	"cqld/row"
 )
 
-// lateStore answers from other goroutines, after the caller has begun to wait or before, and goes on
-// using a request after it was answered, as replicas that are late do.
+// lateStore answers in other goroutines, before or after the caller starts to wait, and still uses a request after it was answered, as
+// late replicas do.
 type lateStore struct {
 	modelStore
 	mu      sync.Mutex
@@ -42,13 +42,13 @@ func (s *lateStore) Read(req *coordinator.ReadRequest, done func([]byte, error))
 		page := s.table(req.Command.Table).Read(req.Command)
 		s.mu.Unlock()
 		done(page, nil)
-		clear(page) // it was valid until done returned
+		clear(page) // it is valid only until done returns
 		row.AppendReadCommand(nil, req.Command)
 	})
 }
 
-// TestStatementsDoNotDisturbEachOther executes reads and writes of many rows at once; each must see
-// its own. Run with -race it also shows that nothing pooled is shared.
+// TestStatementsDoNotDisturbEachOther executes reads and writes of many rows concurrently; each must see its own. With -race, it also
+// shows that pooled memory is not shared.
 func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 	store := &lateStore{}
 	p, s := newTestProcessor(t, store, "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -90,7 +90,7 @@ func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 	store.pending.Wait()
 }
 
-// TestTraces: a traced statement leaves a session with a duration and events.
+// TestTraces checks that a traced statement creates a session with a duration and events.
 func TestTraces(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
 	r, err := p.Query(at(ring.One), s, "INSERT INTO t (k, v) VALUES (1, 2)", &Params{Tracing: true})
@@ -114,7 +114,7 @@ func TestTraces(t *testing.T) {
 
 func wireUUID(id [16]byte) string { return ring.HostID(id).String() }
 
-// TestBatches: a batch is one mutation for each partition, and what it may not be is refused.
+// TestBatches checks that a batch is one mutation for each partition, and that invalid batches are refused.
 func TestBatches(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))")
 	info := prepare(t, p, s, "INSERT INTO t (k, c, v) VALUES (?, ?, ?)")
@@ -154,7 +154,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// hostClock is a testClock that several goroutines may ask.
+// hostClock is a testClock for several goroutines.
 type hostClock struct {
 	mu sync.Mutex
 	testClock

@@ -6,8 +6,8 @@ import (
 	"cqld/ring"
 )
 
-// TestCountTakesABlob checks what count takes and refuses against Cassandra 5.0.9's answers: its argument is a blob, as
-// which values of all types can be passed, also in parentheses.
+// TestCountTakesABlob compares the arguments that count accepts with Cassandra 5.0.9: its argument is a blob, as which values of all
+// types can be passed, also in parentheses.
 func TestCountTakesABlob(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int, c int, v text, l list<int>, PRIMARY KEY (p, c))")
 	exec := func(text string) error {

@@ -12,7 +12,7 @@ import (
 	"cqld/row"
 )
 
-// Count counts as a replica would that gave every change a shard of its own.
+// Count executes counter updates like a replica that gives every change its own shard.
 func (s *modelStore) Count(req *coordinator.WriteRequest, done func(error)) {
 	for _, m := range req.Mutations {
 		own := &row.Mutation{}
@@ -49,20 +49,20 @@ func (s *modelStore) Batch(req *coordinator.WriteRequest, done func(error)) {
 	s.Write(req, done)
 }
 
-// batching is a coordinator of tests that takes logged batches, too.
+// batching is a test coordinator that also accepts logged batches.
 type batching interface {
 	Batch(req *coordinator.WriteRequest, done func(error))
 }
 
-// testBatches writes the logged batches of such a coordinator.
+// testBatches writes the logged batches of a batching coordinator.
 type testBatches struct{ batching }
 
-// counting is a coordinator of tests that takes counter updates, too.
+// counting is a test coordinator that also accepts counter updates.
 type counting interface {
 	Count(req *coordinator.WriteRequest, done func(error))
 }
 
-// testCounters updates the counters of such a coordinator.
+// testCounters updates the counters of a counting coordinator.
 type testCounters struct{ counting }
 
 func (c testCounters) Update(req *coordinator.WriteRequest, done func(error)) { c.Count(req, done) }

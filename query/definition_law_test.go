@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// definitions runs statements and gives the last result.
+// definitions executes statements and returns the last result.
 func definitions(t *testing.T, n *oneNode, texts ...string) *Result {
 	t.Helper()
 	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{now: time.Unix(1700000000, 0)}, Executor: over(&truncateStore{n: n})})
@@ -30,7 +30,7 @@ func definitions(t *testing.T, n *oneNode, texts ...string) *Result {
 	return r
 }
 
-// members makes the cluster have nodes in the given data centers.
+// members sets the cluster's nodes to one for each given data center.
 func (n *oneNode) members(datacenters ...string) {
 	var nodes []*ring.Node
 	for i, dc := range datacenters {

@@ -20,7 +20,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// oneNode is a cluster of one node whose schema changes as soon as it is asked to.
+// oneNode is a cluster of one node whose schema changes immediately.
 type oneNode struct {
 	schema    *schema.Schema
 	topology  *ring.Topology
@@ -52,7 +52,7 @@ func (n *oneNode) ProposeSchema(_ context.Context, change schema.Change) error {
 	return err
 }
 
-// testClock stands still between its ticks of one millisecond.
+// testClock advances only by ticks of one millisecond.
 type testClock struct{ now time.Time }
 
 func (c *testClock) Now() time.Time {
@@ -62,8 +62,8 @@ func (c *testClock) Now() time.Time {
 func (c *testClock) Monotonic() time.Duration              { return c.now.Sub(time.Unix(0, 0)) }
 func (c *testClock) After(time.Duration, func()) env.Timer { panic("nothing waits here") }
 
-// TestDefinitionsAnswerAsCassandra replays definitions whose answers were recorded from Cassandra
-// 5.0.9: errors with their codes and texts, warnings, and the text of DESCRIBE.
+// TestDefinitionsAnswerAsCassandra executes definitions whose answers were recorded from Cassandra 5.0.9: errors with their codes and
+// texts, warnings, and the text of DESCRIBE.
 func TestDefinitionsAnswerAsCassandra(t *testing.T) {
 	datadriven.Walk(t, "testdata/definition", func(t *testing.T, path string) {
 		n := newOneNode()

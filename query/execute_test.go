@@ -17,7 +17,7 @@ import (
 	"cqld/schema"
 )
 
-// modelStore is a Store that is right because it is plain: a model.Table for each table.
+// modelStore is a simple Store, and therefore correct: a model.Table for each table.
 type modelStore struct {
 	tables           map[schema.StorageID]*model.Table
 	reads            int
@@ -109,7 +109,7 @@ func mustQuery(t testing.TB, p *Processor, s *Session, text string, values ...[]
 	return r
 }
 
-// nullStore acknowledges everything and answers every read with one page.
+// nullStore acknowledges all writes and answers every read with one page.
 type nullStore struct{ page []byte }
 
 func (s *nullStore) Count(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
@@ -149,7 +149,7 @@ func userPage(p *Processor, rows int) []byte {
 	return w.Finish(false)
 }
 
-// hotStatement is a prepared statement and what it is executed with.
+// hotStatement is a prepared statement with its values.
 type hotStatement struct {
 	p      *Processor
 	r      *request.Request
@@ -196,8 +196,7 @@ func hotSlice(t testing.TB) *hotStatement {
 	return prepareHot(t, &nullStore{}, 100, "SELECT id, message, n FROM user WHERE user = ?", []byte("theo"))
 }
 
-// TestHotPathsAllocateLittle: what an EXECUTE allocates is what outlives it, the mutation or the
-// command, and the result.
+// TestHotPathsAllocateLittle checks that an EXECUTE allocates only what outlives it: the mutation or the command, and the result.
 func TestHotPathsAllocateLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

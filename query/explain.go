@@ -34,7 +34,7 @@ type accessPath struct {
 }
 
 // paths returns the candidates in the order of their cost, cheapest first. The last one is always usable. A virtual
-// table has one: this node makes its rows.
+// table has one: this node generates its rows.
 func (p *selectPlan) paths(virtual bool) []accessPath {
 	if virtual {
 		return []accessPath{{pathVirtual, true, "this node makes the rows"}}
@@ -93,8 +93,8 @@ func (x *explanation) add(property, format string, args ...any) {
 	x.n++
 }
 
-// executeExplain answers EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that of a long result it
-// executes one page; its rows are not kept.
+// executeExplain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one page
+// of a long result; the rows are discarded.
 func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Session, params *Params) (*Result, error) {
 	if err := checkReadConsistency(r.Consistency); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Ses
 	return result, nil
 }
 
-// describe adds what the plan will do with the values of the request, at a consistency level.
+// describe adds the actions of the plan for the values of the request, at a consistency level.
 func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	p := x.p
 	run := p.selects.Get().(*selectRun)
@@ -156,7 +156,7 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	return nil
 }
 
-// partitions adds which partitions are read, and how many that may be.
+// partitions adds the partitions that are read, and an upper bound of their number.
 func (x *explanation) partitions(run *selectRun, kind pathKind) {
 	if run.scan.keys != nil {
 		x.add("partitions", "%d", len(run.scan.keys))
@@ -199,7 +199,7 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// replicas adds which nodes have the partitions, and how many of each partition's replicas must answer.
+// replicas adds the nodes that have the partitions, and how many of each partition's replicas must answer.
 func (x *explanation) replicas(run *selectRun, level ring.Consistency) {
 	topology := x.p.o.View.Topology()
 	replication := x.plan.table.Replication
@@ -222,7 +222,7 @@ func (x *explanation) replicas(run *selectRun, level ring.Consistency) {
 	x.add("consistency", "%s: %s", level, plural(level.BlockFor(replication, datacenter), "answer", "answers")+" for each partition")
 }
 
-// nodes returns the replicas of keys or, if keys is nil, of a range of tokens, each once, ascending.
+// nodes returns the replicas of keys or, if keys is nil, of a range of tokens, ascending, without duplicates.
 func (x *explanation) nodes(placement *ring.Placement, keys []row.PartitionKey, tokens ring.Range) (out []ring.NodeID) {
 	add := func(set ring.ReplicaSet) {
 		for _, id := range set.Natural {
@@ -243,7 +243,7 @@ func (x *explanation) nodes(placement *ring.Placement, keys []row.PartitionKey, 
 	return out
 }
 
-// analyze executes the SELECT and adds what that cost.
+// analyze executes the SELECT and adds its cost.
 func (x *explanation) analyze(r *request.Request, s *Session, params *Params) error {
 	p := x.p
 	run := p.selects.Get().(*selectRun)

@@ -14,7 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// rowsAsText shows a result of text columns.
+// rowsAsText renders a result of text columns.
 func rowsAsText(t *testing.T, r *Result) string {
 	t.Helper()
 	var out strings.Builder
@@ -72,7 +72,7 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// explainProcessor is a processor on node 1 of three; node 3 is down.
+// explainProcessor returns a processor on node 1 of three; node 3 is down.
 func explainProcessor(n *oneNode, store request.Coordinator) *Processor {
 	nodes := []*ring.Node{n.topology.Nodes()[0]}
 	for i := range 2 {
@@ -94,7 +94,7 @@ type testSource struct{}
 
 func (testSource) Uint64() uint64 { return 4 }
 
-// TestExplainIsPrepared: EXPLAIN may be prepared, and binds the markers of its SELECT.
+// TestExplainIsPrepared checks that EXPLAIN can be prepared, and binds the markers of its SELECT.
 func TestExplainIsPrepared(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
 	r, err := p.Prepare(at(ring.One), s, "EXPLAIN ANALYZE SELECT v FROM t WHERE k = ?", "")

@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// TestKeyLengths compares statements with long keys with what Cassandra 5.0.9 answered: what is written has keys of at
-// most 65,535 bytes, the values of all columns together; what is read may ask for longer clusterings.
+// TestKeyLengths compares statements with long keys with the answers of Cassandra 5.0.9: written keys have at most 65,535 bytes, the
+// values of all columns together; reads may contain longer clusterings.
 func TestKeyLengths(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (a text, b text, c text, v int, PRIMARY KEY (a, b, c))",
 		"CREATE TABLE p (a text, b text, c text, v int, PRIMARY KEY ((a, b), c))")
@@ -23,7 +23,7 @@ func TestKeyLengths(t *testing.T) {
 	}
 	for _, c := range []struct {
 		text   string
-		length func(n int) int // of the key, as the error says; nil when every length is right
+		length func(n int) int // of the key, in the error; nil if every length is valid
 	}{
 		{"INSERT INTO t (a, b, c, v) VALUES ('a', ?, ?, 1)", func(n int) int { return sum(n, n) }},
 		{"INSERT INTO t (a, b, c, v) VALUES ('a', ?, 'x', 1)", func(n int) int { return sum(n, 1) }},

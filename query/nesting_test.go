@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// nestings are statements that nest an expression n times; each level has to be resolved once, not once for each
-// signature of the functions around it.
+// nestings returns statements that nest an expression n times; each level must be resolved once, not once for each signature of the
+// functions around it.
 func nestings() map[string]func(n int) string {
 	repeat := func(before, inner, after string) func(int) string {
 		return func(n int) string { return strings.Repeat(before, n) + inner + strings.Repeat(after, n) }
@@ -48,8 +48,7 @@ func nestings() map[string]func(n int) string {
 	}
 }
 
-// TestNestedExpressionsCompileOnce compiles expressions of 60 levels, which is quick only if the work does not double
-// from level to level.
+// TestNestedExpressionsCompileOnce compiles expressions of 60 levels, which is fast only if the cost does not double with each level.
 func TestNestedExpressionsCompileOnce(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int, l list<int>)")
 	for name, text := range nestings() {

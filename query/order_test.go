@@ -10,7 +10,7 @@ import (
 	"cqld/row"
 )
 
-// stampStore keeps the last request.
+// stampStore records the last request.
 type stampStore struct {
 	modelStore
 	last *coordinator.WriteRequest
@@ -28,8 +28,8 @@ func (s *stampStore) Count(req *coordinator.WriteRequest, done func(error)) {
 	done(nil)
 }
 
-// TestWritesThatMayBeStamped: on a table with write_ordering, what the client did not stamp itself may be moved,
-// and all of it is what the request says.
+// TestWritesThatMayBeStamped checks that, on a table with write_ordering, exactly the timestamps that the client did not set may be
+// replaced, as the request reports.
 func TestWritesThatMayBeStamped(t *testing.T) {
 	store := &stampStore{}
 	p, s := newTestProcessor(t, store,
@@ -41,9 +41,9 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		values  []wire.Value
-		driver  int64 // its timestamp; 0: none
+		driver  int64 // its timestamp; 0 means none
 		ordered bool
-		marked  int // mutations that bear the stamp
+		marked  int // mutations with the timestamp
 	}{
 		{text: insert, ordered: true, marked: 1},
 		{text: insert, driver: 1234, ordered: true, marked: 1},
@@ -108,7 +108,7 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 	}
 }
 
-// stampsOf returns the least and greatest timestamps of the entries of m.
+// stampsOf returns the timestamps of the entries of m.
 func stampsOf(t *testing.T, m *row.Mutation) map[int64]bool {
 	t.Helper()
 	out := map[int64]bool{}

@@ -20,10 +20,10 @@ var (
 	pagingSeed    = flag.Uint64("paging-seed", 1, "first seed of TestGeneratedQueriesPageAlike")
 )
 
-// queriesPerTable is how many queries are compared over the rows of one generated table.
+// queriesPerTable is the number of queries that are compared on the rows of one generated table.
 const queriesPerTable = 50
 
-// shortPages is a modelStore whose commands end after few rows, as those of large partitions do.
+// shortPages is a modelStore whose commands end after a few rows, as those of large partitions do.
 type shortPages struct {
 	modelStore
 	r     *rand.Rand
@@ -42,8 +42,8 @@ func (s *shortPages) Read(req *coordinator.ReadRequest, done func([]byte, error)
 	s.modelStore.Read(req, done)
 }
 
-// TestGeneratedQueriesPageAlike compares generated queries with themselves: the rows of pages of 1, 2 and 7 and the
-// rows that commands with few rows give are those of the answer without pages. Run more with -paging-queries=100000.
+// TestGeneratedQueriesPageAlike compares the answers of generated queries: the rows of pages of 1, 2 and 7 rows, and of commands with
+// few rows, equal those of the answer without paging. -paging-queries=100000 runs more.
 func TestGeneratedQueriesPageAlike(t *testing.T) {
 	n := *pagingQueries
 	if testing.Short() {
@@ -101,7 +101,7 @@ func newPagingCaseOver(t *testing.T, seed uint64, store *shortPages, over reques
 	return c
 }
 
-// execute changes rows; some generated statements are invalid and change nothing.
+// execute changes rows; some generated statements are invalid and have no effect.
 func (c *pagingCase) execute(s generate.Statement) {
 	text := s.Literal()
 	if _, err := c.p.Query(at(ring.One), c.s, text, &Params{}); err == nil {
@@ -138,7 +138,7 @@ func (c *pagingCase) compare(t *testing.T) bool {
 	return err == nil && len(want) > 0
 }
 
-// rows executes a query by pages. It gives the rows and the size of the largest page.
+// rows executes a query page by page. It returns the rows and the size of the largest page.
 func (c *pagingCase) rows(q generate.Statement, size int32) (all []string, largest int32, err error) {
 	params := &Params{PageSize: size}
 	for _, v := range q.Values {

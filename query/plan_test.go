@@ -12,8 +12,8 @@ import (
 	"cqld/row"
 )
 
-// TestPlans shows what statements become: which keys, tokens and slices are read or written, and
-// what is left to filter, group and sort.
+// TestPlans checks the plans of statements: the keys, tokens and slices to be read or written, and the remaining filters, groups and
+// sorts.
 func TestPlans(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{},
 		"CREATE TABLE t (a int, b int, c int, d text, e int, v int, l list<int>, m map<text, int>, s int STATIC, "+

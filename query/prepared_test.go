@@ -64,8 +64,8 @@ func TestUnknownIDIsUnprepared(t *testing.T) {
 	}
 }
 
-// TestAlterUnpreparesStatements: after its table's columns have changed, a statement has to be prepared again, once, in
-// all versions of the protocol, as in Cassandra. A client that still knows the old columns is sent the new ones.
+// TestAlterUnpreparesStatements checks that, after a change of its table's columns, a statement must be prepared again, once, in all
+// versions of the protocol, as in Cassandra. A client that still uses the old columns receives the new ones.
 func TestAlterUnpreparesStatements(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t (k, v) VALUES (1, 2)",
 		"CREATE TABLE other (k int PRIMARY KEY)")

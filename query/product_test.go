@@ -9,8 +9,8 @@ import (
 	"cqld/ring"
 )
 
-// TestProductOfINListsIsBounded checks that lists of the partition key and of a clustering column are refused when they
-// multiply to too many rows, and that what does not is served.
+// TestProductOfINListsIsBounded checks that lists of the partition key and of a clustering column are refused if their product has too
+// many rows, and are accepted otherwise.
 func TestProductOfINListsIsBounded(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))")
 	list := func(n int) string {

@@ -2,5 +2,5 @@
 
 package query
 
-// raceEnabled: the race detector makes sync.Pool forget on purpose.
+// raceEnabled: the race detector makes sync.Pool drop items.
 const raceEnabled = true

@@ -13,7 +13,7 @@ import (
 	"cqld/schema"
 )
 
-// noMajority is a cluster that agrees on nothing.
+// noMajority is a cluster that commits no change.
 type noMajority struct{}
 
 func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
@@ -21,14 +21,14 @@ func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
 	return ctx.Err()
 }
 
-// deadVoters is a cluster that has lost the majority of its voters.
+// deadVoters is a cluster in which the majority of voters is dead.
 type deadVoters struct{}
 
 func (deadVoters) ProposeSchema(context.Context, schema.Change) error {
 	return &schema.Unavailable{Required: 2, Alive: 1}
 }
 
-// TestDefinitionWithoutAMajority changes the schema where no majority answers: the answer comes in time, and says what is unknown.
+// TestDefinitionWithoutAMajority changes the schema without a majority: the answer arrives in time, and reports an unknown outcome.
 func TestDefinitionWithoutAMajority(t *testing.T) {
 	n := newOneNode()
 	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: noMajority{}, Clock: &testClock{now: time.Unix(1700000000, 0)},

@@ -12,8 +12,8 @@ import (
 	"cqld/ring"
 )
 
-// TestStatementsAnswerAsCassandra replays statements over a model of storage. The answers were
-// compared with those of Cassandra 5.0.9 when they were written down.
+// TestStatementsAnswerAsCassandra executes statements on a model of storage. The recorded answers were compared with those of
+// Cassandra 5.0.9.
 func TestStatementsAnswerAsCassandra(t *testing.T) {
 	datadriven.Walk(t, "testdata/statement", func(t *testing.T, path string) {
 		p, s := newTestProcessor(t, &modelStore{})
@@ -52,7 +52,7 @@ func runStatement(p *Processor, s *Session, text string) string {
 	return out.String()
 }
 
-// renderRows returns a result as text: a line with names and types, a line for each row.
+// renderRows renders a result as text: a line with names and types, and a line for each row.
 func renderRows(r *Result) string {
 	var out strings.Builder
 	for i, c := range r.Metadata.Columns {
@@ -79,8 +79,7 @@ func renderRows(r *Result) string {
 	return out.String()
 }
 
-// TestPagesOfAnySizeGiveTheSameRows: however a result is cut into pages, put together it is the
-// result without pages.
+// TestPagesOfAnySizeGiveTheSameRows checks that the concatenated pages of a result, of any size, equal the result without paging.
 func TestPagesOfAnySizeGiveTheSameRows(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, d int, v text, st text STATIC, PRIMARY KEY (k, c, d))")
 	for k := range 6 {
@@ -147,7 +146,7 @@ func collectPages(t *testing.T, p *Processor, s *Session, text string, size int3
 	}
 }
 
-// TestPagingStatesAreOurs: a state that was changed, made up, or is of another table is refused.
+// TestPagingStatesAreOurs checks that a changed, invented or foreign paging state is refused.
 func TestPagingStatesAreOurs(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int, c int, PRIMARY KEY (k, c))",
 		"CREATE TABLE u (k int, c int, PRIMARY KEY (k, c))")

@@ -8,8 +8,8 @@ import (
 	"cqld/ring"
 )
 
-// Traces of prepared statements have the bound values under the names of their markers, in the form in which Cassandra
-// 5.0.9 shows them; statements that come as text with values have none.
+// Traces of prepared statements contain the bound values with the names of their markers, in the form in which Cassandra 5.0.9 shows
+// them; statements that are sent as text with values contain none.
 func TestTracesShowBoundValues(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int, c int, v text, m map<text, int>, l frozen<list<int>>, b blob, PRIMARY KEY (p, c))")
 	parameters := func(r *Result) string {

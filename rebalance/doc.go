@@ -8,6 +8,6 @@
 //	                              └── streamed, compared, handed over ──▶ metadata log
 //	range lost ──▶ Drops ── asks its replicas ── fences the range ──▶ storage.DropRange ──▶ metadata log
 //
-// Nothing is transferred twice in vain: a session continues after a crash where its last file ended. Everything may be
-// transferred twice: rows are merged by their timestamps.
+// A session continues after a crash where its last file ended. Rows may be transferred twice: they are merged by their
+// timestamps.
 package rebalance

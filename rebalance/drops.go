@@ -29,7 +29,7 @@ type DropEngine interface {
 }
 
 // MetadataLog is the part of the metadata log that Drops needs. done is called once; that of StartConfirm only when a majority
-// answers.
+// responds.
 type MetadataLog interface {
 	// StartConfirm calls done when View includes every change that was committed before the call.
 	StartConfirm(done func())
@@ -58,14 +58,14 @@ type DropsOptions struct {
 	// Gained returns the keyspaces of which this node gained ranges by changes of replication that it has not reported as
 	// repaired. Nil means none.
 	Gained func() []GainedData
-	// History has the times up to which this node's ranges are repaired.
+	// History contains the times up to which this node's ranges are repaired.
 	History *repair.History
 	// Run runs work that waits for the disk; see StreamOptions.Run.
 	Run func(func())
 	// Changed is called after rows of a table were removed other than by mutations.
 	Changed func(table schema.StorageID)
 	Log     *slog.Logger // nil discards
-	// Unconfirmed, set by tests only, drops by the topology that this node happens to know, without asking other nodes.
+	// Unconfirmed, set by tests only, drops by the topology that this node currently knows, without asking other nodes.
 	Unconfirmed bool
 }
 
@@ -87,7 +87,7 @@ type FormerData struct {
 //	            node
 //	        ──▶ ask their replicas whether, at that epoch or later, they hold the range and can read it;
 //	            at least half of them must confirm
-//	        ──▶ fence the ranges that still are not this node's: writes, votes and streams are refused
+//	        ──▶ fence the ranges that this node still does not hold: writes, votes and streams are refused
 //	        ──▶ storage.DropRange, logged and counted; then remove the fence
 //	        ──▶ StartCleaned: from now on this node may gain ranges again
 //
@@ -188,7 +188,7 @@ func (d *Drops) confirmed() {
 	decision := &dropDecision{d: d, unclean: d.o.Unclean(), epoch: d.o.Epoch()}
 	switch operations := d.o.View.Topology().Operations(); {
 	case d.o.View.Topology().Node(d.o.View.Self()) == nil:
-		d.end(nil, false) // data of a former member are not touched
+		d.end(nil, false) // data of a former member are not dropped
 		return
 	case decision.unclean == 0 && len(d.wanted()) == 0:
 		d.end(nil, false)
@@ -234,7 +234,7 @@ func (d *Drops) end(err error, again bool) {
 	report := again && d.mu.failures%dropFailuresReported == 1
 	d.mu.Unlock()
 	if report {
-		d.o.Log.Warn("data of ranges that this node does not hold any more stays for now", "err", err)
+		d.o.Log.Warn("data of ranges that this node no longer holds was not dropped yet", "err", err)
 	}
 	for _, c := range waiting {
 		c.done(err)
@@ -341,7 +341,7 @@ func (x *dropDecision) drop() {
 	case err != nil:
 		d.end(err, true)
 	case !whole: // this node gained some of the ranges meanwhile
-		d.end(errors.New("rebalance: the ring or a keyspace changed meanwhile"), true)
+		d.end(errors.New("rebalance: the ring or a keyspace has changed since the decision"), true)
 	default:
 		x.settle()
 		if x.unclean == 0 {
@@ -367,10 +367,10 @@ func (x *dropDecision) settle() {
 	}
 }
 
-// leave records that an item stays, because its replicas may lack data of a former replication.
+// leave records that an item is not dropped, because its replicas may lack data of a former replication.
 func (x *dropDecision) leave(item dropItem, reason string) {
 	x.leftover[item.keyspace] = true
-	x.left = fmt.Errorf("rebalance: range %s of keyspace %s stays, because its replication was changed: %s", item.tokens, item.keyspace, reason)
+	x.left = fmt.Errorf("rebalance: range %s of keyspace %s was not dropped, because its replication was changed: %s", item.tokens, item.keyspace, reason)
 }
 
 // still returns the items that lie within one of listed, of the same keyspace.
@@ -383,7 +383,7 @@ func still(items, listed []dropItem) (out []dropItem) {
 	return out
 }
 
-// fenced returns the ranges of items as replica.Local knows them.
+// fenced converts items to the ranges of replica.Local.
 func fenced(items []dropItem) (out []replica.FencedRange) {
 	for _, item := range items {
 		out = append(out, replica.FencedRange{Tables: item.tables, Tokens: item.tokens})
@@ -418,7 +418,7 @@ func (d *Drops) dropItems(items []dropItem) error {
 			if t := d.o.View.Schema().TableByStorage(id); t != nil {
 				keyspace, table = t.Keyspace, t.Name
 			}
-			d.o.Log.Info("dropped a range that this node does not hold any more", "keyspace", keyspace, "table", table,
+			d.o.Log.Info("dropped a range that this node no longer holds", "keyspace", keyspace, "table", table,
 				"range", item.tokens.String(), "epoch", d.o.Epoch(), "bytes", size)
 		}
 	}

@@ -29,7 +29,7 @@ type holding struct {
 // the dead one.
 func (h *holding) enough() bool { return 2*h.yes >= len(h.replicas) && h.yes > 0 }
 
-// dropQuestion collects the answers of the replicas for a decision.
+// dropQuestion collects the replicas' answers for a decision.
 type dropQuestion struct {
 	x  *dropDecision
 	mu sync.Mutex
@@ -44,7 +44,7 @@ func (x *dropDecision) ask() {
 	x.items = slices.DeleteFunc(x.items, func(item dropItem) bool {
 		out := item.former != nil && !item.former.Reachable
 		if out {
-			x.leave(item, "none of its replicas need have what the former ones had; have those be replicas, too, repair the keyspace, and "+
+			x.leave(item, "its present replicas may lack data of the former ones; add the former ones to the replication, repair the keyspace, and "+
 				"change the replication again")
 		}
 		return out
@@ -125,7 +125,7 @@ func (q *dropQuestion) finish() {
 			continue
 		}
 		if left[h.item] = true; h.since == 0 {
-			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s stays: %d of its %d replicas say that they hold it", h.tokens, h.keyspace,
+			q.x.d.end(fmt.Errorf("rebalance: range %s of keyspace %s was not dropped: %d of its %d replicas confirmed that they hold it", h.tokens, h.keyspace,
 				h.yes, len(h.replicas)), true)
 			return
 		}
@@ -133,7 +133,7 @@ func (q *dropQuestion) finish() {
 	var items []dropItem
 	for i, item := range q.x.items {
 		if left[i] {
-			q.x.leave(item, "its replicas have not been repaired since: cqld ctl repair "+item.keyspace+
+			q.x.leave(item, "its replicas have not been repaired since; run cqld ctl repair "+item.keyspace+
 				", at least a minute after the change")
 			continue
 		}

@@ -22,7 +22,7 @@ import (
 	"cqld/types"
 )
 
-// dropWorld is a node, 1, with data of the whole ring, and the answers of the others.
+// dropWorld contains a node, 1, with data of the whole ring, and the answers of the others.
 type dropWorld struct {
 	t        *testing.T
 	view     *view
@@ -38,9 +38,9 @@ type dropWorld struct {
 	settled  []string
 	regained []string
 	gained   []GainedData
-	answers  map[ring.NodeID]byte // by node; none: it does not answer
+	answers  map[ring.NodeID]byte // by node; none means that it does not answer
 	asked    int
-	before   func() // what happens while the replicas are asked
+	before   func() // called while the replicas are asked
 	timers   []func()
 	confirm  func(done func()) // nil confirms at once, if majority
 }
@@ -101,7 +101,7 @@ func (w *dropWorld) Request(to ring.NodeID, _ messaging.Verb, payload []byte, _ 
 	reply(slices.Repeat([]byte{answer}, len(of)), nil)
 }
 
-// newDropWorld has four nodes with a token each, and a keyspace at factor 2: node 1 holds half of the ring.
+// newDropWorld returns four nodes with a token each, and a keyspace with factor 2: node 1 holds half of the ring.
 func newDropWorld(t *testing.T) *dropWorld {
 	w := &dropWorld{t: t, unclean: 7, epoch: 8, majority: true, answers: map[ring.NodeID]byte{2: 1, 3: 1, 4: 1}}
 	text := types.Native(types.Text)
@@ -150,7 +150,7 @@ func (w *dropWorld) write(key string) (err error) {
 	return err
 }
 
-// has counts the keys that storage has, of ranges that the node holds and of others.
+// has counts the keys in storage: those in ranges that the node holds, and others.
 func (w *dropWorld) has() (held, others int) {
 	placement := w.view.topology.Placement(w.table.Replication)
 	for i := range 64 {
@@ -169,7 +169,7 @@ func (w *dropWorld) has() (held, others int) {
 	return held, others
 }
 
-// TestARangeIsDroppedByADecision of the ring: confirmed, and with half of its replicas there.
+// TestARangeIsDroppedByADecision that is confirmed, while half of the range's replicas are up.
 func TestARangeIsDroppedByADecision(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -211,7 +211,7 @@ func TestARangeIsDroppedByADecision(t *testing.T) {
 	}
 }
 
-// TestADropNeedsNoDeadNode: when one of a range's replicas is dead, the others are enough, unless it was the only one.
+// TestADropNeedsNoDeadNode shows that if one of a range's replicas is dead, the others suffice, unless it was the only one.
 func TestADropNeedsNoDeadNode(t *testing.T) {
 	for replicas := 1; replicas <= 7; replicas++ {
 		h := holding{replicas: make([]ring.NodeID, replicas), yes: replicas - 1}
@@ -221,7 +221,7 @@ func TestADropNeedsNoDeadNode(t *testing.T) {
 	}
 }
 
-// TestADropIsTriedAgain until the replicas are there; data that came back to the node meanwhile stay.
+// TestADropIsTriedAgain until the replicas are up; data of ranges that the node gained again are not dropped.
 func TestADropIsTriedAgain(t *testing.T) {
 	w := newDropWorld(t)
 	w.answers = nil
@@ -240,7 +240,7 @@ func TestADropIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenToWhatIsDropped, so that nothing acknowledged can go with it.
+// TestNothingIsWrittenToWhatIsDropped, so that no acknowledged write can be dropped.
 func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
 	w := newDropWorld(t)
 	items := w.drops.list()
@@ -265,7 +265,7 @@ func TestNothingIsWrittenToWhatIsDropped(t *testing.T) {
 	}
 }
 
-// TestAnOperatorHearsWhatStays after a cleanup.
+// TestAnOperatorHearsWhatStays checks the error of a cleanup that does not drop all ranges.
 func TestAnOperatorHearsWhatStays(t *testing.T) {
 	w := newDropWorld(t)
 	w.unclean, w.former = 0, &FormerData{Epoch: 8, Since: 5}
@@ -281,8 +281,8 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	}
 }
 
-// A cleanup of one keyspace, or of some of its tables, leaves the others alone; where the ring has changed, everything
-// goes.
+// TestACleanupOfOneKeyspace, or of some of its tables, does not affect others; after a change of the ring, it covers all
+// tables.
 func TestACleanupOfOneKeyspace(t *testing.T) {
 	for _, test := range []struct {
 		unclean  uint64
@@ -315,8 +315,8 @@ func TestACleanupOfOneKeyspace(t *testing.T) {
 	}
 }
 
-// TestANodeSaysThatItWasRepaired when all that it holds of a keyspace was repaired after the replication was changed, and not
-// when it was before, or a part of it.
+// TestANodeSaysThatItWasRepaired when all its ranges of a keyspace were repaired after the change of the replication, and not if
+// they were before, or only in part.
 func TestANodeSaysThatItWasRepaired(t *testing.T) {
 	w := newDropWorld(t)
 	repaired, err := repair.OpenHistory(w.engine)

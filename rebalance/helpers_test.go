@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// view is the metadata that a node of a test knows; all nodes are alive.
+// view is the metadata of a test node; all nodes are alive.
 type view struct {
 	self     ring.NodeID
 	schema   *schema.Schema
@@ -39,7 +39,7 @@ func (s services) Send(ring.NodeID, messaging.Verb, []byte) {}
 func (s services) Request(ring.NodeID, messaging.Verb, []byte, time.Duration, messaging.Reply) {
 }
 
-// ignoreChanges is StreamOptions.Changed of tests that have no Paxos state in memory.
+// ignoreChanges is StreamOptions.Changed for tests without cached Paxos state.
 func ignoreChanges(schema.StorageID) {}
 
 // here runs f in the caller's goroutine.

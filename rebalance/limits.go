@@ -69,7 +69,7 @@ const (
 
 // Bounds of streams.
 const (
-	// streamBlockMax bounds what a node can make another read for one block.
+	// streamBlockMax bounds the bytes that a node can request in one block.
 	streamBlockMax = 4 << 20
 	// streamBurst is how far the send budget may be overdrawn: a timer for each block would only delay it.
 	streamBurst = 20 * time.Millisecond
@@ -83,7 +83,7 @@ const (
 
 // Bounds of drops.
 const (
-	// holdsTimeout is how long a replica may take to answer what it holds.
+	// holdsTimeout bounds a replica's answer about the ranges that it holds.
 	holdsTimeout = 2 * time.Second
 	// dropRetry is the pause before a failed decision is retried.
 	dropRetry = time.Second

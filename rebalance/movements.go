@@ -82,7 +82,7 @@ type gainedRange struct {
 	name string
 }
 
-// movement is this node's share of one operation. Movements.mu guards it.
+// movement is this node's part of one operation. Movements.mu guards it.
 type movement struct {
 	m         *Movements
 	operation *ring.Operation
@@ -313,8 +313,8 @@ func (v *movement) stuckReason(f *gainedRange) string {
 	if f.name != "" {
 		what = "of keyspace " + f.name
 	}
-	return fmt.Sprintf("operation %d (%s): range %s %s waits: too few of the nodes that have it live, %s do not; start them, "+
-		"or take the operation back: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, what, strings.Join(dead, ", "), v.operation.ID)
+	return fmt.Sprintf("operation %d (%s): range %s %s waits: too few of its sources are alive (down: %s); start them, "+
+		"or abort the operation: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, what, strings.Join(dead, ", "), v.operation.ID)
 }
 
 // sources returns the live sources of a range, those of this node's data center first, and false when they are too few. A node
@@ -437,7 +437,7 @@ func (v *movement) report() {
 func (v *movement) forgetSessions() {
 	for _, s := range v.sessions {
 		if err := v.m.o.Streams.Forget(s); err != nil {
-			v.m.o.Note(fmt.Sprintf("the record of stream %s stays: %v", s, err))
+			v.m.o.Note(fmt.Sprintf("the record of stream %s was not removed: %v", s, err))
 		}
 	}
 }

@@ -31,7 +31,7 @@ type moveWorld struct {
 	streamed, compared []uint64
 	timers             []func()
 	blocks             int  // requested of streams
-	lose               bool // requests
+	lose               bool // loses requests
 }
 
 // moveNode is one node of a moveWorld, with storage in memory.
@@ -77,7 +77,7 @@ func (w *moveWorld) StartCompared(operation uint64, done func(error)) {
 
 func (w *moveWorld) StartHanded(uint64, func(error)) { w.t.Error("a node that joins hands over") }
 
-// newMoveWorld makes both nodes at the topology of an operation. leafBytes is how much a leaf of a comparison has.
+// newMoveWorld creates both nodes with the topology of an operation. leafBytes is the size of a leaf in comparisons.
 func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 	w := &moveWorld{t: t, catalog: schema.Initial(), nodes: map[ring.NodeID]*moveNode{}}
 	for _, change := range []schema.Change{
@@ -110,7 +110,8 @@ func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 	return w
 }
 
-// moveTopology has node 1 join node 2 by an operation that began at epoch 7. Both have a quarter of the ring in turn.
+// moveTopology returns a topology in which node 1 joins node 2 by an operation that began at epoch 7. Their quarters of the ring
+// alternate.
 func moveTopology(o ring.Operation) *ring.Topology {
 	o.ID, o.Kind, o.Node, o.Tokens, o.Gaining = 7, ring.Join, 1, []ring.Token{-2 << 60, 6 << 60}, []ring.NodeID{1}
 	return ring.NewMovingTopology(9, 9, []*ring.Node{
@@ -119,7 +120,7 @@ func moveTopology(o ring.Operation) *ring.Topology {
 	}, []*ring.Operation{&o})
 }
 
-// keys are those of the partitions of the test that node 1 gains, and of those that it does not.
+// keys returns the keys of the test's partitions that node 1 gains, and of the others.
 func (w *moveWorld) keys() (gained, others []string) {
 	o := w.nodes[1].view.topology.Operation(7)
 	gains := w.nodes[1].view.topology.Gains(o, w.table.Replication, 1)
@@ -155,7 +156,7 @@ func (w *moveWorld) writeTo(table *schema.Table, node ring.NodeID, keys ...strin
 	}
 }
 
-// rowOf is a mutation with one row.
+// rowOf returns a mutation with one row.
 func rowOf(table *schema.Table, key string) *row.Mutation {
 	m := new(row.Mutation)
 	m.Reset(table.StorageID, row.NewPartitionKey([]byte(key)))
@@ -165,7 +166,7 @@ func rowOf(table *schema.Table, key string) *row.Mutation {
 	return m
 }
 
-// missing are the partitions of which a node stores nothing.
+// missing returns the partitions of which a node stores nothing.
 func (w *moveWorld) missing(node ring.NodeID, keys []string) []string {
 	return w.missingFrom(w.table, node, keys)
 }
@@ -185,8 +186,8 @@ func (w *moveWorld) missingFrom(table *schema.Table, node ring.NodeID, keys []st
 	return out
 }
 
-// TestAJoiningNodeFetchesRowsAndPaxosState checks that a node has the rows of the ranges that it gains, and what the
-// acceptor before it had accepted, when it says that it has them.
+// TestAJoiningNodeFetchesRowsAndPaxosState checks that a node has the rows of its gained ranges, and the proposals that the
+// previous acceptor had accepted, when it reports that it has streamed them.
 func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	w := newMoveWorld(t, ring.Operation{Phase: ring.Streaming}, 0)
 	gained, others := w.keys()
@@ -211,8 +212,8 @@ func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	}
 }
 
-// TestAComparisonBringsWhatIsMissing checks that a node compares what it gained, fetches exactly the parts that differ,
-// and says so when it has them. Leaves of different sizes make one part of a range, or many.
+// TestAComparisonBringsWhatIsMissing checks that a node compares its gained ranges, streams exactly the parts that differ, and
+// then reports it. Leaves of different sizes divide a range into one part or many.
 func TestAComparisonBringsWhatIsMissing(t *testing.T) {
 	for _, leafBytes := range []int64{200, 1000, 1 << 20} {
 		for name, lacks := range map[string]func(i int) bool{
@@ -237,7 +238,7 @@ func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
 			w.write(1, key)
 		}
 	}
-	for _, n := range w.nodes { // leaves are cut by the size of what is on disk
+	for _, n := range w.nodes { // leaves are determined by the size on disk
 		if err := n.engine.Flush(); err != nil {
 			t.Fatal(err)
 		}
@@ -255,8 +256,8 @@ func compareMoves(t *testing.T, leafBytes int64, lacks func(i int) bool) {
 	}
 }
 
-// TestASourceThatIsBehindIsNotCompared checks that a node which has not heard of the switch gives no hashes: requests of
-// the former ring may still change its data. The comparison fails and is tried again after a pause.
+// TestASourceThatIsBehindIsNotCompared checks that a node which does not know of the switch returns no hashes: requests of the former
+// ring may still change its data. The comparison fails and is retried after a pause.
 func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
 	w := newMoveWorld(t, ring.Operation{Phase: ring.Switching, Switched: 8, Known: true, Streamed: []ring.NodeID{1}}, 0)
 	gained, _ := w.keys()
@@ -279,7 +280,7 @@ func TestASourceThatIsBehindIsNotCompared(t *testing.T) {
 	}
 }
 
-// enteredEngine is storage that holds a write until it is released.
+// enteredEngine is storage that blocks a write until it is released.
 type enteredEngine struct {
 	*storage.Engine
 	entered, release chan struct{}
@@ -297,8 +298,8 @@ func (e *enteredEngine) Drain() error {
 	return e.Engine.Drain()
 }
 
-// TestAStreamWaitsForRequestsOfTheFormerRing holds a write between its admission and storage while a stream begins. The
-// stream must have it: whoever pulls did not get this write itself.
+// TestAStreamWaitsForRequestsOfTheFormerRing blocks a write between its admission and storage while a stream begins. The stream must
+// contain it, because the receiver did not get this write itself.
 func TestAStreamWaitsForRequestsOfTheFormerRing(t *testing.T) {
 	catalog, table := testCatalog(t)
 	v := &view{self: 1, schema: catalog, topology: ring.NewTopology(5, []*ring.Node{{ID: 1, State: ring.Normal, Tokens: []ring.Token{0}}})}

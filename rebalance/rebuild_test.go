@@ -38,7 +38,7 @@ func newRebuildWorld(t *testing.T) (w *moveWorld, keys []string) {
 	return w, keys
 }
 
-// reopen is the next process of node 1: the sessions under way are lost, and what is on disk stays.
+// reopen starts the next process of node 1: running sessions are lost, and the disk persists.
 func (w *moveWorld) reopen() {
 	n := w.nodes[1]
 	n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, Changed: ignoreChanges,
@@ -47,7 +47,7 @@ func (w *moveWorld) reopen() {
 }
 
 // TestARebuildContinuesWithTheRangesThatAreNotDone cancels a rebuild, or kills its process, after some of its ranges. The next
-// one of the same name does not stream them again; one without a name does.
+// rebuild of the same name does not stream them again; one without a name does.
 func TestARebuildContinuesWithTheRangesThatAreNotDone(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		w, keys := newRebuildWorld(t)
@@ -55,7 +55,7 @@ func TestARebuildContinuesWithTheRangesThatAreNotDone(t *testing.T) {
 		var ended error
 		o := RebuildOptions{Name: "7", Keyspace: "r", Progress: func(done, all int) {
 			completed, total = done, all
-			w.lose = done >= 3 // further requests are under way until the end
+			w.lose = done >= 3 // further requests are outstanding until the end
 		}}
 		cancel := w.moves.Rebuild(o, func(err error) { ended = err })
 		if completed != 3 || total < 6 || ended != nil {
@@ -85,7 +85,7 @@ func TestARebuildContinuesWithTheRangesThatAreNotDone(t *testing.T) {
 	}
 }
 
-// TestARebuildThatFailsKeepsWhatItReceived has one source down.
+// TestARebuildThatFailsKeepsWhatItReceived runs a rebuild while one source is down.
 func TestARebuildThatFailsKeepsWhatItReceived(t *testing.T) {
 	w, keys := newRebuildWorld(t)
 	var failure *RebuildError
@@ -103,8 +103,8 @@ func TestARebuildThatFailsKeepsWhatItReceived(t *testing.T) {
 	}
 }
 
-// TestARebuildOfKeyspacesStreamsPaxosStateOnce rebuilds two keyspaces with the same ranges. Two sessions of one id failed when
-// they were under way at the same time.
+// TestARebuildOfKeyspacesStreamsPaxosStateOnce rebuilds two keyspaces with the same ranges. Two concurrent sessions with the same
+// id would fail.
 func TestARebuildOfKeyspacesStreamsPaxosStateOnce(t *testing.T) {
 	w, _ := newRebuildWorld(t)
 	for _, change := range []schema.Change{

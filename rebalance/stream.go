@@ -20,7 +20,8 @@ import (
 
 // Session identifies a range of a table that is streamed to this node from another one.
 type Session struct {
-	// ID names the session. A session of the same ID, epoch, source and range continues after a crash where it was.
+	// ID names the session. A session of the same ID, epoch, source and range continues after a crash at its stored
+	// position.
 	ID string
 	// Epoch is the topology that the source must have applied before it reads: from then on, coordinators send all writes of
 	// the range to this node, too.
@@ -97,7 +98,7 @@ func NewStreams(o StreamOptions) *Streams {
 // ErrCancelled is the outcome of a session that Cancel or Close ended.
 var ErrCancelled = errors.New("rebalance: the stream was cancelled")
 
-// SessionError is the failure of a session. Another Start of the same session continues where it was.
+// SessionError is the failure of a session. Another Start of the same session continues at its position.
 type SessionError struct {
 	Session Session
 	Err     error
@@ -144,7 +145,7 @@ type session struct {
 // SessionState is the present activity of a session.
 type SessionState string
 
-// The states.
+// The states of a session.
 const (
 	SessionWaiting  SessionState = "waiting"  // for SessionsMax
 	SessionFetching SessionState = "fetching" // a block was requested
@@ -303,7 +304,7 @@ func (q *session) load() {
 	q.fetch()
 }
 
-// store records, after an sstable was ingested, that everything up to q.after is here. It needs no sync: after a crash, lost
+// store records, after an sstable was ingested, that the range up to q.after is stored. It needs no sync: after a crash, lost
 // positions only repeat work.
 func (q *session) store(ended bool) error {
 	var flag byte

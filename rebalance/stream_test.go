@@ -22,16 +22,16 @@ import (
 	"cqld/storage"
 )
 
-// TestStreamScenarios plays the stories in testdata/stream: node 1 pulls from node 2. A command's answer
-// is everything that happened. Messages move only when told to, timers run only in tick:
+// TestStreamScenarios executes the scenarios in testdata/stream: node 1 streams from node 2. A command's output contains all
+// events. Messages are delivered only by commands, and timers fire only in tick:
 //
 //	start rows=100 [block=1000] [file=4000] [rate=…] [timeout=10s]
 //	pull session=s [epoch=5]      cancel session=s      forget session=s
 //	deliver [n=1] [damage]        drop [n=1]            both at the head of the queue; n=all
 //	write node=2 k v              write a row, as a client's mutation would
-//	epoch node=2 6                a node learns of a topology
+//	epoch node=2 6                a node receives a topology
 //	leaves                        node 1 learns that node 2 has left the ring
-//	crash node=1                  power is cut, and comes back
+//	crash node=1                  a power cut and a restart
 //	tick 1s                       status      compare
 func TestStreamScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/stream", func(t *testing.T, path string) {
@@ -46,7 +46,7 @@ func TestStreamScenarios(t *testing.T) {
 	})
 }
 
-// streamWorld is two nodes, what travels between them, and time.
+// streamWorld contains two nodes, the messages between them, and a clock.
 type streamWorld struct {
 	t      *testing.T
 	log    strings.Builder
@@ -60,11 +60,11 @@ type streamWorld struct {
 type worldMessage struct {
 	name string
 	size int
-	// arrive is called with whether a byte is to be damaged on the way.
+	// arrive is called with whether a byte is damaged in transit.
 	arrive func(damage bool)
 }
 
-// worldNode is one node and its present life.
+// worldNode is one node with its present process.
 type worldNode struct {
 	w        *streamWorld
 	id       ring.NodeID
@@ -117,7 +117,7 @@ func (w *streamWorld) carry(name string, size int, arrive func(bool)) {
 	w.queue = append(w.queue, worldMessage{name, size, arrive})
 }
 
-// boot starts a node on what its disk holds.
+// boot starts a node with the contents of its disk.
 func (n *worldNode) boot() {
 	var err error
 	n.life++
@@ -170,7 +170,7 @@ func (w *streamWorld) run(d *datadriven.TestData) {
 	}
 }
 
-// crash cuts a node's power, and starts it again.
+// crash cuts a node's power, and restarts it.
 func (w *streamWorld) crash(id ring.NodeID) {
 	n := w.nodes[id]
 	crashed := n.disk.CrashClone(vfs.CrashCloneCfg{})
@@ -272,7 +272,7 @@ func (w *streamWorld) tick(d *datadriven.TestData) {
 	w.clock.Advance(step)
 }
 
-// compare reads everything on both nodes.
+// compare reads all data of both nodes.
 func (w *streamWorld) compare() {
 	var pages [2][]byte
 	rows := [2]int{}

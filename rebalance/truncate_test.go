@@ -16,9 +16,9 @@ import (
 	"cqld/row"
 )
 
-// TestStreamsOfTruncatedTables pulls a table from a node while both truncate it, in any order and at any moment, several
-// times; messages are lost, and the receiver crashes. When the pull has ended, the receiver has no row that was written
-// before a truncation began, and every row that was written after the last.
+// TestStreamsOfTruncatedTables streams a table while both nodes truncate it several times, in any order and at any time; messages
+// are lost, and the receiver crashes. At the end, the receiver has no row that was written before a truncation began, and every row
+// that was written after the last one.
 func TestStreamsOfTruncatedTables(t *testing.T) {
 	for seed := range uint64(500) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -83,7 +83,7 @@ func TestStreamsOfTruncatedTables(t *testing.T) {
 	}
 }
 
-// truncatedWorld is two nodes with a table; a block is a few rows.
+// truncatedWorld returns two nodes with a table; a block is a few rows.
 func truncatedWorld(t *testing.T, rnd *rand.Rand) *streamWorld {
 	w := &streamWorld{t: t, nodes: map[ring.NodeID]*worldNode{}}
 	w.limits = Limits{BlockBytes: 100 + rnd.IntN(600), FileBytes: int64(100 + rnd.IntN(2000)), Timeout: time.Second, RetryFor: time.Hour,
@@ -99,7 +99,7 @@ func truncatedWorld(t *testing.T, rnd *rand.Rand) *streamWorld {
 	return w
 }
 
-// wander lets messages and time pass, and the receiver crash now and then.
+// wander delivers messages and advances the time, and sometimes crashes the receiver.
 func (w *streamWorld) wander(rnd *rand.Rand, pull func()) {
 	for range rnd.IntN(12) {
 		switch k := rnd.IntN(20); {
@@ -118,7 +118,7 @@ func (w *streamWorld) wander(rnd *rand.Rand, pull func()) {
 	}
 }
 
-// deliverAll carries all messages.
+// deliverAll delivers all messages.
 func (w *streamWorld) deliverAll() {
 	for len(w.queue) > 0 {
 		m := w.queue[0]
@@ -127,7 +127,7 @@ func (w *streamWorld) deliverAll() {
 	}
 }
 
-// rows are the rows of one node, in order.
+// rows returns the rows of one node, in order.
 func (w *streamWorld) rows(id ring.NodeID) (out []string) {
 	page, err := w.nodes[id].engine.Read(nil, &row.ReadCommand{Table: w.table.StorageID,
 		Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}})

@@ -102,7 +102,7 @@ func decodeStreamReply(payload []byte) (r streamReply, err error) {
 	return r, c.Finish()
 }
 
-// A node that is about to drop its data of ranges asks their replicas what they hold:
+// A node that is about to drop its data of ranges asks their replicas which ones they hold:
 //
 //	VerbHolds   epoch, n, n × (keyspace: size, bytes; start 8, end 8; since 8)
 //	    reply:  n × 1 byte: 1 when the node holds the range, and it was repaired since (seconds; 0: any time)

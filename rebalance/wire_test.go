@@ -18,7 +18,7 @@ func TestStreamRequestsAreEncoded(t *testing.T) {
 	}
 }
 
-// FuzzStreamMessages decodes messages as another node may have sent them.
+// FuzzStreamMessages decodes arbitrary messages from another node.
 func FuzzStreamMessages(f *testing.F) {
 	f.Add(appendStreamRequest(nil, &streamRequest{epoch: 1, bytesMax: 5}))
 	sealed := append(appendStreamReply(nil, 5, []byte("next")), "block"...)

@@ -45,7 +45,7 @@ type HashStep struct {
 	Size    int64  // estimate of the whole range on disk
 }
 
-// Notice tells a replica that all replicas of a range have every write that any of them was sent before Until (seconds).
+// Notice reports to a replica that all replicas of a range have every write that any of them received before Until (seconds).
 // Session identifies the repair; it does not restore data that a replica lost after its first step of the session.
 type Notice struct {
 	Session uint64
@@ -63,15 +63,15 @@ type Peers interface {
 
 // PaxosStates lists and removes the Paxos state of replicas, this node's own included. done is called once, possibly at once.
 type PaxosStates interface {
-	// Conditional reports whether this node has Paxos state of the table, as of its last look.
+	// Conditional reports whether this node had Paxos state of the table at its last scan.
 	Conditional(table schema.StorageID, done func(bool, error))
 	Paxos(node ring.NodeID, req *paxos.PurgeRequest, timeout time.Duration, done func(paxos.PurgeStep, error))
 }
 
-// Proposer makes rounds of Paxos in which every replica votes. package paxos implements it.
+// Proposer executes rounds of Paxos in which every replica votes. Package paxos implements it.
 type Proposer interface {
-	// SettleProposals makes a round of a partition: afterwards, what any replica had accepted before is decided and on all
-	// replicas, or void. All replicas must be alive.
+	// SettleProposals executes a round of a partition: afterwards, each proposal that any replica had accepted before is
+	// decided and on all replicas, or void. All replicas must be alive.
 	SettleProposals(table schema.StorageID, key row.PartitionKey, timeout time.Duration, done func(error))
 }
 

@@ -136,7 +136,7 @@ func (a *Auto) postpone() {
 	a.from = a.r.clock.Monotonic() + delay
 }
 
-// look starts repairs that are due, and schedules the next look.
+// look starts repairs that are due, and schedules its next call.
 func (a *Auto) look() {
 	if a.closed || !a.started {
 		return

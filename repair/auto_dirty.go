@@ -41,7 +41,7 @@ func (c *chunks) remove(i int)   { c[i>>6] &^= 1 << (i & 63) }
 type dirty struct {
 	sync.Mutex
 	tables  map[schema.StorageID]*dirtyTable
-	looking bool // Auto.look is scheduled
+	looking bool // a call of Auto.look is scheduled
 }
 
 // dirtyTable has the dirty chunks of one table.
@@ -50,7 +50,7 @@ type dirtyTable struct {
 	again   chunks // hints lost since the repair under way started
 	fails   int
 	blocked time.Duration // monotonic; not repaired before
-	told    bool          // the operator knows that it waits for a node
+	told    bool          // the operator was informed that it waits for a node
 }
 
 // load reads the chunks that an earlier process stored. The scheduled repair covers records that cannot be read.
@@ -76,7 +76,7 @@ func (d *dirty) unblock() {
 }
 
 // Dirty records that a hint for a partition was lost. Its range is repaired as soon as all replicas are alive. Dirty is cheap
-// when the range is dirty already, and does not block.
+// if the range is dirty already, and does not block.
 func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	chunk := int((uint64(t) ^ 1<<63 - 1) >> 56)
 	first, look := a.dirty.mark(table, chunk)
@@ -93,7 +93,7 @@ func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 	}
 }
 
-// mark records a lost hint. It reports whether the chunk was not dirty before, and whether a look must be scheduled.
+// mark records a lost hint. It reports whether the chunk was not dirty before, and whether a call of look must be scheduled.
 func (d *dirty) mark(table schema.StorageID, chunk int) (first, look bool) {
 	d.Lock()
 	defer d.Unlock()

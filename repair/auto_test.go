@@ -15,7 +15,7 @@ import (
 	"cqld/row"
 )
 
-// auto is a node's background repair, as an earlier process left it.
+// auto returns a node's background repair, with the progress of an earlier process.
 func (w *world) auto(i int) *repair.Auto {
 	n := w.nodes[i]
 	a := repair.NewAuto(repair.AutoOptions{
@@ -26,7 +26,7 @@ func (w *world) auto(i int) *repair.Auto {
 	return a
 }
 
-// putKey gives one replica a row of a partition.
+// putKey stores a row of a partition on one replica.
 func (w *world) putKey(node int, key string) { w.put(w.nodes[node], w.insert(key, "a", "value", 7)) }
 
 func (w *world) equal() bool {
@@ -52,7 +52,7 @@ func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
 	if !w.equal() {
 		t.Error("the replicas differ after each node has repaired its ranges")
 	}
-	// Nothing is due until the interval has passed; a process that starts anew knows that.
+	// No repair is due until the interval has passed, also after a restart.
 	for _, x := range []*repair.Auto{a, b, c} {
 		x.Close()
 	}
@@ -75,8 +75,8 @@ func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
 	}
 }
 
-// TestLostHintsAreRepaired keeps no more than a few bytes of hints for a node that is down: what is lost
-// is repaired when it is back, by the node that lost it, whoever's range it is.
+// TestLostHintsAreRepaired stores only a few bytes of hints for a node that is down: the lost writes are repaired when it is back,
+// by the node that lost the hints, whichever node is the first replica.
 func TestLostHintsAreRepaired(t *testing.T) {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{BytesPerNode: 10})
 	a := w.auto(0)
@@ -104,7 +104,7 @@ func TestLostHintsAreRepaired(t *testing.T) {
 		t.Error("a repair that cannot be made was not told of")
 	}
 	a.Close()
-	a = w.auto(0) // the process starts anew
+	a = w.auto(0) // a restart of the process
 	a.Start()
 	w.away[3] = false
 	for _, n := range w.nodes {
@@ -117,9 +117,9 @@ func TestLostHintsAreRepaired(t *testing.T) {
 	}
 }
 
-// TestLostHintsDoNotWaitForTheSchedule lets a node come back while all that delays scheduled repairs is there: the other
-// node has just started, the ring has just changed, and a scheduled repair of a large table is under way. What was lost
-// is repaired at once, and without a read.
+// TestLostHintsDoNotWaitForTheSchedule restarts a node while everything that delays scheduled repairs applies: the other node has
+// just started, the ring has just changed, and a scheduled repair of a large table is running. The lost writes are repaired at
+// once, and without a read.
 func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -132,12 +132,12 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 			})
 			n.hints.OnLost(a.Dirty)
 			a.Start()
-			if i == 0 && rnd.IntN(2) == 0 { // a slow scheduled repair is under way
+			if i == 0 && rnd.IntN(2) == 0 { // a slow scheduled repair is running
 				w.pass(2 * time.Hour)
 			}
 			autos = append(autos, a)
 		}
-		for range 1 + rnd.IntN(3) { // nodes are away in turn
+		for range 1 + rnd.IntN(3) { // nodes are down in turn
 			gone := w.nodes[rnd.IntN(3)]
 			w.away[gone.id] = true
 			for _, n := range w.nodes {
@@ -184,7 +184,7 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 	}
 }
 
-// TestDirtyRangesSurviveARestart ends the process before the lost hint was acted on.
+// TestDirtyRangesSurviveARestart ends the process before the repair of a lost hint.
 func TestDirtyRangesSurviveARestart(t *testing.T) {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	a := w.auto(0)

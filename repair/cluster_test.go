@@ -26,7 +26,7 @@ import (
 	"cqld/types"
 )
 
-// world is a few nodes with real storage in memory, between which messages move when they are told to.
+// world contains several nodes with real storage in memory; messages are delivered only by commands.
 type world struct {
 	t      testing.TB
 	clock  *testclock.Clock
@@ -36,16 +36,16 @@ type world struct {
 	schema *schema.Schema
 	table  *schema.Table
 	log    strings.Builder
-	counts map[messaging.Verb]int // requests, also those that could not be sent
+	counts map[messaging.Verb]int // requests, including those that could not be sent
 }
 
-// letter is a message under way.
+// letter is a message in transit.
 type letter struct {
 	what    string
 	deliver func()
 }
 
-// node is one of them; it is its own View and its own messaging.Transport.
+// node is a node; it implements View and messaging.Transport.
 type node struct {
 	w        *world
 	id       ring.NodeID
@@ -60,8 +60,8 @@ type node struct {
 	proposer *paxos.Proposer
 	acceptor *paxos.Acceptor
 	purge    *paxos.Purge
-	down     map[ring.NodeID]bool // as this node sees it
-	blinks   int                  // how many of the next questions about a node find it down
+	down     map[ring.NodeID]bool // in this node's view
+	blinks   int                  // number of the next calls of Alive that report a node as down
 	floor    int64
 }
 
@@ -78,7 +78,7 @@ func (n *node) Alive(id ring.NodeID) bool {
 	return !n.down[id]
 }
 
-// newWorld makes nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
+// newWorld returns nodes that all hold rf replicas of a table. A step of hashing scans step bytes.
 func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits hints.Limits) *world {
 	w := &world{t: t, clock: &testclock.Clock{}, away: map[ring.NodeID]bool{}, counts: map[messaging.Verb]int{}}
 	w.schema, w.table = testSchema(t, rf, readRepair)
@@ -143,13 +143,13 @@ func testSchema(t testing.TB, rf int, readRepair string) (*schema.Schema, *schem
 	return s, s.Table("ks", "t")
 }
 
-// repairer is a node's, with the limits given.
+// repairer returns a node's Repairer, with the given limits.
 func (n *node) repairer(limits repair.Limits) *repair.Repairer {
 	limits.Timeout = 2 * time.Second
 	return repair.NewRepairer(repair.Options{Coordinator: n.coord, View: n, Clock: n.w.clock, Peers: n.peers, Paxos: n.purge, Proposer: n.proposer, Store: n.engine, Limits: limits})
 }
 
-// verbName is how the stories call a message.
+// verbName returns the name of a message in scenarios.
 func verbName(v messaging.Verb) string {
 	switch v {
 	case messaging.VerbMerkle:
@@ -206,7 +206,7 @@ func (n *node) Request(to ring.NodeID, verb messaging.Verb, payload []byte, time
 	})
 }
 
-// deliver carries at most n letters, in the order in which they were posted.
+// deliver delivers at most n messages, in the order in which they were sent.
 func (w *world) deliver(n int) {
 	for ; n > 0 && len(w.flight) > 0; n-- {
 		l := w.flight[0]
@@ -216,7 +216,7 @@ func (w *world) deliver(n int) {
 	}
 }
 
-// pass lets time pass and everything arrive.
+// pass advances the time and delivers all messages.
 func (w *world) pass(d time.Duration) {
 	for range d / (100 * time.Millisecond) {
 		w.deliver(100_000)
@@ -224,7 +224,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// put gives one replica a row.
+// put stores a row on one replica.
 func (w *world) put(n *node, m *row.Mutation) {
 	check := func(err error) {
 		if err != nil {
@@ -234,7 +234,7 @@ func (w *world) put(n *node, m *row.Mutation) {
 	check(n.engine.Apply([]*row.Mutation{m}, true, check))
 }
 
-// insert is a mutation of one row.
+// insert returns a mutation of one row.
 func (w *world) insert(key, clustering, value string, ts int64) *row.Mutation {
 	m, r := &row.Mutation{}, row.NewRow()
 	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(key)))
@@ -245,7 +245,7 @@ func (w *world) insert(key, clustering, value string, ts int64) *row.Mutation {
 	return m
 }
 
-// roots says whether all nodes have the same hashes, and how many rows the first has.
+// roots reports whether all nodes have the same hashes, and returns the number of rows of the first.
 func (w *world) roots() (equal bool, rows uint64) {
 	var first storage.LeafHash
 	equal = true
@@ -277,7 +277,7 @@ func (w *world) take() string {
 	return s
 }
 
-// rowsOf shows a page: key{range deletions row=value …}.
+// rowsOf renders a page: key{range deletions row=value …}.
 func rowsOf(page []byte) string {
 	var all []string
 	var r row.PageReader

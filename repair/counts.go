@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// counts has the figures of jobs since the start of the process.
+// counts contains the statistics of jobs since the start of the process.
 type counts struct {
 	completed, failed, cancelled atomic.Int64
 	running                      atomic.Int64
 	ranges, rows, bytes          atomic.Int64
 }
 
-// Stats are the figures of a Repairer since the start of the process.
+// Stats contains the statistics of a Repairer since the start of the process.
 type Stats struct {
 	Running                      int64 // jobs under way
 	Completed, Failed, Cancelled int64 // jobs that have ended; a job is a range of a table
@@ -21,7 +21,7 @@ type Stats struct {
 	Bytes                        int64 // scanned by replicas
 }
 
-// Stats returns the present figures.
+// Stats returns the present statistics.
 func (r *Repairer) Stats() Stats {
 	c := &r.counts
 	return Stats{Running: c.running.Load(), Completed: c.completed.Load(), Failed: c.failed.Load(), Cancelled: c.cancelled.Load(),

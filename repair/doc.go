@@ -3,7 +3,7 @@
 // Auto. A Service is the replica's half: it hashes this node's data for repairs of any node. A History records the ranges
 // that are repaired.
 //
-// No function waits. A job is a state machine whose events are replies and timers.
+// No function blocks. A job is a state machine whose events are replies and timers.
 //
 //	Auto ── the ranges of a table, those with lost hints first ──▶ job
 //	job  ── range by range, in token order ──▶ unit: one range with one replica set
@@ -11,5 +11,5 @@
 //	     ── hash request ──▶ Service of every replica     ── differing leaves ──▶ read at ALL, page by page
 //	     ── hash the leaf again to verify                 ── Notice ──▶ Service of every replica ──▶ History
 //
-// Package replica has the messages of Paxos purges; package storage hashes rows.
+// Package paxos handles the messages of purges; package storage hashes rows.
 package repair

@@ -14,8 +14,8 @@ import (
 	"cqld/schema"
 )
 
-// TestRepairOfADroppedTable drops a table after every number of messages of its repair. The repair ends at once, and says
-// that the table was dropped, if it did not end before; nothing names it by its number.
+// TestRepairOfADroppedTable drops a table after every possible number of messages of its repair. The repair ends at once, and reports
+// that the table was dropped, unless it ended before; no text contains the number of the table.
 func TestRepairOfADroppedTable(t *testing.T) {
 	dropped := 0
 	for n := range 60 {

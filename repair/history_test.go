@@ -11,12 +11,12 @@ import (
 	"cqld/storage"
 )
 
-// edgeTokens are where spans may begin and end in the test.
+// edgeTokens returns the tokens at which spans may begin and end in the test.
 func edgeTokens() []ring.Token {
 	return []ring.Token{ring.MinToken, ring.MinToken + 1, -7, -1, 0, 1, 2, 500, ring.MaxToken - 1, ring.MaxToken}
 }
 
-// TestRepairedIsAFunctionOfTokens adds and retains ranges at random, beside a map of tokens.
+// TestRepairedIsAFunctionOfTokens adds and retains random ranges, and compares with a map of tokens.
 func TestRepairedIsAFunctionOfTokens(t *testing.T) {
 	tokens := edgeTokens()
 	for seed := range uint64(200) {
@@ -136,5 +136,5 @@ func openEngine(t *testing.T, disk *vfs.MemFS) *storage.Engine {
 	return engine
 }
 
-// stoppedClock is a clock nobody looks at.
+// stoppedClock is a clock that is never read.
 type stoppedClock struct{ env.Clock }

@@ -11,18 +11,18 @@ import (
 	"cqld/schema"
 )
 
-// The state of Paxos is purged with repairs; docs/adr/0015 says why it may. Before a job begins, the table's floor is
-// raised when that was long ago; and each of its units does more than it does for other tables:
+// Repairs purge the Paxos state of acceptors; docs/adr/0015 proves that this is safe. Before a job begins, it raises the
+// table's low bound (called floor in the code) if that was long ago. Each of its units then has additional steps:
 //
-//	list ── unsettled up to the floor ──▶ a round of each of them, in which all replicas vote
+//	list ── unsettled proposals up to the low bound ──▶ a round for each of them, in which all replicas vote
 //	  ▲──────────────────────────────────────┘ until all replicas list nothing, twice
-//	compare and read what differs: now all replicas have all that was decided up to the floor
-//	forget ──▶ every replica      notice ──▶ every replica: tombstones go up to the floor, no further
+//	compare and read differences: now all replicas have every change decided up to the low bound
+//	purge ──▶ every replica      notice ──▶ every replica: tombstones up to the low bound may be purged, later ones not
 //
-// What goes wrong with it does not stop the rest: nothing is forgotten then, and tombstones stay.
+// A failure of the purge does not stop the repair: then no state is purged, and tombstones stay.
 
-// raiseFloor begins the ranges, after the table's floor is raised if it should be. One that was ever raised goes on
-// rising, with state or without: tombstones go up to there, no further.
+// raiseFloor starts the ranges, after it has raised the table's low bound if necessary. A low bound that was ever raised
+// continues to rise, whether or not there is state: it limits the purge of tombstones.
 func (j *Run) raiseFloor(table *schema.Table) {
 	r := j.r
 	to, floor := r.clock.Now().Add(-r.limits.PaxosMargin).UnixMicro(), r.view.PaxosFloor(table.StorageID)
@@ -30,7 +30,7 @@ func (j *Run) raiseFloor(table *schema.Table) {
 		j.next()
 		return
 	}
-	j.conditional = true // until it is known better
+	j.conditional = true // until it is known
 	var timer env.Timer
 	begun := false
 	begin := func() {
@@ -42,8 +42,8 @@ func (j *Run) raiseFloor(table *schema.Table) {
 			}
 		})
 	}
-	timer = r.clock.After(r.limits.Timeout, begin)                            // as long as there is no leader
-	raise := func() { r.raise(table.StorageID, to, func(error) { begin() }) } // with the floor there is, if it failed
+	timer = r.clock.After(r.limits.Timeout, begin)                            // continue without a leader
+	raise := func() { r.raise(table.StorageID, to, func(error) { begin() }) } // after a failure, with the present low bound
 	if floor > 0 {
 		raise()
 		return
@@ -59,28 +59,28 @@ func (j *Run) raiseFloor(table *schema.Table) {
 	})
 }
 
-// purge is a unit's share of it. Its methods are events of the job.
+// purge is the state of a unit's purge. Its methods are events of the job.
 type purge struct {
 	u     *unit
 	floor int64 // µs
 	round int
-	clean int // rounds in which no replica had anything to settle, one after the other
-	found int // in this round
+	clean int // consecutive rounds in which no replica listed a proposal
+	found int // number of proposals in this round
 
-	node     int // of the unit's replicas: who is asked
+	node     int // index in the unit's replicas
 	after    *row.PartitionKey
 	attempts int
 }
 
-// cleanRounds is how often all replicas must have nothing to settle. When they have nothing for the first time,
-// nobody has, as nobody accepts anything up to the floor; in the second round a replica would tell that such state is
-// being streamed to it, or was.
+// cleanRounds is the number of consecutive rounds in which no replica may list a proposal. After the first one, no replica has
+// an unsettled proposal, because none accepts a proposal up to the low bound. In the second round, a replica refuses to answer
+// if such state is being streamed to it, or was streamed in between.
 const cleanRounds = 2
 
-// settle begins the unit with what is unsettled up to the floor.
+// settle starts the unit's purge of proposals up to the low bound.
 func (u *unit) settle(floor int64) {
 	u.purge = &purge{u: u, floor: floor}
-	// What was deleted later, by a clock that is behind, may have been decided after the floor.
+	// Later deletions, by a clock that is behind, may have been decided after the low bound.
 	u.until = min(u.until, time.UnixMicro(floor).Add(-u.r.limits.Margin).Unix())
 	if len(u.topology.Operations()) > 0 { // replicas would refuse
 		u.purge.giveUp()
@@ -89,19 +89,19 @@ func (u *unit) settle(floor int64) {
 	u.purge.list()
 }
 
-// giveUp goes on without a purge.
+// giveUp continues without a purge.
 func (p *purge) giveUp() {
 	p.u.keep()
 	p.u.compare()
 }
 
-// keep makes all that is left of Paxos, and all tombstones, stay.
+// keep prevents the purge of the remaining Paxos state and of all tombstones.
 func (u *unit) keep() {
 	u.purge, u.until = nil, 0
 	u.j.report.Unpurged++
 }
 
-// step asks the present replica, and goes on with then.
+// step sends a request to the present replica, and continues with then.
 func (p *purge) step(forget bool, then func(paxos.PurgeStep), failed func()) {
 	u := p.u
 	req := &paxos.PurgeRequest{Epoch: u.topology.Epoch(), Moved: u.topology.Moved(), Table: u.table.StorageID, Tokens: u.tokens,
@@ -112,7 +112,7 @@ func (p *purge) step(forget bool, then func(paxos.PurgeStep), failed func()) {
 			switch {
 			case u.j.ended || u.ended || u.purge != p:
 			case errors.As(err, &refusal):
-				u.again(&p.attempts, u.set.Natural[p.node], err, nil) // the unit begins again
+				u.again(&p.attempts, u.set.Natural[p.node], err, nil) // the unit starts again
 			case err != nil:
 				p.retry(failed, func() { p.step(forget, then, failed) })
 			default:
@@ -124,7 +124,7 @@ func (p *purge) step(forget bool, then func(paxos.PurgeStep), failed func()) {
 	})
 }
 
-// retry tries something again after a pause, or fails.
+// retry repeats a step after a pause, or fails.
 func (p *purge) retry(failed, try func()) {
 	if p.attempts++; p.attempts >= p.u.r.limits.Attempts {
 		failed()
@@ -137,7 +137,7 @@ func (p *purge) retry(failed, try func()) {
 	})
 }
 
-// list asks for what is unsettled, one replica after the other.
+// list requests the unsettled proposals, one replica after the other.
 func (p *purge) list() {
 	p.step(false, func(s paxos.PurgeStep) {
 		p.found += len(s.Unsettled)
@@ -146,7 +146,7 @@ func (p *purge) list() {
 	}, p.giveUp)
 }
 
-// settle makes a round of each partition, and lists on.
+// settle executes a round for each partition, and then continues the list.
 func (p *purge) settle(keys []row.PartitionKey) {
 	u := p.u
 	if len(keys) == 0 {
@@ -167,7 +167,7 @@ func (p *purge) settle(keys []row.PartitionKey) {
 	})
 }
 
-// listed goes on behind a page: with the next, the next replica, the next round, or the comparison.
+// listed continues after a page: with the next page, the next replica, the next round, or the comparison.
 func (p *purge) listed() {
 	if p.after != nil || p.nextNode() {
 		p.list()
@@ -188,14 +188,14 @@ func (p *purge) listed() {
 	}
 }
 
-// nextNode turns to the next replica; false when there is none.
+// nextNode moves to the next replica; it returns false if there is none.
 func (p *purge) nextNode() bool {
 	p.node++
 	return p.node < len(p.u.set.Natural)
 }
 
-// forget makes the replicas forget, one after the other, and goes on with the notice. Tombstones may go only when all have: one who knows of an
-// old decision would bring it back to those who do not.
+// forget makes the replicas purge their state, one after the other, and continues with the notice. Tombstones may be purged only
+// after all replicas have purged their state: a replica that still knows an old decision would send it to the others.
 func (p *purge) forget() {
 	if p.after == nil && p.node >= len(p.u.set.Natural) {
 		p.u.purge = nil

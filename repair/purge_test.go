@@ -14,7 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// change makes a conditional change whose condition holds, and waits for it.
+// change executes a conditional change whose condition holds, and waits for it.
 func (w *world) change(n *node, key, value string) {
 	w.t.Helper()
 	outcome := errors.New("no answer")
@@ -28,7 +28,7 @@ func (w *world) change(n *node, key, value string) {
 	}
 }
 
-// states is how many partitions each node has Paxos state of.
+// states returns the number of partitions with Paxos state on each node.
 func (w *world) states() (out []int) {
 	paxos := schema.Initial().Table("system", "paxos").StorageID
 	for _, n := range w.nodes {
@@ -51,7 +51,7 @@ func (w *world) states() (out []int) {
 	return out
 }
 
-// purger repairs at the first node; a floor is heard of by the nodes given.
+// purger returns a Repairer of the first node; the nodes in hear receive the low bound.
 func (w *world) purger(hear ...*node) (*repair.Repairer, *int) {
 	raised := new(int)
 	return repair.NewRepairer(repair.Options{Coordinator: w.nodes[0].coord, View: w.nodes[0], Clock: w.clock, Peers: w.nodes[0].peers, Paxos: w.nodes[0].purge, Proposer: w.nodes[0].proposer,
@@ -76,8 +76,8 @@ func (w *world) run(r *repair.Repairer) (report repair.Report) {
 	return report
 }
 
-// paxosWorld has ten partitions that were changed with conditions, one of them not at the last node, which only accepted
-// a proposal for it.
+// paxosWorld returns ten partitions that were changed conditionally, one of them not at the last node, which only accepted a
+// proposal for it.
 func paxosWorld(t *testing.T) *world {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
@@ -96,7 +96,7 @@ func paxosWorld(t *testing.T) *world {
 	return w
 }
 
-// TestARepairPurgesPaxosState purges what is old, after deciding what nobody knew the end of.
+// TestARepairPurgesPaxosState purges old state, after it has settled undecided proposals.
 func TestARepairPurgesPaxosState(t *testing.T) {
 	w := paxosWorld(t)
 	r, raised := w.purger(w.nodes...)
@@ -132,7 +132,7 @@ func TestARepairPurgesPaxosState(t *testing.T) {
 	w.change(w.nodes[1], "a", "after")
 }
 
-// TestTombstonesStayWithoutAFloor: a table has state, and its first floor could not be raised.
+// TestTombstonesStayWithoutAFloor for a table with state whose first low bound could not be raised.
 func TestTombstonesStayWithoutAFloor(t *testing.T) {
 	w := paxosWorld(t)
 	r, raised := w.purger()
@@ -148,7 +148,7 @@ func TestTombstonesStayWithoutAFloor(t *testing.T) {
 	}
 }
 
-// TestNothingIsPurgedWhereTheFloorIsUnknown: one replica has not heard of it.
+// TestNothingIsPurgedWhereTheFloorIsUnknown to one replica.
 func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
 	w := paxosWorld(t)
 	r, _ := w.purger(w.nodes[0], w.nodes[1])
@@ -165,7 +165,7 @@ func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
 	}
 }
 
-// TestATableWithoutConditionsHasNoFloor costs its repair nothing.
+// TestATableWithoutConditionsHasNoFloor, and its repair has no additional cost.
 func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	w.put(w.nodes[1], w.insert("x", "c", "plain", 5))
@@ -175,7 +175,7 @@ func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
 	}
 }
 
-// TestATableWithOneReplicaIsPurgedToo without being compared.
+// TestATableWithOneReplicaIsPurgedToo without a comparison.
 func TestATableWithOneReplicaIsPurgedToo(t *testing.T) {
 	w := newWorld(t, 3, 1, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {

@@ -29,7 +29,7 @@ type Options struct {
 	// caller's goroutine.
 	Run    func(func())
 	Limits Limits
-	// RaiseFloor proposes the Paxos low bound (µs) of a table. Nil: Paxos state is purged up to the present low bounds.
+	// RaiseFloor proposes the Paxos low bound (µs) of a table. nil means that Paxos state is purged up to the present low bounds.
 	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
 }
 
@@ -78,7 +78,7 @@ type Job struct {
 	Urgent bool
 }
 
-// Report has the figures of a job, so far or at its end.
+// Report contains the statistics of a job, so far or at its end.
 type Report struct {
 	Job        Job
 	Ranges     int   // with one replica set each
@@ -131,7 +131,7 @@ var (
 	ErrMoving = errors.New("repair: the range is changing its replicas")
 )
 
-// Run is a job under way.
+// Run is a job in progress.
 type Run struct {
 	r        *Repairer
 	job      Job
@@ -152,8 +152,8 @@ type Run struct {
 }
 
 // serial calls functions one after the other: a function that arrives while another runs is called after it. So events of one
-// state machine never run concurrently and never nest. They may wait for the disk: run calls them in a goroutine of their own.
-// With a nil run, the first caller runs them.
+// state machine never run concurrently and never nest. They may block on the disk: run calls them in a separate goroutine. If
+// run is nil, the first caller runs them.
 type serial struct {
 	run     func(func())
 	mu      sync.Mutex
@@ -385,8 +385,8 @@ func (j *Run) after(d time.Duration, f func()) {
 	j.timer = j.r.clock.After(d, event)
 }
 
-// spend takes bytes from the budget of the node's repairs and returns how long to wait for it. The budget may be overdrawn a
-// little: a timer for each step would only delay it.
+// spend takes bytes from the node's budget for repairs and returns how long to wait for it. The budget may be overdrawn slightly:
+// a timer for each step would only delay the repair.
 func (j *Run) spend(bytes int64) time.Duration {
 	const lent = 20 * time.Millisecond
 	r := j.r

@@ -16,8 +16,8 @@ import (
 	"cqld/row"
 )
 
-// TestRepairScenarios plays the stories in testdata. A command's answer is everything that happened; a
-// line "1>2 …" is a message that arrived, and messages move only when told to:
+// TestRepairScenarios executes the scenarios in testdata. A command's output contains all events; a line "1>2 …" is a message
+// that was delivered. Messages are delivered only by commands:
 //
 //	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans
 //	apply node=(1,2) k1 a=x b=y ts=10 | delete k1 [a] [from=a to=c] | static k1 x      changes these replicas only
@@ -25,9 +25,9 @@ import (
 //	down, up, away, deliver [n=]                     nodes and the network
 //	repair [at=1] [name=x] [leaf_bytes=] [rounds=]   repairs the table
 //	cancel                                           the last one
-//	settle [verbs]                                   everything is delivered, timers run for 20 s; tells of requests of
-//	                                                 repair only, and counts them when verbs are wanted
-//	repaired                                         until when each node knows the ring to be repaired
+//	settle [verbs]                                   delivers all messages, runs timers for 20 s; prints the requests of
+//	                                                 repairs only, and counts them if verbs is given
+//	repaired                                         the time up to which each node considers the ring repaired
 //	roots, pages k1                                  whether all nodes have the same hashes; what each has
 func TestRepairScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -52,7 +52,7 @@ func TestRepairScenarios(t *testing.T) {
 	})
 }
 
-// story is a world with the last repair.
+// story is the state of a scenario: a world with its last repair.
 type story struct {
 	*world
 	last *repair.Run
@@ -63,7 +63,7 @@ func number(t testing.TB, d *datadriven.TestData, name string, otherwise int) in
 	return otherwise
 }
 
-// named are the nodes that an argument lists; without a name those of the line.
+// named returns the nodes in an argument or, without one, in the line.
 func (s *story) named(d *datadriven.TestData, arg string) (nodes []*node) {
 	for _, a := range d.CmdArgs {
 		ids := a.Vals
@@ -90,7 +90,7 @@ func (s *story) apply(d *datadriven.TestData) {
 	}
 }
 
-// mutation is what a line of apply says.
+// mutation parses a line of apply.
 func (s *story) mutation(d *datadriven.TestData) *row.Mutation {
 	kind, from, to := "write", "", ""
 	var bare []string
@@ -140,7 +140,7 @@ func (s *story) fill(d *datadriven.TestData) {
 	}
 }
 
-// live sets what all other nodes think of the nodes.
+// live sets whether all other nodes consider the nodes alive.
 func (s *story) live(d *datadriven.TestData) {
 	for _, of := range s.named(d, "") {
 		for _, n := range s.nodes {

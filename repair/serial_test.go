@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSerialCallsOneAtATime calls do from inside a function and while a drain is scheduled. A function that comes meanwhile is
-// called after the one that runs, in the order in which they came, and at most one drain is under way.
+// TestSerialCallsOneAtATime calls do from a running function and while a drain is scheduled. A new function is called after the
+// running one, in the order of the calls, and at most one drain runs.
 func TestSerialCallsOneAtATime(t *testing.T) {
 	var scheduled []func()
 	for name, run := range map[string]func(func()){"of the caller": nil, "scheduled": func(f func()) { scheduled = append(scheduled, f) }} {

@@ -37,8 +37,8 @@ type ServiceOptions struct {
 	StepBytes int64
 }
 
-// Service is the replica's half of repair. It answers requests of other nodes and implements Peers: requests to this node
-// are handled here, and all others are sent. It is safe for concurrent use.
+// Service executes a replica's part of repairs. It answers requests of other nodes and implements Peers: it executes requests to
+// this node itself, and sends all others. It is safe for concurrent use.
 type Service struct {
 	o  ServiceOptions
 	mu struct {
@@ -115,7 +115,7 @@ func (s *Service) Repaired(node ring.NodeID, n *Notice, timeout time.Duration, d
 	})
 }
 
-// callNow calls f in the caller's goroutine, which may wait for the disk.
+// callNow calls f in the caller's goroutine, which may block on the disk.
 func callNow(f func()) { f() }
 
 // errTopologyUnknown refuses a request that requires a later topology than this node has applied. The requester retries.
@@ -182,8 +182,8 @@ func (s *Service) begin(session uint64) {
 	s.mu.order = append(s.mu.order, session)
 }
 
-// repaired records that a range is repaired: storage may purge its older tombstones, and serves again what a corrupt file
-// had lost of it before the session began.
+// repaired records that a range is repaired: storage may purge its older tombstones, and serves rows again that a corrupt file
+// had lost before the session began.
 func (s *Service) repaired(n *Notice) error {
 	s.mu.Lock()
 	began, known := s.mu.began[n.Session]

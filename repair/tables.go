@@ -20,13 +20,13 @@ type Target struct {
 type Plan struct {
 	// Targets are repaired in this order. With Keep, they are sorted by name, and no two have the same name.
 	Targets []Target
-	// Keep stores how far the repair is, so that the next attempt of its job continues there.
+	// Keep stores the progress of the repair, so that the next attempt of its job continues there.
 	Keep bool
 	// SkipDown is that of Job.
 	SkipDown bool
 }
 
-// Summary has the sums of the figures of all reports of a repair, those of earlier attempts included.
+// Summary contains the sums of all reports of a repair, including those of earlier attempts.
 type Summary struct {
 	Ranges    int   `json:"ranges"` // completed
 	Different int   `json:"different"`
@@ -60,7 +60,7 @@ type tablesCheckpoint struct {
 	Summary Summary `json:"summary"`
 }
 
-// Tables is an operator's repair under way: one Run for each target. It reports its progress in ranges to a job. Its events are
+// Tables is an operator's repair in progress: one Run for each target. It reports its progress in ranges to a job. Its events are
 // those of its runs, one at a time.
 type Tables struct {
 	r    *Repairer
@@ -80,8 +80,8 @@ type Tables struct {
 	ended     bool
 }
 
-// StartTables starts a repair, or continues it where the last attempt of its job was. It calls done once. The caller ends the
-// job. Cancelling the job cancels the repair, which then ends with ErrCancelled.
+// StartTables starts a repair, or continues it at the checkpoint of the last attempt of its job. It calls done once. The caller ends
+// the job. Cancelling the job cancels the repair, which then ends with ErrCancelled.
 func (r *Repairer) StartTables(j *jobs.Job, plan Plan, done func(Summary, error)) *Tables {
 	t := &Tables{r: r, j: j, plan: plan, done: done}
 	t.events.do(t.begin)
@@ -100,7 +100,7 @@ func (t *Tables) Cancel() {
 
 func (t *Tables) begin() {
 	if b := t.j.Checkpoint(); t.plan.Keep && b != nil && json.Unmarshal(b, &t.state) != nil {
-		t.state = tablesCheckpoint{} // the repair begins again
+		t.state = tablesCheckpoint{} // the repair starts again
 	}
 	for _, target := range t.plan.Targets {
 		n := t.r.ranges(target)

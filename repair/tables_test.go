@@ -17,7 +17,7 @@ import (
 	"cqld/schema"
 )
 
-// operator is an operator of node 1 of a world, who repairs a table in three parts, as if they were tables.
+// operator is an operator of node 1, who repairs a table in three parts, as if they were tables.
 type operator struct {
 	*world
 	registry *jobs.Registry
@@ -37,7 +37,7 @@ func newOperator(t *testing.T, plan repair.Plan) *operator {
 	return o
 }
 
-// open is the start of the process of node 1.
+// open starts the process of node 1.
 func (o *operator) open() {
 	var err error
 	if o.registry, err = jobs.Open(jobs.Options{Clock: o.clock, Store: o.nodes[0].engine, OnError: func(err error) { o.t.Error(err) }}); err != nil {
@@ -83,15 +83,15 @@ func (o *operator) job() jobs.Snapshot {
 	return s
 }
 
-// scatter gives each row to one replica only.
+// scatter writes each row to only one replica.
 func (o *operator) scatter(rnd *rand.Rand, rows int) {
 	for i := range rows {
 		o.put(o.nodes[rnd.IntN(3)], o.insert(fmt.Sprint("key", i), "a", "value", 7))
 	}
 }
 
-// interrupt cancels the repair, or kills the process, at random moments, and resumes it each time, until it is done. disturb is
-// called after each crash.
+// interrupt cancels the repair, or kills the process, at random times, and resumes it each time until it is done. It calls disturb
+// after each crash.
 func (o *operator) interrupt(rnd *rand.Rand, disturb func()) (interrupted int) {
 	o.start()
 	for range 10_000 {
@@ -152,8 +152,8 @@ func TestAnInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestAPositionAheadOfTheRepairIsFound moves the stored position to the end of its target after each crash. The test above must
-// be able to find such a defect.
+// TestAPositionAheadOfTheRepairIsFound sets the stored position to the end of its target after each crash. The test above must detect
+// this.
 func TestAPositionAheadOfTheRepairIsFound(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -187,8 +187,8 @@ func TestAPositionAheadOfTheRepairIsFound(t *testing.T) {
 	t.Error("40 seeds do not find a position that is ahead of the repair")
 }
 
-// TestARepairReportsSkippedRangesAfterACrash has a replica down while one range is repaired, and kills the process two ranges
-// later. The position has passed the skipped range, so only the checkpoint knows of it.
+// TestARepairReportsSkippedRangesAfterACrash stops a replica while one range is repaired, and kills the process two ranges later. The
+// position is after the skipped range, so only the checkpoint contains it.
 func TestARepairReportsSkippedRangesAfterACrash(t *testing.T) {
 	o := newOperator(t, repair.Plan{Keep: true, SkipDown: true})
 	o.plan.Targets = []repair.Target{{Name: "ks.t", Table: o.table.StorageID, Range: ring.FullRange()}}

@@ -32,7 +32,7 @@ type unit struct {
 	until int64  // seconds; all replicas have every write from before then
 }
 
-// tree has the hashes of a range on all replicas.
+// tree contains the hashes of a range on all replicas.
 type tree struct {
 	tokens ring.Range
 	leaves int
@@ -71,7 +71,7 @@ func (u *unit) fail(node ring.NodeID, err error) {
 	u.end(&Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)})
 }
 
-// begin checks that all replicas can take part.
+// begin checks that all replicas can participate.
 func (u *unit) begin() {
 	if len(u.set.Pending) > 0 {
 		u.end(ErrMoving)
@@ -192,7 +192,7 @@ func (u *unit) stepped(t *tree, n *treeNode, s HashStep, err error) {
 	}
 }
 
-// again retries after a pause, or ends the unit. When a replica refuses because the ring has changed, the range is started
+// again retries after a pause, or ends the unit. If a replica refuses because the ring has changed, the range is started
 // again. While the table is truncated it retries without a limit: a truncation ends after coordinator.Limits.TruncationMost.
 func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	*attempts++
@@ -200,7 +200,7 @@ func (u *unit) again(attempts *int, node ring.NodeID, err error, try func()) {
 	switch {
 	case u.r.view.Schema().Dropped(u.table.StorageID):
 		u.end(&coordinator.UnknownTable{Table: u.table.StorageID})
-	case u.r.c.Truncating(u.table.StorageID): // its end is certain, and says how to go on
+	case u.r.c.Truncating(u.table.StorageID): // its end is certain, and determines how to continue
 		*attempts--
 		u.j.after(u.r.limits.RetryPause, func() {
 			if !u.ended {

@@ -28,7 +28,7 @@ func TestRepairMessagesComeBackAsTheyWent(t *testing.T) {
 	}
 }
 
-// FuzzRepairMessages decodes what another node may have sent.
+// FuzzRepairMessages decodes arbitrary messages from another node.
 func FuzzRepairMessages(f *testing.F) {
 	f.Add(appendHashRequest(nil, &HashRequest{Table: 1, Leaves: 2, After: []byte{1}}))
 	f.Add(appendHashStep(nil, &HashStep{Leaves: []int{3}, Hashes: []LeafHash{{Rows: 1}}, Next: []byte{1}}))

@@ -8,7 +8,7 @@ import (
 	"cqld/ring"
 )
 
-// Directory is the replicas of all nodes: Local for this one, a Remote for each other.
+// Directory contains the replicas of all nodes: Local for this one, a Remote for each other.
 type Directory struct {
 	local     *Local
 	transport messaging.Transport
@@ -16,7 +16,7 @@ type Directory struct {
 	remotes   sync.Map // ring.NodeID → *Remote
 }
 
-// NewDirectory makes the directory of the node whose replica local is.
+// NewDirectory returns the directory of the node of local.
 func NewDirectory(local *Local, transport messaging.Transport, view coordinator.View) *Directory {
 	return &Directory{local: local, transport: transport, view: view}
 }

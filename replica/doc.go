@@ -1,5 +1,6 @@
-// Package replica is one node's share of reads and writes as coordinators see it: Local on this node, Remote on another, and
-// Serve, which answers the other nodes' Remotes from a Local. It truncates tables, and fences ranges that are being dropped.
+// Package replica executes a node's part of reads and writes. Coordinators use Local on their own node and Remote for other
+// nodes; Serve answers the requests of other nodes' Remotes with a Local. The package also truncates tables, and refuses
+// requests for ranges that are being dropped.
 //
 // It does not know which other nodes are replicas of a partition, nor how many must answer. It refuses requests for ranges that
 // this node does not hold at its own epoch of the topology.
@@ -7,6 +8,6 @@
 //	coordinator ─▶ Local ─────────────────────────────▶ storage
 //	coordinator ─▶ Remote ─ messaging ─▶ Serve ─▶ Local ─▶ storage
 //
-// Rows pass through in storage's encoding; nothing is decoded on the way. Package repair compares replicas, and package
+// Rows are passed in storage's encoding, without decoding. Package repair compares replicas, and package
 // rebalance moves ranges between them; both use Local.
 package replica

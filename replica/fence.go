@@ -11,7 +11,7 @@ import (
 )
 
 // ErrFenced refuses requests for a range of tokens while its data are being dropped. It is transient: a coordinator whose
-// plan includes this node keeps a hint, and read repair or repair delivers the rest.
+// plan includes this node stores a hint, and read repair or repair delivers the rest.
 var ErrFenced = errors.New("replica: this node is dropping its data of the range")
 
 // FencedRange is a range of tokens, which does not wrap, of some tables.
@@ -20,8 +20,8 @@ type FencedRange struct {
 	Tokens ring.Range
 }
 
-// Fence refuses mutations, votes and streams for the ranges, and for no others, until Unfence or another Fence. It returns
-// when all mutations admitted before are with the engine.
+// Fence refuses mutations, votes and streams for exactly these ranges, until Unfence or another Fence. It returns when storage
+// has all mutations that were admitted before.
 func (l *Local) Fence(ranges []FencedRange) {
 	l.fenced.Store(&ranges)
 	l.gate.wait()
@@ -43,7 +43,7 @@ func (l *Local) refuseFenced(mutations []*row.Mutation) error {
 	return nil
 }
 
-// Fenced reports whether some tokens of a range of a table are fenced.
+// Fenced reports whether any token of a range of a table is fenced.
 func (l *Local) Fenced(table schema.StorageID, tokens ring.Range) bool {
 	ranges := l.fenced.Load()
 	return ranges != nil && slices.ContainsFunc(*ranges, func(r FencedRange) bool {

@@ -5,20 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// gate counts the mutations between the look at the topology and the engine. It is no lock: enter never waits, so
-// that a mutation may be admitted by the outcome of another one while a stream waits for both.
+// gate counts the mutations between their admission by the topology and the engine. It is not a lock: enter never waits,
+// because a mutation may be admitted in the callback of another one while a stream waits for both.
 //
-// Mutations enter in the current phase. wait begins the next phase and waits for those of the one before.
+// Mutations enter the current phase. wait begins the next phase and waits for the mutations of the previous one.
 type gate struct {
 	phase   atomic.Uint64
 	inside  [2]atomic.Int64 // by the parity of the phase
-	waiting sync.Mutex      // held by wait: one at a time
-	empty   chan struct{}   // of capacity 1: the phase that wait waits for may be empty
+	waiting sync.Mutex      // held by wait, which runs once at a time
+	empty   chan struct{}   // of capacity 1; signals that the phase for which wait waits may be empty
 }
 
 func newGate() *gate { return &gate{empty: make(chan struct{}, 1)} }
 
-// enter returns the phase that leave wants.
+// enter returns the phase to pass to leave.
 func (g *gate) enter() uint64 {
 	for {
 		p := g.phase.Load()
@@ -26,7 +26,7 @@ func (g *gate) enter() uint64 {
 		if g.phase.Load() == p {
 			return p
 		}
-		g.leave(p) // wait began a phase meanwhile and may have missed this one
+		g.leave(p) // wait has begun a phase meanwhile and may not have counted this mutation
 	}
 }
 
@@ -39,7 +39,7 @@ func (g *gate) leave(p uint64) {
 	}
 }
 
-// wait returns when all that entered before have left.
+// wait returns when all mutations that entered before have left.
 func (g *gate) wait() {
 	g.waiting.Lock()
 	defer g.waiting.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestGateWaitsForThoseInside checks that wait returns after all that entered before it, and before any of those
-// that enter while it waits has to leave.
+// TestGateWaitsForThoseInside checks that wait returns after all mutations that entered before it have left, and before any
+// mutation that enters while it waits has to leave.
 func TestGateWaitsForThoseInside(t *testing.T) {
 	g := newGate()
 	before := g.enter()
@@ -20,7 +20,7 @@ func TestGateWaitsForThoseInside(t *testing.T) {
 	for g.phase.Load() == before {
 		time.Sleep(time.Millisecond)
 	}
-	after := g.enter() // does not wait, and is not waited for
+	after := g.enter() // does not block, and wait does not wait for it
 	select {
 	case <-returned:
 		t.Fatal("wait has returned with a mutation inside")
@@ -32,8 +32,8 @@ func TestGateWaitsForThoseInside(t *testing.T) {
 	g.wait()
 }
 
-// TestGateSeparatesTopologies runs mutations that look at a number inside the gate against changes of the number,
-// each of which waits: after wait no mutation may still act on an earlier number.
+// TestGateSeparatesTopologies runs mutations that read a number inside the gate against changes of the number, each followed by
+// wait: after wait, no mutation may still use an earlier number.
 func TestGateSeparatesTopologies(t *testing.T) {
 	g := newGate()
 	var epoch, settled atomic.Int64

@@ -6,15 +6,14 @@ import (
 	"cqld/storage"
 )
 
-// guardedEngine is an Engine whose reads answer an error when they panic: they change nothing, so that nothing but the
-// request is in doubt, and the reader frees what it holds as after any error. A panic of a write is storage's own
-// matter: it stops the node.
+// guardedEngine is an Engine whose reads return an error if they panic. Reads change nothing, so only the request fails, and
+// the reader releases its resources as after any error. A panic of a write is handled by storage: it stops the node.
 type guardedEngine struct {
 	Engine
 	guard *guard.Guard
 }
 
-// GuardReads makes reads of e that panic answer an error. Without a guard it is e.
+// GuardReads returns an Engine that converts panics in reads of e to errors; without a guard it returns e.
 func GuardReads(e Engine, g *guard.Guard) Engine {
 	if g == nil {
 		return e

@@ -33,25 +33,25 @@ type Local struct {
 	onTruncate func(coordinator.Truncation, func(error))
 	pages      sync.Pool // *page
 	memory     *pageMemory
-	paxos      PaxosState // nil: there is none
-	// gate is entered from the look at the topology until a mutation is with the engine, so that Settle can wait
-	// for all mutations that were admitted before.
+	paxos      PaxosState // nil means that there is none
+	// gate is held from the check of the topology until the engine has the mutation, so that Settle can wait for all
+	// mutations that were admitted before.
 	gate *gate
 	// fenced lists the ranges that are being dropped; nil means none. Mutations check it after they have entered the gate.
 	fenced      atomic.Pointer[[]FencedRange]
 	truncations *Truncations
-	// workers run what may block, in bounded numbers; nil, of tests: the caller does.
+	// workers runs functions that may block, in bounded numbers; nil, in tests, means that the caller runs them.
 	workers func(bytes int, f func()) error
-	// staleEpochs, of tests, lets in what was planned for an earlier ring.
+	// staleEpochs, in tests, admits requests that were planned for an earlier ring.
 	staleEpochs bool
 }
 
-// pageKept is the largest page whose memory is kept for the next read. A read has one while it runs, and does
-// not wait: there are as many as processors, and what a page of 1 MiB grows through again costs more than it.
+// pageKept is the size of the largest page buffer that is reused. A read that runs has one buffer and does not wait, so there
+// are as many as processors. Growing a buffer to a page of 1 MiB again would cost more than the read.
 const pageKept = 2 << 20
 
-// NewLocal makes the replica of the engine. onTruncate, which may be nil, does this node's part of a truncation
-// as a coordinator; see coordinator.FollowTruncation.
+// NewLocal returns the replica of the engine. onTruncate, which may be nil, executes this node's part of a truncation in its
+// role as a coordinator; see coordinator.FollowTruncation.
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
 	memory := &pageMemory{total: pageMemoryDefault}
 	return &Local{
@@ -65,7 +65,7 @@ func (l *Local) Apply(epoch uint64, mutations []*row.Mutation, _ time.Duration, 
 	l.apply(epoch, mutations, nil, done)
 }
 
-// apply applies what admit, which may be nil, lets pass.
+// apply applies mutations if admit, which may be nil, admits them.
 func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row.Mutation) error, done func(error)) {
 	phase := l.gate.enter()
 	err := l.CheckEpoch(epoch)
@@ -84,8 +84,8 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 	}
 }
 
-// write gives mutations to the engine, and its errors to done as coordinators know them. When it returns an error,
-// done is not called.
+// write passes mutations to the engine, and the engine's errors to done, in the form that coordinators expect. If it returns an
+// error, done is not called.
 func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
 	err := l.engine.Apply(mutations, durable, func(err error) {
 		if err != nil {
@@ -99,13 +99,13 @@ func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error))
 	return nil
 }
 
-// forgetter is an Engine that takes what goes with the removal of data on a full disk, too.
+// forgetter is an Engine that accepts deletions which are part of a removal of data even if the disk is full.
 type forgetter interface {
 	Forget(mutations []*row.Mutation, durable bool, done func(error)) error
 }
 
-// CheckEpoch refuses what was planned before the ring last moved: its sender may not know all who
-// must have a write, or reads from one who no longer gets them.
+// CheckEpoch refuses requests that were planned before the ring last moved: their sender may not know all nodes that must
+// receive a write, or may read from a node that no longer receives writes.
 func (l *Local) CheckEpoch(epoch uint64) error {
 	if t := l.view.Topology(); epoch < t.Moved() && !l.staleEpochs {
 		return &coordinator.NotReplica{Epoch: t.Epoch()}
@@ -113,11 +113,11 @@ func (l *Local) CheckEpoch(epoch uint64) error {
 	return nil
 }
 
-// Settle returns when all mutations that were admitted at an earlier topology than the present one are with the
-// engine. It delays no other request.
+// Settle returns when the engine has all mutations that were admitted at an earlier topology than the present one. It delays
+// no other request.
 func (l *Local) Settle() { l.gate.wait() }
 
-// durable says whether any of the mutations belongs to a keyspace with durable writes.
+// durable reports whether any of the mutations belongs to a keyspace with durable writes.
 func (l *Local) durable(mutations []*row.Mutation) bool {
 	catalog := l.view.Schema()
 	for _, m := range mutations {
@@ -132,8 +132,8 @@ func (l *Local) durable(mutations []*row.Mutation) bool {
 	return false
 }
 
-// block runs f, which may wait for the disk and holds so many bytes, in a worker. refuse is called instead when too
-// much waits for one. The caller may be a stream, a timer or storage's committer.
+// block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the workers is
+// full, it calls refuse instead. The caller may be a stream, a timer or storage's committer.
 func (l *Local) block(bytes int, f func(), refuse func(error)) {
 	if l.workers == nil {
 		f()
@@ -146,7 +146,7 @@ func (l *Local) block(bytes int, f func(), refuse func(error)) {
 
 // Read implements coordinator.Replica. A worker reads.
 func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {
-	own := cmd.Clone() // the coordinator may have its answer, and reuse the memory, before a worker has time
+	own := cmd.Clone() // the coordinator may conclude, and reuse the memory, before a worker is free
 	l.block(0, func() { l.ReadHere(epoch, own, timeout, done) }, func(err error) { done(nil, err) })
 }
 
@@ -185,7 +185,7 @@ func (l *Local) DigestHere(epoch uint64, cmd *row.ReadCommand, timeout time.Dura
 	})
 }
 
-// admitMutations refuses mutations that are not this node's.
+// admitMutations refuses mutations of partitions of which this node is not a replica.
 func (l *Local) admitMutations(mutations []*row.Mutation) error {
 	for _, m := range mutations {
 		if err := l.admit(m.Table, ring.Range{Start: m.Key.Token - 1, End: m.Key.Token}); err != nil {
@@ -195,7 +195,7 @@ func (l *Local) admitMutations(mutations []*row.Mutation) error {
 	return nil
 }
 
-// admitRead refuses a command that asks for more than this node holds.
+// admitRead refuses a command for tokens of which this node is not a replica.
 func (l *Local) admitRead(cmd *row.ReadCommand) error {
 	r := cmd.Range.Tokens
 	if cmd.SinglePartition() {
@@ -204,7 +204,7 @@ func (l *Local) admitRead(cmd *row.ReadCommand) error {
 	return l.admit(cmd.Table, r)
 }
 
-// admit refuses what this node does not hold at its own epoch.
+// admit refuses tokens of which this node is not a replica at its own epoch.
 func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	table := l.view.Schema().TableByStorage(id)
 	if table == nil {
@@ -214,7 +214,7 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	self := l.view.Self()
 	refusal := &coordinator.NotReplica{Epoch: topology.Epoch()}
 	if table.Replication.Class == ring.Local {
-		return refusal // such data is nobody else's business
+		return refusal // local data of this node only
 	}
 	placement := topology.Placement(table.Replication)
 	if tokens.Start == tokens.End-1 {

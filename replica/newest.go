@@ -11,7 +11,7 @@ import (
 	"cqld/row"
 )
 
-// The newest timestamp of what a write will change:
+// The request for the newest timestamp of the data that a write will change:
 //
 //	VerbNewest   epoch, row.AppendReadCommand of one partition   reply: time (8, µs)
 
@@ -26,7 +26,7 @@ func (l *Local) Newest(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done
 	l.block(0, func() { l.newest(epoch, own, done) }, func(err error) { done(0, err) })
 }
 
-// newest is Newest in a goroutine that may wait for the disk.
+// newest is Newest in a goroutine that may block on the disk.
 func (l *Local) newest(epoch uint64, cmd *row.ReadCommand, done func(int64, error)) {
 	if err := l.CheckEpoch(epoch); err != nil {
 		done(0, err)
@@ -53,7 +53,7 @@ func (r *Remote) Newest(epoch uint64, cmd *row.ReadCommand, timeout time.Duratio
 	})
 }
 
-var errNotOnePartition = errors.New("replica: the newest timestamp is asked of one partition")
+var errNotOnePartition = errors.New("replica: a request for the newest timestamp must name one partition")
 
 func (s *server) newest(_ ring.NodeID, payload []byte, respond messaging.Respond) {
 	cmd := s.commands.Get().(*row.ReadCommand)

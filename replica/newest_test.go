@@ -11,7 +11,7 @@ import (
 	"cqld/row"
 )
 
-// Newest is the number of bytes of what the engine was asked for, before zero: the command must have come whole.
+// Newest returns the negative size of the request, to show that the whole command has arrived.
 func (e *engine) Newest(cmd *row.ReadCommand) (int64, error) {
 	n := len(cmd.Key.Bytes)
 	for _, s := range cmd.Slices {
@@ -23,8 +23,8 @@ func (e *engine) Newest(cmd *row.ReadCommand) (int64, error) {
 	return int64(-n), e.err
 }
 
-// TestTheNewestTimestampIsToldByWhoHoldsIt: the command and the answer come whole, and who does not hold the
-// partition, or is asked for more than one, refuses.
+// TestTheNewestTimestampIsToldByWhoHoldsIt shows that the command and the answer arrive completely, and that a node refuses a
+// command for a partition of which it is not a replica, or for several partitions.
 func TestTheNewestTimestampIsToldByWhoHoldsIt(t *testing.T) {
 	for self, held := range map[ring.NodeID]bool{1: true, 2: false} {
 		remote, e, _, table := pair(t, 2, self)
@@ -56,7 +56,7 @@ func TestTheNewestTimestampIsToldByWhoHoldsIt(t *testing.T) {
 	}
 }
 
-// TestANewestTimestampOfTheWrongLengthIsRefused: an answer of another kind is no timestamp.
+// TestANewestTimestampOfTheWrongLengthIsRefused shows that a malformed answer is an error.
 func TestANewestTimestampOfTheWrongLengthIsRefused(t *testing.T) {
 	remote, _, l, table := pair(t, 1, 1)
 	for _, answer := range [][]byte{nil, {1}, make([]byte, 9)} {

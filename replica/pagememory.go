@@ -8,22 +8,22 @@ import (
 
 // Bounds of the memory of pages that are being read for requests.
 const (
-	// pageMemoryDefault is what all pages take at once, besides the first pageMemoryFree bytes and at most one row of each:
-	// 16 pages of 4 MiB.
+	// pageMemoryDefault bounds the memory of all pages at once, except for the first pageMemoryFree bytes and at most one row
+	// of each: 16 pages of 4 MiB.
 	pageMemoryDefault = 64 << 20
-	// pageMemoryFree is what a page takes without asking: with 256 workers, 16 MiB in all.
+	// pageMemoryFree is the size up to which a page needs no reservation: with 256 workers, 16 MiB in all.
 	pageMemoryFree = 64 << 10
 )
 
-// pageMemory is the memory that pages have in common. A page that gets no more of it ends early: its reader asks for the
-// next one, as for every page that is full.
+// pageMemory is the memory shared by all pages. A page that gets no more memory ends early: its reader requests the next one,
+// as after every full page.
 type pageMemory struct {
 	total int64
 	used  atomic.Int64
 	ended atomic.Int64 // pages that ended early
 }
 
-// page is the memory of one page; it is reused.
+// page accounts for the memory of one page; it is reused.
 type page struct {
 	all   *pageMemory
 	bytes []byte
@@ -46,7 +46,7 @@ func (p *page) Grow(n int) bool {
 	return true
 }
 
-// freePage gives back what a page has taken.
+// freePage returns the memory of a page.
 func (l *Local) freePage(p *page) {
 	p.all.used.Add(-p.held)
 	p.held, p.cmd = 0, row.ReadCommand{}
@@ -55,7 +55,7 @@ func (l *Local) freePage(p *page) {
 	}
 }
 
-// SetPageMemory bounds the memory of pages that are being read at once; zero is the default. It is called before the first
+// SetPageMemory bounds the memory of all pages that are being read; zero means the default. It is called before the first
 // request.
 func (l *Local) SetPageMemory(bytes int64) {
 	if bytes > 0 {
@@ -63,5 +63,5 @@ func (l *Local) SetPageMemory(bytes int64) {
 	}
 }
 
-// PageMemory returns how many bytes pages have taken at the moment, and how many pages have ended early since the start.
+// PageMemory returns the bytes presently used by pages, and the number of pages that have ended early since the start.
 func (l *Local) PageMemory() (used, ended int64) { return l.memory.used.Load(), l.memory.ended.Load() }

@@ -8,7 +8,7 @@ import (
 	"cqld/row"
 )
 
-// TestPagesShareMemory reads a huge partition many times at once: all pages together stay within their bound, and a reader
+// TestPagesShareMemory reads a large partition many times concurrently: all pages together stay within their bound, and a reader
 // that continues after short pages gets every row.
 func TestPagesShareMemory(t *testing.T) {
 	const rows, size, readers, total = 400, 10 << 10, 60, 8 << 20
@@ -56,7 +56,7 @@ func TestPagesShareMemory(t *testing.T) {
 	if used, _ := l.PageMemory(); used != 0 {
 		t.Errorf("%d bytes are taken when all reads have ended", used)
 	}
-	// Short pages only: a reader continues, and misses nothing.
+	// Short pages only: a reader continues, and gets every row.
 	l.SetPageMemory(1)
 	seen := 0
 	for start, more := []byte(nil), true; more; {

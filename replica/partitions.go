@@ -20,9 +20,8 @@ func (l *Local) Partitions(epoch uint64, q *coordinator.PartitionsRead, _ time.D
 	l.block(0, func() { l.partitions(epoch, &own, done) }, func(err error) { done(nil, err) })
 }
 
-// partitions is Partitions in a goroutine that may wait for the disk. It leaves out what this node happens to hold of
-// ranges that it gave away. That works only when it knows the ring as well as the coordinator does: otherwise it
-// refuses.
+// partitions is Partitions in a goroutine that may block on the disk. It omits data of ranges that this node has given away
+// and not dropped yet. This requires that the node knows the same ring as the coordinator; otherwise it refuses.
 func (l *Local) partitions(epoch uint64, q *coordinator.PartitionsRead, done func(*coordinator.PartitionsPage, error)) {
 	err := l.CheckEpoch(epoch)
 	topology := l.view.Topology()
@@ -78,7 +77,7 @@ func (s *server) partitions(c messaging.Call, respond messaging.Respond) {
 	epoch, q, err := decodePartitionsRead(c.Payload)
 	if err == nil {
 		if table := s.local.view.Schema().TableByStorage(q.Table); table != nil && table.Replication.Class == ring.Local {
-			err = &coordinator.NotReplica{Epoch: s.local.view.Topology().Epoch()} // nobody else's business
+			err = &coordinator.NotReplica{Epoch: s.local.view.Topology().Epoch()} // local data of this node only
 		}
 	}
 	if err != nil {
@@ -95,7 +94,7 @@ func (s *server) partitions(c messaging.Call, respond messaging.Respond) {
 	})
 }
 
-// partitionKeysMax bounds what another node can ask for in one step; storage ends it earlier.
+// partitionKeysMax bounds the limit of one request; storage may end the page earlier.
 const partitionKeysMax = 1 << 16
 
 const (
@@ -156,7 +155,7 @@ func decodePartitionsPage(payload []byte) (*coordinator.PartitionsPage, error) {
 		}
 	}
 	if p.More && p.Last == nil {
-		c.Fail(wire.ErrMalformed) // where would it go on?
+		c.Fail(wire.ErrMalformed) // the next page could not start anywhere
 	}
 	if err := c.Finish(); err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func FuzzDecodePartitions(f *testing.F) {
 	})
 }
 
-// TestPartitionsReachStorage asks a node for its partitions, of which those of others are not wanted.
+// TestPartitionsReachStorage requests the partitions of a node, without those of other nodes.
 func TestPartitionsReachStorage(t *testing.T) {
 	remote, e, _, table := pair(t, 2, 1)
 	list := func(epoch, moved uint64) (page *coordinator.PartitionsPage, err error) {

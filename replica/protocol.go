@@ -11,20 +11,20 @@ import (
 	"cqld/storage"
 )
 
-// What other protocols between replicas use of this node's share: admission, storage, workers and traces.
+// Admission, storage, workers and traces for other protocols between replicas.
 
-// PaxosState is what this node keeps in system.paxos, as the writes that pass it by must know it. package paxos
-// implements it.
+// PaxosState is this node's state in system.paxos. It must be informed of writes to the table that it does not make itself.
+// Package paxos implements it.
 type PaxosState interface {
-	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or decided, and
-	// calls done when that is on disk.
+	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or decided. It
+	// calls done when the removal is on disk.
 	ForgetTable(table schema.StorageID, done func(error))
-	// Reload makes void what is held in memory of system.paxos: a stream or a truncation has changed its rows.
+	// Reload invalidates the cache of system.paxos: a stream or a truncation has changed its rows.
 	Reload()
 }
 
-// SetPaxos makes truncations and streams inform the Paxos state. It is called before requests are served. Without it, there
-// is no such state.
+// SetPaxos sets the state that truncations and streams inform. It is called before requests are served. Without it, the node
+// has no Paxos state.
 func (l *Local) SetPaxos(s PaxosState) { l.paxos = s }
 
 // SetUnsafe removes safeguards, for the tests that show that they are needed.
@@ -33,14 +33,14 @@ func (l *Local) SetUnsafe(u coordinator.Unsafe) {
 	l.truncations.unsafe, l.truncations.unprepared = u.NoTruncationStreams, u.NoTruncationPrepared
 }
 
-// Changed says that rows of a table were written by other ways than requests.
+// Changed records that rows of a table were written other than by requests.
 func (l *Local) Changed(table schema.StorageID) {
 	if table == schema.PaxosTable && l.paxos != nil {
 		l.paxos.Reload()
 	}
 }
 
-// forgetPaxos removes from the Paxos state what a table's partitions were to become.
+// forgetPaxos removes accepted and decided updates of a table's partitions from the Paxos state.
 func (l *Local) forgetPaxos(table schema.StorageID, done func(error)) {
 	if l.paxos == nil {
 		done(nil)
@@ -49,16 +49,16 @@ func (l *Local) forgetPaxos(table schema.StorageID, done func(error)) {
 	l.paxos.ForgetTable(table, done)
 }
 
-// Enter begins a change that Settle waits for. It is called before the change is admitted; Leave, with the phase that Enter
-// returns, when the change is with storage or refused. Enter never waits.
+// Enter begins a change for which Settle waits. It is called before the change is admitted. Leave, with the phase that Enter
+// returns, is called when storage has the change, or when the change is refused. Enter never waits.
 func (l *Local) Enter() (phase uint64) { return l.gate.enter() }
 
-// Leave ends what Enter began.
+// Leave ends the change that Enter began.
 func (l *Local) Leave(phase uint64) { l.gate.leave(phase) }
 
-// AdmitToken refuses, between Enter and Leave, a vote or a change of a token that this node does not hold, that was planned
-// before the ring last moved, or whose range is being dropped. state is the table in which the protocol keeps its own state
-// of the token.
+// AdmitToken refuses a vote or a change of a token that this node does not own, that was planned before the ring last moved,
+// or whose range is being dropped. It is called between Enter and Leave. state is the table in which the protocol stores its
+// own state of the token.
 func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ring.Token) error {
 	if err := l.CheckEpoch(epoch); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (l *Local) AdmitToken(epoch uint64, table, state schema.StorageID, token ri
 	return nil
 }
 
-// ReadPage reads in the caller's goroutine. The page is the caller's. Errors are those that coordinators know.
+// ReadPage reads in the caller's goroutine. The caller owns the page. Errors have the form that coordinators expect.
 func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
 	page, err := l.engine.Read(nil, cmd)
 	if err != nil {
@@ -82,11 +82,11 @@ func (l *Local) ReadPage(cmd *row.ReadCommand) ([]byte, error) {
 	return page, nil
 }
 
-// ReadPageWhole is ReadPage of rows among any number of tombstones.
+// ReadPageWhole is ReadPage without a limit on tombstones.
 func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
 	page, err := l.engine.Read(nil, cmd)
 	var tombstones *storage.TooManyTombstones
-	if errors.As(err, &tombstones) { // errors for rows lost in a corrupt file come before this one
+	if errors.As(err, &tombstones) { // errors for rows lost in a corrupt file take precedence
 		again := *cmd
 		again.Repair = new(row.Repair)
 		page, err = l.engine.Read(nil, &again)
@@ -97,20 +97,20 @@ func (l *Local) ReadPageWhole(cmd *row.ReadCommand) ([]byte, error) {
 	return page, nil
 }
 
-// Write gives mutations to storage, without admission. done is called later, in another goroutine, with an error that
-// coordinators know. When Write returns an error, done is not called.
+// Write passes mutations to storage, without admission. done is called later, in another goroutine, with an error in the form
+// that coordinators expect. If Write returns an error, done is not called.
 func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error)) error {
 	return l.write(mutations, durable, done)
 }
 
-// callerCommits is an Engine that can commit in the goroutine of a caller that has nothing else to do.
+// callerCommits is an Engine that can commit in the goroutine of a caller that would otherwise be idle.
 type callerCommits interface {
 	// Queue is Apply, followed by Commit.
 	Queue(mutations []*row.Mutation, durable bool, done func(error)) error
 	Commit()
 }
 
-// Queue is a durable Write after which the caller, which may wait for the disk, calls Commit.
+// Queue is a durable Write after which the caller, which may block on the disk, calls Commit.
 func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
 	apply := l.engine.Apply
 	if waits, ok := l.engine.(callerCommits); ok {
@@ -128,14 +128,14 @@ func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
 	return nil
 }
 
-// Commit commits what was queued, unless another goroutine does.
+// Commit commits the queued mutations, unless another goroutine does.
 func (l *Local) Commit() {
 	if waits, ok := l.engine.(callerCommits); ok {
 		waits.Commit()
 	}
 }
 
-// Remove is a durable Write of deletions that go with the removal of data: a full disk takes them, too.
+// Remove is a durable Write of deletions that are part of a removal of data: it succeeds even if the disk is full.
 func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
 	apply := l.engine.Apply
 	if f, ok := l.engine.(forgetter); ok {
@@ -153,8 +153,8 @@ func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
 	return nil
 }
 
-// Block runs f, which may wait for the disk and holds so many bytes, in a worker. It calls refuse instead when too much
-// waits for one. The caller must not wait for the disk itself.
+// Block runs f, which may block on the disk and retains the given number of bytes, in a worker. If the queue of the workers is
+// full, it calls refuse instead. Callers use it because they must not block on the disk themselves.
 func (l *Local) Block(bytes int, f func(), refuse func(error)) { l.block(bytes, f, refuse) }
 
 // TracedTransport returns transport for one traced request: the events of the node that answers go to t, if t records events.

@@ -20,7 +20,7 @@ type Remote struct {
 
 var _ coordinator.Remote = (*Remote)(nil)
 
-// NewRemote makes the replica of node.
+// NewRemote returns the replica of node.
 func NewRemote(node ring.NodeID, transport messaging.Transport, view coordinator.View) *Remote {
 	return &Remote{node: node, transport: transport, view: view}
 }
@@ -79,7 +79,7 @@ func (r *Remote) DigestEncoded(request []byte, timeout time.Duration, cancel *en
 	})
 }
 
-var errBadDigest = errors.New("replica: a digest of the wrong length")
+var errBadDigest = errors.New("replica: a digest has the wrong length")
 
 // Read implements coordinator.Replica.
 func (r *Remote) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(page []byte, err error)) {

@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// Serve makes transport answer the other nodes' Remotes from l, and l read with the transport's workers. It is called
-// before the transport starts.
+// Serve registers the handlers of other nodes' Remotes with transport, and makes l read in the transport's workers. It is
+// called before the transport starts.
 func Serve(transport messaging.Transport, l *Local) {
 	s := &server{local: l, admit: l.admitMutations}
 	s.batches.New = func() any { return &batch{} }
@@ -34,8 +34,8 @@ type server struct {
 	commands sync.Pool // *row.ReadCommand
 }
 
-// batch is the memory of one request's mutations. Storage copies what it applies, so the batch is
-// free again when Apply has returned.
+// batch holds the mutations of one request. Storage copies the mutations that it applies, so the batch can be reused after
+// Apply has returned.
 type batch struct{ mutations []*row.Mutation }
 
 func (s *server) mutate(c messaging.Call, respond messaging.Respond) {
@@ -67,7 +67,7 @@ func (s *server) digest(c messaging.Call, respond messaging.Respond) {
 	})
 }
 
-// answer reads what c asks for and gives the page to use, or refuses.
+// answer executes the read in c and passes the page to use, or refuses.
 func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(page []byte)) {
 	cmd := s.commands.Get().(*row.ReadCommand)
 	defer s.commands.Put(cmd)

@@ -15,8 +15,7 @@ import (
 	"cqld/storage"
 )
 
-// loopback is a transport whose requests arrive at once, with memory that is spoilt afterwards, as a
-// real one's is.
+// loopback is a transport whose requests arrive at once, in memory that is overwritten afterwards, as in a real transport.
 type loopback struct {
 	services map[messaging.Verb]messaging.Service
 	verbs    []messaging.Verb
@@ -62,7 +61,7 @@ type view struct {
 	floor    int64 // of every table
 }
 
-// engine remembers what it was given.
+// engine records its arguments.
 type engine struct {
 	applied   []string
 	durable   bool
@@ -81,7 +80,7 @@ func (e *engine) Apply(ms []*row.Mutation, durable bool, done func(error)) error
 	return nil
 }
 
-// pair is a Remote, and what it reaches: node 1, or of two nodes with one replica the one that self is.
+// pair returns a Remote and its target: node 1, or, of two nodes with one replica, the node self.
 func pair(t testing.TB, nodes int, self ring.NodeID) (*Remote, *engine, *loopback, *schema.Table) {
 	t.Helper()
 	s := testcluster.Catalog(t, testcluster.KeyOnly()...)
@@ -135,7 +134,7 @@ func TestRemoteReachesStorage(t *testing.T) {
 	}
 }
 
-// TestServeRefusesWhatIsNotItsOwn asks a node for tokens that another one holds.
+// TestServeRefusesWhatIsNotItsOwn sends a node requests for tokens that another node owns.
 func TestServeRefusesWhatIsNotItsOwn(t *testing.T) {
 	refusals, served, holder := 0, 0, ring.NodeID(0)
 	for self := ring.NodeID(1); self <= 2; self++ {
@@ -158,7 +157,7 @@ func TestServeRefusesWhatIsNotItsOwn(t *testing.T) {
 		if applied := len(e.applied) > 0; applied != (served > 0 && self == holder) {
 			t.Errorf("node %d: applied %q", self, e.applied)
 		}
-		// The whole ring is more than any of the two holds.
+		// Each of the two nodes holds only a part of the ring.
 		all := &row.ReadCommand{Table: table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}}
 		remote.Read(5, all, time.Second, func(_ []byte, err error) {
 			var refusal *coordinator.NotReplica
@@ -178,7 +177,7 @@ func TestServeRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// TestServeRefusesNonsense sends bytes that are no requests.
+// TestServeRefusesNonsense sends malformed requests.
 func TestServeRefusesNonsense(t *testing.T) {
 	remote, e, l, _ := pair(t, 1, 1)
 	for verb := messaging.VerbMutation; verb <= messaging.VerbTruncate; verb++ {
@@ -194,7 +193,7 @@ func TestServeRefusesNonsense(t *testing.T) {
 	_ = remote
 }
 
-// TestStorageErrors says what coordinators make of storage's failures.
+// TestStorageErrors checks the conversion of storage's errors for coordinators.
 func TestStorageErrors(t *testing.T) {
 	for _, x := range []struct {
 		err     error

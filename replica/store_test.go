@@ -15,7 +15,7 @@ import (
 	"cqld/storage"
 )
 
-// stillClock is a clock for storage, which asks it what has expired.
+// stillClock is a constant clock for storage, which determines expiry.
 type stillClock struct{}
 
 func (stillClock) Now() time.Time           { return time.Unix(1_700_000_000, 0) }
@@ -28,7 +28,7 @@ type stoppedTimer struct{}
 
 func (stoppedTimer) Stop() bool { return true }
 
-// newStored is a Local on real storage in memory.
+// newStored returns a Local on real storage in memory.
 func newStored(t testing.TB) (*Local, *storage.Engine, *schema.Table) {
 	t.Helper()
 	remote, _, _, table := pair(t, 1, 1)
@@ -69,7 +69,7 @@ func BenchmarkApplyRemote(b *testing.B) {
 	}
 }
 
-// benchPeer is a replica on real storage, as another node reaches it over a connection.
+// benchPeer returns a replica on real storage, as another node reaches it over a connection.
 func benchPeer(b *testing.B) (*Remote, *schema.Table) {
 	remote, _, _, table := pair(b, 1, 1)
 	l := NewLocal(openStorage(b, false), remote.view, nil)

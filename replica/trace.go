@@ -8,7 +8,7 @@ import (
 	"cqld/row"
 )
 
-// Traced implements coordinator.TraceableReplica: requests carry the wish for a trace, and what the node answers goes
+// Traced implements coordinator.TraceableReplica: requests ask for a trace, and the events in the node's answer are added
 // to t.
 func (r *Remote) Traced(t coordinator.Trace) coordinator.Replica {
 	traced := *r
@@ -43,7 +43,7 @@ func (l *tracedLocal) ReadHere(epoch uint64, cmd *row.ReadCommand, timeout time.
 	l.Local.ReadHere(epoch, cmd, timeout, l.traceRead(l.add, cmd, done))
 }
 
-// traceApply adds an event of the mutations, and returns done with an event of their end before it.
+// traceApply adds an event of the mutations, and returns a function that adds an event of their end and then calls done.
 func (l *Local) traceApply(add func(string), mutations []*row.Mutation, done func(error)) func(error) {
 	catalog := l.view.Schema()
 	for _, m := range mutations {
@@ -63,7 +63,7 @@ func (l *Local) traceApply(add func(string), mutations []*row.Mutation, done fun
 	}
 }
 
-// traceRead adds an event of the read, and returns done with an event of the page before it.
+// traceRead adds an event of the read, and returns a function that adds an event of the page and then calls done.
 func (l *Local) traceRead(add func(string), cmd *row.ReadCommand, done func(page []byte, err error)) func([]byte, error) {
 	name := "a dropped table"
 	if t := l.view.Schema().TableByStorage(cmd.Table); t != nil {
@@ -84,7 +84,7 @@ func (l *Local) traceRead(add func(string), cmd *row.ReadCommand, done func(page
 	}
 }
 
-// traceOfPage describes what a replica has read. Rows of the page may be deleted: the coordinator needs the deletions.
+// traceOfPage describes a page that a replica has read. Rows of the page may be deleted: the coordinator needs the deletions.
 func traceOfPage(page []byte) string {
 	var p row.PageReader
 	var r row.Row

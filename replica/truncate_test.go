@@ -20,8 +20,8 @@ func truncateNow(r coordinator.Replica, x coordinator.Truncation, done func(erro
 	testcluster.Truncate(r, 5, x, done)
 }
 
-// TestLateTruncations sends a replica truncations that must not remove anything: their coordinator may have died before the
-// table was truncated again and filled.
+// TestLateTruncations sends a replica truncations that must not remove rows: their coordinator may have died before the table was
+// truncated again and filled.
 func TestLateTruncations(t *testing.T) {
 	l, engine, table := newStored(t)
 	send := func(id uint64, phase coordinator.TruncationPhase, timeout time.Duration) (err error) {
@@ -40,12 +40,12 @@ func TestLateTruncations(t *testing.T) {
 		{2, prepare, time.Minute, false},
 		{2, truncate, time.Minute, false},
 		{1, truncate, time.Minute, true}, // the second one has overtaken it
-		{1, prepare, time.Minute, true},  // the network has kept a copy
+		{1, prepare, time.Minute, true},  // a delayed copy
 		{1, truncate, time.Minute, true},
-		{2, truncate, time.Minute, false}, // it is made: another answer is lost
+		{2, truncate, time.Minute, false}, // already executed: the answer was lost
 		{3, prepare, -time.Second, false},
-		{3, truncate, time.Minute, true}, // its time is over
-		{3, prepare, time.Minute, false}, // the coordinator asks again
+		{3, truncate, time.Minute, true}, // it has expired
+		{3, prepare, time.Minute, false}, // the coordinator retries
 		{3, truncate, time.Minute, false},
 	} {
 		key := fmt.Sprintf("row%05d", i)

@@ -13,7 +13,7 @@ import (
 	"cqld/schema"
 )
 
-// Requests between nodes; epoch is that of the topology the sender planned with.
+// Requests between nodes; epoch is that of the topology with which the sender planned.
 //
 //	VerbMutation, VerbReadRepair, VerbHint   epoch, n, n × row.AppendMutation   reply: empty
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
@@ -35,7 +35,7 @@ func appendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte
 func decodeMutations(payload []byte, into []*row.Mutation) (epoch uint64, ms []*row.Mutation, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
-	// The least mutation: table, token, a key of no bytes, no entries.
+	// The minimum mutation: table, token, an empty key, no entries.
 	const sizeMin = 1 + 8 + 1 + 1
 	n := c.Count(sizeMin)
 	for i := 0; i < n && c.Err() == nil; i++ {
@@ -75,7 +75,7 @@ func decodeTruncate(payload []byte) (epoch uint64, t coordinator.Truncation, tim
 	return epoch, t, timeout, c.Finish()
 }
 
-// The codes of a messaging.RemoteError: what kind of failure the message describes.
+// The codes of a messaging.RemoteError: the kind of the failure.
 const (
 	codeFailure    = 0 // plus the coordinator.FailureReason, up to codeNotReplica
 	codeNotReplica = 200
@@ -84,7 +84,7 @@ const (
 	codeOverloaded = messaging.CodeOverloaded
 )
 
-// ToRemote makes err fit for a reply.
+// ToRemote converts err to an error for a reply.
 func ToRemote(err error) error {
 	if err == nil {
 		return nil
@@ -108,7 +108,7 @@ func ToRemote(err error) error {
 	return &messaging.RemoteError{Code: codeFailure, Message: err.Error()}
 }
 
-// FromRemote is the coordinator's error for a request's outcome.
+// FromRemote converts the error of a remote request to the coordinator's error.
 func FromRemote(err error) error {
 	var remote *messaging.RemoteError
 	switch {
@@ -137,11 +137,11 @@ func FromRemote(err error) error {
 	return err
 }
 
-// notApplied is a failure after which certainly nothing was done.
+// notApplied is a failure after which certainly nothing was applied.
 type notApplied struct{ error }
 
 // Is makes it a coordinator.ErrNotSent.
 func (e *notApplied) Is(target error) bool { return target == coordinator.ErrNotSent }
 
-// Unwrap is what failed.
+// Unwrap returns the cause.
 func (e *notApplied) Unwrap() error { return e.error }

@@ -74,7 +74,7 @@ func TestReadsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestErrorsKeepTheirMeaning sends every kind of failure over the wire and back.
+// TestErrorsKeepTheirMeaning encodes and decodes every kind of failure.
 func TestErrorsKeepTheirMeaning(t *testing.T) {
 	var refusal *coordinator.NotReplica
 	if err := FromRemote(ToRemote(&coordinator.NotReplica{Epoch: 12})); !errors.As(err, &refusal) || refusal.Epoch != 12 {

@@ -125,7 +125,7 @@ func TestSizedRowsOfEverySize(t *testing.T) {
 		sizes = append(sizes, n, 16_384-150+n)
 	}
 	for _, size := range sizes {
-		for _, cells := range []int{1, 2, 40} { // with little, and with much, that is not value
+		for _, cells := range []int{1, 2, 40} { // with small and large parts other than values
 			r := NewRow()
 			r.Deletion = Deletion{Timestamp: 1, LocalTime: 1 << 40}
 			for i := range cells {

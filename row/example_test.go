@@ -10,7 +10,7 @@ import (
 
 const name, age schema.ColumnID = 1, 2
 
-// version is a row whose cells were written at one time, in microseconds.
+// version returns a row whose cells have one timestamp, in microseconds.
 func version(timestamp int64, cells ...row.Cell) *row.Row {
 	r := row.NewRow()
 	for _, c := range cells {

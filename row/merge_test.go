@@ -66,7 +66,7 @@ func bytesClone(in []RangeTombstone) []RangeTombstone { return append([]RangeTom
 func TestNormalizingManyTombstonesIsNotQuadratic(t *testing.T) {
 	least := func(n int) time.Duration {
 		took := time.Duration(1 << 62)
-		for range 3 { // others may use the machine
+		for range 3 { // other processes may use the machine
 			tombstones := make([]RangeTombstone, n)
 			for i := range tombstones {
 				tombstones[i] = RangeTombstone{

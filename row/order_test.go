@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRestampMovesOnlyTheStamps: what has the timestamp, or the one before it, is moved, and all else stays as
-// it was; the rows that were moved are those that Stamped names.
+// TestRestampMovesOnlyTheStamps shows that the timestamp and the one before it are replaced, and nothing else changes; the changed
+// rows are those that Stamped returns.
 func TestRestampMovesOnlyTheStamps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -53,7 +53,7 @@ func TestRestampMovesOnlyTheStamps(t *testing.T) {
 	}
 }
 
-// TestStampedKnowsWhatAMutationTouches: headers, intervals and whole partitions.
+// TestStampedKnowsWhatAMutationTouches for headers, intervals and whole partitions.
 func TestStampedKnowsWhatAMutationTouches(t *testing.T) {
 	static := NewRow()
 	static.Cells = []Cell{{Column: 1, Timestamp: 9, Value: []byte("s")}}

@@ -104,7 +104,7 @@ func TestPageEndsAfterPosition(t *testing.T) {
 	}
 }
 
-// walk reads a page to its end.
+// walk reads a whole page.
 func walk(page []byte) error {
 	var r PageReader
 	var row Row

@@ -53,7 +53,7 @@ func randomCell(rng *rand.Rand) Cell {
 	return c
 }
 
-// canonical is r as Reconcile leaves it.
+// canonical returns r as Reconcile returns it.
 func canonical(r *Row) *Row {
 	out := NewRow()
 	Reconcile(out, r, NewRow())

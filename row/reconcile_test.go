@@ -40,7 +40,7 @@ func TestCoversIsWhatReconcileLeavesUnchanged(t *testing.T) {
 	covered, changed := 0, 0
 	for range draws {
 		a, b := randomRow(rng), randomRow(rng)
-		if rng.IntN(2) == 0 { // two rows of chance hardly ever cover each other
+		if rng.IntN(2) == 0 { // two random rows rarely cover each other
 			*a = reconciled(a, b).Clone()
 		}
 		want := canonical(a)
@@ -57,7 +57,7 @@ func TestCoversIsWhatReconcileLeavesUnchanged(t *testing.T) {
 	}
 }
 
-// allCells returns one cell of every state that a rule of ReconcileCells tells apart.
+// allCells returns one cell of every state that a rule of ReconcileCells distinguishes.
 func allCells() (out []Cell) {
 	for timestamp := range int64(2) {
 		for local := range int64(2) {
@@ -98,7 +98,7 @@ func TestReconcileCellsIsATotalOrder(t *testing.T) {
 	}
 }
 
-// TestTiesAreDecidedAsCassandraDoes spells out the rules of CASSANDRA-14592.
+// TestTiesAreDecidedAsCassandraDoes checks the rules of CASSANDRA-14592.
 func TestTiesAreDecidedAsCassandraDoes(t *testing.T) {
 	value := func(v string) Cell { return Cell{Timestamp: 5, Value: []byte(v)} }
 	expiring := func(v string, ttl int32, at int64) Cell {
@@ -129,7 +129,7 @@ func TestTiesAreDecidedAsCassandraDoes(t *testing.T) {
 func TestPurgeAfterReconcileForgetsNothingThatCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	for range draws {
-		// A replica that purged a, as it was, and one that did not answer alike.
+		// A replica that purged a, and one that did not, return the same result.
 		swept := canonical(randomRow(rng))
 		unswept := swept.Clone()
 		swept.Purge(101)
@@ -139,8 +139,8 @@ func TestPurgeAfterReconcileForgetsNothingThatCounts(t *testing.T) {
 	}
 }
 
-// TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept compares with Cassandra's DeletionTime.supersedes: a deletion that was made
-// later is kept for longer.
+// TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept compares with Cassandra's DeletionTime.supersedes: the deletion that was made later
+// is kept, because its tombstone is kept longer.
 func TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept(t *testing.T) {
 	early, late := Deletion{Timestamp: 5, LocalTime: 100}, Deletion{Timestamp: 5, LocalTime: 101}
 	for _, d := range []Deletion{early.Max(late), late.Max(early)} {

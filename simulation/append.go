@@ -17,8 +17,8 @@ import (
 	"cqld/simulation/elle"
 )
 
-// appends is the workload: clients read and append to the lists of a partition by conditional changes,
-// which are transactions of it, and read them at SERIAL. elle.Check judges.
+// appends is the workload: clients read the lists of a partition and append to them by conditional changes, which are
+// transactions of the partition, and read them at SERIAL. elle.Check checks the history.
 type appends struct {
 	clients
 	table   *schema.Table
@@ -40,7 +40,7 @@ func newAppends(c *Cluster) *appends {
 
 func (w *appends) start() {
 	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.key(r.Intn(appendPartitions)) })
-	w.launch(appendClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(appendClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
 		var lists []int
 		for i := range appendLists {
 			if w.rand.Chance(300) {
@@ -58,7 +58,7 @@ func (w *appends) key(partition int) row.PartitionKey {
 func (w *appends) counts() (tried, acked int) { return w.tried, w.acked }
 
 // run reads all lists of a partition and appends to some of them.
-func (w *appends) run(l *life, partition int, lists []int, end func(error) bool) {
+func (w *appends) run(l *process, partition int, lists []int, end func(error) bool) {
 	t := &elle.Transaction{Call: w.c.tick(), Appends: map[string][]int64{}}
 	w.history[partition] = append(w.history[partition], t)
 	w.tried++
@@ -127,7 +127,7 @@ func (w *appends) mutation(key row.PartitionKey, read, more map[string][]int64, 
 	return m
 }
 
-// textRow is a row of a textTable.
+// textRow returns a row of a textTable.
 func textRow(table *schema.Table, clustering, value string, timestamp int64) *row.Row {
 	r := row.NewRow()
 	r.Clustering = []byte(clustering)
@@ -136,7 +136,7 @@ func textRow(table *schema.Table, clustering, value string, timestamp int64) *ro
 	return r
 }
 
-// textChange writes one row of a textTable.
+// textChange returns a mutation of one row of a textTable.
 func textChange(table *schema.Table, key row.PartitionKey, clustering, value string, timestamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(table.StorageID, key)
@@ -144,7 +144,7 @@ func textChange(table *schema.Table, key row.PartitionKey, clustering, value str
 	return m
 }
 
-// textRows are the live rows of a page of a textTable, in its order.
+// textRows returns the live rows of a page of a textTable, in its order.
 func textRows(page []byte, now int64) (rows [][2]string, err error) {
 	var p row.PageReader
 	var r row.Row
@@ -163,7 +163,7 @@ func textRows(page []byte, now int64) (rows [][2]string, err error) {
 	return rows, p.Err()
 }
 
-// listsOf are the lists in a page. One that is not there is empty, and read all the same.
+// listsOf returns the lists in a page. A missing list is empty; it was read nevertheless.
 func listsOf(page []byte) (map[string][]int64, error) {
 	lists := map[string][]int64{}
 	for i := range appendLists {
@@ -187,7 +187,7 @@ func listsOf(page []byte) (map[string][]int64, error) {
 
 func (w *appends) readBack() {
 	for partition := range appendPartitions {
-		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *life, done func(error)) {
+		w.c.everywhere(fmt.Sprint("lists ", partition), func(l *process, done func(error)) {
 			w.run(l, partition, nil, func(err error) bool {
 				done(err)
 				return true

@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// bank is the workload: conditional changes move money between the accounts of a partition, and reads
-// at SERIAL must always find all of it.
+// bank is the workload: conditional changes transfer money between the accounts of a partition, and the sum that a read at
+// SERIAL returns must be constant.
 type bank struct {
 	clients
 	table *schema.Table
@@ -31,8 +31,8 @@ func newBank(c *Cluster) *bank {
 	return &bank{clients: newClients(c, "bank"), table: c.table("bank")}
 }
 
-// open writes the accounts. Where requests time out early it may need several attempts.
-func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
+// open writes the accounts. If timeouts are short, it may need several attempts.
+func (w *bank) open(l *process, m *row.Mutation, attempts int, done func(error)) {
 	l.write(m, ring.All, func(err error) {
 		if err != nil && attempts > 1 && w.c.options.at("early-timeout") {
 			w.open(l, m, attempts-1, done)
@@ -42,10 +42,10 @@ func (w *bank) open(l *life, m *row.Mutation, attempts int, done func(error)) {
 	})
 }
 
-// start opens the accounts, all at once, and sends the clients out.
+// start writes all accounts at once, and starts the clients.
 func (w *bank) start() {
 	w.purges(w.table, func(*Stream) row.PartitionKey { return w.key() })
-	w.c.must(w.c.present()[0], "opening the bank", func(l *life, done func(error)) {
+	w.c.must(w.c.present()[0], "opening the bank", func(l *process, done func(error)) {
 		m := &row.Mutation{}
 		m.Reset(w.table.StorageID, w.key())
 		stamp := l.hlc.Next()
@@ -54,7 +54,7 @@ func (w *bank) start() {
 		}
 		w.open(l, m, bankOpenings, done)
 	})
-	w.launch(bankClients, 120*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(bankClients, 120*time.Millisecond, func(l *process, _ int, end func() bool) {
 		from, to, amount := w.rand.Intn(bankAccounts), w.rand.Intn(bankAccounts), 1+w.rand.Intn(20)
 		if w.rand.Chance(400) || from == to {
 			w.read(l, ring.Serial, func(error) { end() })
@@ -68,15 +68,15 @@ func (w *bank) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *bank) key() row.PartitionKey { return row.NewPartitionKey([]byte("bank")) }
 
-func (w *bank) command(l *life) *row.ReadCommand {
+func (w *bank) command(l *process) *row.ReadCommand {
 	return l.partition(w.table, w.key())
 }
 
-// transfer moves money. What the condition was shown is judged when the attempt was decided: one that others outvote may
-// have read while their changes reached the replicas, and comes to nothing.
-func (w *bank) transfer(l *life, from, to, amount int, end func()) {
+// transfer transfers money. The page that the condition received is checked only if its attempt was decided: an attempt that
+// other proposers outvote may have read while their changes were reaching the replicas, and has no effect.
+func (w *bank) transfer(l *process, from, to, amount int, end func()) {
 	w.tried++
-	shown := "" // what is wrong with what the last attempt was shown
+	shown := "" // the error in the page of the last attempt
 	l.cas(&paxos.CASRequest{
 		Command: w.command(l), Serial: ring.Serial, Consistency: w.commitLevel(), Contention: operationTimeout, Timeout: operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
@@ -102,7 +102,7 @@ func (w *bank) transfer(l *life, from, to, amount int, end func()) {
 	})
 }
 
-// balancesOf are the accounts in a page, all of them, and what is wrong with their sum.
+// balancesOf returns all accounts in a page, and a description of a wrong sum.
 func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err error) {
 	rows, err := textRows(page, 0)
 	if err != nil {
@@ -125,7 +125,7 @@ func balancesOf(page []byte) (balances [bankAccounts]int, wrong string, err erro
 	return balances, wrong, nil
 }
 
-func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
+func (w *bank) read(l *process, level ring.Consistency, done func(error)) {
 	w.tried++
 	l.read(w.command(l), level, func(page []byte, err error) {
 		if err == nil {
@@ -141,8 +141,8 @@ func (w *bank) read(l *life, level ring.Consistency, done func(error)) {
 }
 
 func (w *bank) readBack() {
-	w.c.everywhere("the bank", func(l *life, done func(error)) { w.read(l, ring.Serial, done) })
+	w.c.everywhere("the bank", func(l *process, done func(error)) { w.read(l, ring.Serial, done) })
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *bank) check() {}

@@ -13,8 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// batches is a workload of logged batches: each adds a row of its own to several partitions. In the
-// end all of a batch is there, or nothing; and all of it when it was acknowledged.
+// batches is a workload of logged batches: each adds a row of its own to several partitions. At the end, either all rows of
+// a batch exist or none, and all of an acknowledged one.
 type batches struct {
 	clients
 	table *schema.Table
@@ -34,7 +34,7 @@ type logged struct {
 const (
 	batchPartitions = 12
 	batchClients    = 3
-	batchesDrained  = 2 * time.Minute // heals, waits and tries again
+	batchesDrained  = 2 * time.Minute // heals, waits and retries
 )
 
 func newBatches(c *Cluster) *batches {
@@ -49,7 +49,7 @@ func batchKey(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("batch" + strconv.Itoa(partition)))
 }
 
-func (w *batches) step(l *life, _ int, end func() bool) {
+func (w *batches) step(l *process, _ int, end func() bool) {
 	b := &logged{name: fmt.Sprintf("%06d", len(w.all))}
 	for range 2 + w.rand.Intn(3) {
 		if p := w.rand.Intn(batchPartitions); !slices.Contains(b.partitions, p) {
@@ -80,12 +80,12 @@ func (w *batches) step(l *life, _ int, end func() bool) {
 	})
 }
 
-// readBack waits until no batch is kept any more, and reads all partitions.
+// readBack waits until no batch is stored in a batch log, and reads all partitions.
 func (w *batches) readBack() {
 	held := func() (n int) {
 		for _, x := range w.c.present() {
-			if x.life != nil {
-				n += x.life.parts.Batches.Held()
+			if x.process != nil {
+				n += x.process.parts.Batches.Held()
 			}
 		}
 		return n
@@ -94,7 +94,7 @@ func (w *batches) readBack() {
 	if n := held(); n > 0 {
 		w.c.fail("%d batches are still kept %v after all was healed", n, batchesDrained)
 	}
-	w.c.settle() // what was replayed may have left hints
+	w.c.settle() // the replay may have created hints
 	found := map[string]int{}
 	whole := w.c.readAll(w.table, func(_ *row.PageReader, r *row.Row, _ bool) {
 		if r != nil {
@@ -109,11 +109,11 @@ func (w *batches) readBack() {
 	}
 }
 
-// judge checks in how many of its partitions a batch is.
+// judge checks a batch that was found in n of its partitions.
 func (w *batches) judge(b *logged, n int) {
 	switch {
 	case w.c.losing && (!b.acked || b.one):
-		// What is left of it may be one replica's share and its hints for the others, on one disk.
+		// The rest of it may be one replica's mutations and its hints for the others, all on one disk.
 	case n != 0 && n != len(b.partitions):
 		w.c.fail("batch %s is in %d of its %d partitions", b.name, n, len(b.partitions))
 	case n == 0 && b.acked:

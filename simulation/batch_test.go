@@ -5,20 +5,20 @@ import (
 	"testing"
 )
 
-// leaverFaults make nodes leave that keep batches which they could not write.
+// leaverFaults make nodes leave while they store batches that they could not write.
 const leaverFaults = "join leave isolate one-way bad-links pause ring disk-full"
 
-// TestBatchesOfLeaversAreWhole runs logged batches while nodes come and go. In seed 81142, which is run as it was drawn, the
-// only node that had a batch left the ring with it.
+// TestBatchesOfLeaversAreWhole runs logged batches while nodes join and leave. In seed 81142, which is run with its original options,
+// the only node that stored a batch left the ring with it.
 func TestBatchesOfLeaversAreWhole(t *testing.T) {
 	o := DefaultOptions(81142)
 	report(t, o, run(t, o))
 	runFewReplicas(t, 12, "batch", leaverFaults, func(*Options) {})
 }
 
-// TestSimNeedsBatchesHandedOver shows that it finds batches that leave the ring with their holders. Two live nodes besides
-// the coordinator hold a batch if there are two: both would have to leave before the batch is replayed. So the ring is
-// small, and coordinators are killed while batches are under way.
+// TestSimNeedsBatchesHandedOver shows that the simulation finds batches that leave the ring with their holders. Two live nodes other
+// than the coordinator hold a batch, if there are two: both would have to leave before the batch is replayed. So the ring is small,
+// and coordinators are killed while they write batches.
 func TestSimNeedsBatchesHandedOver(t *testing.T) {
 	mustFail(t, 0, 300, func(o *Options) {
 		o.BatchUnsafe.NoHandOver, o.HintUnsafe.NoHandOver = true, true
@@ -31,16 +31,16 @@ func smallRing(o *Options) {
 	o.Nodes, o.Factor = 3, 1
 }
 
-// TestTheOnlyVoterLeaves has the first of two members leave. It is the only one that votes, so it must make the other one a
-// voter before it goes; else no operation of the ring ends after it.
+// TestTheOnlyVoterLeaves makes the first of two members leave. It is the only voter, so it must make the other one a voter first;
+// otherwise no later operation of the ring ends.
 func TestTheOnlyVoterLeaves(t *testing.T) {
 	o := DefaultOptions(13)
 	smallRing(&o)
 	report(t, o, run(t, o))
 }
 
-// TestAFormerVoterIsNotNeeded has one of three members leave, and its links fail before it has heard that it left. The leader
-// must not wait for the former member's vote. The seeds around that one are run, too.
+// TestAFormerVoterIsNotNeeded makes one of three members leave, and cuts its links before it learns of its removal. The leader must
+// not wait for the former member's vote. The adjacent seeds are run, too.
 func TestAFormerVoterIsNotNeeded(t *testing.T) {
 	for seed := uint64(140); seed < 160; seed++ {
 		o := DefaultOptions(seed)
@@ -49,8 +49,7 @@ func TestAFormerVoterIsNotNeeded(t *testing.T) {
 	}
 }
 
-// TestSimNeedsMoreThanHints shows that it finds batches of which a part was in the hints of a node that left, and nowhere
-// else.
+// TestSimNeedsMoreThanHints shows that the simulation finds batches of which a part was only in the hints of a node that left.
 func TestSimNeedsMoreThanHints(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		o.BatchUnsafe.HintsSecure, o.HintUnsafe.NoHandOver = true, true
@@ -58,7 +57,7 @@ func TestSimNeedsMoreThanHints(t *testing.T) {
 	}, "of its")
 }
 
-// TestHintsOfLeaversAreWritten runs seed 701700 as it was drawn: a node that left the ring had the only copy of a write at
+// TestHintsOfLeaversAreWritten runs seed 701700 with its original options: a node that left the ring had the only copy of a write at
 // ANY, as a hint. coordinator's TestHintsAreWrittenBeforeANodeLeaves shows what happens to these hints.
 func TestHintsOfLeaversAreWritten(t *testing.T) {
 	o := DrawnOptions(701700)

@@ -2,8 +2,8 @@ package simulation
 
 import "testing"
 
-// TestSimNeedsWorkers removes the workers: each workload must find that the disk is read where heartbeats, writes or
-// commits wait behind.
+// TestSimNeedsWorkers removes the workers: each workload must detect that the disk is read in a goroutine for which heartbeats,
+// writes or commits wait.
 func TestSimNeedsWorkers(t *testing.T) {
 	for _, workload := range []string{"register", "cas", "counter", "batch"} {
 		t.Run(workload, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"cqld/schema"
 )
 
-// calm is the workload: requests of every kind at QUORUM, while nothing happens to a ring but what its operator
-// wants, and while no more than one node of those that hold a row is dead. Then none may fail, and none may take
-// long: what others judge is what an answer says, here it is that there is one.
+// calm is the workload: requests of every kind at QUORUM, while the ring changes only by commands of its operator, and while
+// at most one of the replicas of a row is dead. No request may then fail, and none may take long. Other workloads check the
+// contents of answers; this one checks that there are answers.
 type calm struct {
 	clients
 	table, counter *schema.Table
@@ -23,9 +23,9 @@ type calm struct {
 }
 
 const (
-	// calmMost is how long a request may take: some round trips, and as many plans as a change of the ring costs.
+	// calmMost bounds the duration of a request: several round trips, and the new plans that a change of the ring causes.
 	calmMost = 400 * time.Millisecond
-	// noticedAfter is how soon after a node's death its requests are asked of others.
+	// noticedAfter is how soon after a node's death its requests are sent to other nodes.
 	noticedAfter = 2 * time.Second
 	calmClients  = 4
 )
@@ -38,10 +38,10 @@ func (w *calm) start() { w.launch(calmClients, 15*time.Millisecond, w.step) }
 
 func (w *calm) counts() (tried, acked int) { return w.tried, w.acked }
 
-func (w *calm) step(l *life, client int, end func() bool) {
+func (w *calm) step(l *process, client int, end func() bool) {
 	kinds := []struct {
 		name string
-		do   func(l *life, client int, done func(error))
+		do   func(l *process, client int, done func(error))
 	}{
 		{"write", w.write}, {"read", w.read}, {"scan", w.scan}, {"conditional change", w.change}, {"SERIAL read", w.serial},
 		{"increment", w.count}, {"batch", w.batch},
@@ -56,7 +56,7 @@ func (w *calm) step(l *life, client int, end func() bool) {
 			w.acked++
 		}
 		end()
-		excused := l.node.life != l || !l.serves() || w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
+		excused := l.node.process != l || !l.serves() || w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
 		switch {
 		case excused:
 		case err != nil:
@@ -67,7 +67,7 @@ func (w *calm) step(l *life, client int, end func() bool) {
 	})
 }
 
-// key is one of few partitions. Those of conditional changes are each client's own: who is behind others waits.
+// key returns one of few partitions. Each client has its own for conditional changes, because contention delays them.
 func (w *calm) key(client int) row.PartitionKey {
 	return row.NewPartitionKey([]byte(fmt.Sprint("calm", client, w.rand.Intn(w.c.options.Keys))))
 }
@@ -77,22 +77,22 @@ func (w *calm) mutation() *row.Mutation {
 	return textChange(w.table, w.key(calmClients), "r", strconv.FormatInt(stamp, 10), stamp)
 }
 
-func (w *calm) write(l *life, _ int, done func(error)) { l.write(w.mutation(), ring.Quorum, done) }
+func (w *calm) write(l *process, _ int, done func(error)) { l.write(w.mutation(), ring.Quorum, done) }
 
-func (w *calm) read(l *life, _ int, done func(error)) {
+func (w *calm) read(l *process, _ int, done func(error)) {
 	l.read(l.partition(w.table, w.key(calmClients)), ring.Quorum, func(_ []byte, err error) { done(err) })
 }
 
-func (w *calm) serial(l *life, client int, done func(error)) {
+func (w *calm) serial(l *process, client int, done func(error)) {
 	l.read(l.partition(w.table, w.key(client)), ring.Serial, func(_ []byte, err error) { done(err) })
 }
 
-func (w *calm) scan(l *life, _ int, done func(error)) {
+func (w *calm) scan(l *process, _ int, done func(error)) {
 	p := &pager{table: w.table.StorageID}
 	l.read(p.command(clock{l}.Now().Unix()), ring.Quorum, func(_ []byte, err error) { done(err) })
 }
 
-func (w *calm) change(l *life, client int, done func(error)) {
+func (w *calm) change(l *process, client int, done func(error)) {
 	cmd := l.partition(w.table, w.key(client))
 	cmd.Slices[0] = row.ExactRow([]byte("r"))
 	l.cas(&paxos.CASRequest{
@@ -108,7 +108,7 @@ func (w *calm) change(l *life, client int, done func(error)) {
 	})
 }
 
-func (w *calm) count(l *life, _ int, done func(error)) {
+func (w *calm) count(l *process, _ int, done func(error)) {
 	x := additions{table: w.counter}
 	l.parts.Counters.Update(&coordinator.WriteRequest{
 		Mutations:   []*row.Mutation{x.mutation(&addition{key: int64(w.rand.Intn(counterKeys)), delta: 1})},
@@ -116,7 +116,7 @@ func (w *calm) count(l *life, _ int, done func(error)) {
 	}, done)
 }
 
-func (w *calm) batch(l *life, _ int, done func(error)) {
+func (w *calm) batch(l *process, _ int, done func(error)) {
 	l.parts.Batches.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{w.mutation(), w.mutation()}, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: operationTimeout,
 	}, done)

@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// TestNothingFailsWhileTheRingChanges runs requests while nodes come, go and move, with all nodes alive, and with one dead
-// that is removed or replaced: none may fail. A read that one side of the change could not answer, and that waited
-// for the other until its time was over, was found by a ring of processes first.
+// TestNothingFailsWhileTheRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with one dead node
+// that is removed or replaced: none may fail. A test with real processes first found a read that one side of the change could not
+// answer, and that waited for the other until its timeout.
 func TestNothingFailsWhileTheRingChanges(t *testing.T) {
 	n := max(4, *seeds/10)
 	if testing.Short() {
 		n = 4
 	}
 	acked := 0
-	draws := []uint64{1011, 1266, 1287, 15} // a node joins while another is dead, and is not heard at once, or taken back
+	draws := []uint64{1011, 1266, 1287, 15} // a node joins while another is dead, and its first heartbeat is late, or the join is aborted
 	for i := range n {
 		draws = append(draws, *firstSeed+uint64(i))
 	}
@@ -31,16 +31,16 @@ func TestNothingFailsWhileTheRingChanges(t *testing.T) {
 	}
 }
 
-// calmRing is the ring of such a run, also of one that a command shows again.
+// calmRing returns the size of the ring of such a run, also for a run that a command repeats.
 func calmRing(seed uint64) (nodes, factor int) { return 4 + int(seed%2), 4 }
 
-// calmOptions are those of a run in which nothing is at fault.
+// calmOptions returns the options of a run without faults.
 func calmOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Workloads, o.Points = []string{"calm"}, nil
 	o.Nodes, o.Factor = calmRing(seed)
 	o.FaultKinds = strings.Fields("join leave move abort flush")
-	if seed%3 == 0 { // one dies
+	if seed%3 == 0 { // one node dies
 		o.FaultKinds = append(o.FaultKinds, "removenode", "wiped-disk")
 		o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(k string) bool { return k == "leave" })
 	}

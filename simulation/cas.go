@@ -16,10 +16,10 @@ import (
 	"cqld/schema"
 )
 
-// casRegisters is the workload: clients change a few registers with conditions, from the value they saw
-// last to a unique new one, and read them at SERIAL. Two registers are rows of one partition. Now and then a
-// client asks for several things at once, so that they wait for each other at their coordinator and go on
-// together. Stamps are the ballots of the nodes' own clocks, which are not one.
+// casRegisters is the workload: clients change a few registers conditionally, from the value that they last saw to a unique
+// new one, and read them at SERIAL. Two registers are rows of one partition. Sometimes a client sends several requests at
+// once, so that they are queued at their coordinator and share rounds. Timestamps are the ballots of the nodes' own clocks,
+// which differ.
 type casRegisters struct {
 	clients
 	table   *schema.Table
@@ -30,7 +30,7 @@ type casRegisters struct {
 
 type casClient struct{ client, key int }
 
-// casOperation is one call of a client.
+// casOperation is one request of a client.
 type casOperation struct {
 	client, key int
 	input       casInput
@@ -40,10 +40,10 @@ type casOperation struct {
 	dropped     bool  // certainly did nothing
 }
 
-// casInput asks to change expect to value; a read when value is 0.
+// casInput requests to change expect to value, or a read if value is 0.
 type casInput struct{ expect, value int64 }
 
-// casOutput is the answer: applied, or what was found.
+// casOutput is the answer: applied, or the value found.
 type casOutput struct {
 	applied, unknown bool
 	found            int64
@@ -55,10 +55,10 @@ func newCASRegisters(c *Cluster) *casRegisters {
 
 func (w *casRegisters) start() {
 	w.purges(w.table, func(r *Stream) row.PartitionKey { return w.partition(r.Intn(w.keys())) })
-	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
-		key := w.rand.Intn(w.keys()) // few, so that they meet
+	w.launch(w.c.options.Clients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
+		key := w.rand.Intn(w.keys()) // few keys, so that clients contend
 		if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
-			end() // another data center's
+			end() // belongs to another data center
 			return
 		}
 		if w.rand.Chance(250) {
@@ -77,7 +77,7 @@ func (w *casRegisters) partition(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("cas" + strconv.Itoa(key/2)))
 }
 
-// serial is the serial level of all requests for a partition, and the data center of their coordinators; none when any is.
+// serial returns the serial level of all requests for a partition, and the data center of their coordinators; empty means any.
 func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 	if !w.c.options.Levels {
 		return ring.Serial, ""
@@ -91,8 +91,8 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 
 func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
 
-// burst asks for several things of a partition at once: changes that follow each other, rivals, reads.
-func (w *casRegisters) burst(l *life, client, key int, end func() bool) {
+// burst sends several requests for a partition at once: changes that depend on each other, competing changes, and reads.
+func (w *casRegisters) burst(l *process, client, key int, end func() bool) {
 	left := 2 + w.rand.Intn(5)
 	expect := w.seen[casClient{client, key}]
 	waited, over := true, false
@@ -118,8 +118,8 @@ func (w *casRegisters) burst(l *life, client, key int, end func() bool) {
 
 func (w *casRegisters) counts() (tried, acked int) { return len(w.history), w.acked }
 
-// run performs one operation; end says whether its outcome is still of interest.
-func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error) bool) *casOperation {
+// run executes one operation; end reports whether the client still waits for its outcome.
+func (w *casRegisters) run(l *process, client, key int, in casInput, end func(error) bool) *casOperation {
 	op := &casOperation{client: client, key: key, input: in, call: w.c.tick()}
 	w.history = append(w.history, op)
 	done := func(applied bool, page []byte, err error) {
@@ -147,12 +147,12 @@ func (w *casRegisters) run(l *life, client, key int, in casInput, end func(error
 	return op
 }
 
-// casRow is the row that a register is.
+// casRow returns the row of a register.
 func casRow(key int) string { return fmt.Sprint("r", key%2) }
 
-// finish notes an outcome. A change that failed may yet happen, unless it certainly was not sent, or the answer says that
-// its votes were not enough: then it was not made and never will be. (What may have been made is CASUnknown. Where messages
-// come twice, a proposal may be accepted and then refused, which the coordinator takes for a refusal.)
+// finish records an outcome. A failed change may still be applied, unless it certainly was not sent, or the error says that it
+// did not get enough votes: then it was not and will not be made. (The error of a change that may have been made is CASUnknown.
+// If messages are duplicated, a proposal may be accepted and then refused, which the coordinator takes for a refusal.)
 func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err error) {
 	var found int64
 	if err == nil && !applied {
@@ -180,7 +180,7 @@ func (w *casRegisters) finish(op *casOperation, applied bool, page []byte, err e
 // readBack reads every register at SERIAL, from every node.
 func (w *casRegisters) readBack() {
 	for key := range w.keys() {
-		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *life, done func(error)) {
+		w.c.everywhere(fmt.Sprintf("cas register %d", key), func(l *process, done func(error)) {
 			if _, dc := w.serial(key); dc != "" && dc != l.node.dc {
 				done(nil)
 				return
@@ -193,8 +193,7 @@ func (w *casRegisters) readBack() {
 	}
 }
 
-// check asks porcupine whether one register that does one thing at a time could have given the answers
-// that the clients got.
+// check passes the history to porcupine: a sequential register must be able to return the answers that the clients received.
 func (w *casRegisters) check() {
 	for key := range w.keys() {
 		var ops []porcupine.Operation
@@ -205,8 +204,8 @@ func (w *casRegisters) check() {
 			}
 			returned, client, output := o.returned, o.client, o.output
 			if returned == 0 {
-				// Nobody knows whether it took effect: it did before its value was seen, and when nobody saw
-				// it, nothing speaks against its never having done so.
+				// It is unknown whether it took effect. It did before its value was seen; if the value was never seen, it may
+				// not have taken effect.
 				if returned = seen[o.input.value]; returned == 0 {
 					continue
 				}
@@ -218,8 +217,7 @@ func (w *casRegisters) check() {
 	}
 }
 
-// firstSeen is when the first answer that shows each value had returned: the value itself, or another that
-// was only to follow it.
+// firstSeen returns when the first answer that proves each value was returned: the value itself, or a later one in the chain.
 func (w *casRegisters) firstSeen(key int) map[int64]int64 {
 	seen := map[int64]int64{}
 	for _, o := range w.history {
@@ -234,7 +232,7 @@ func (w *casRegisters) firstSeen(key int) map[int64]int64 {
 			seen[value] = o.returned
 		}
 	}
-	for i := len(w.history) - 1; i >= 0; i-- { // who follows comes later
+	for i := len(w.history) - 1; i >= 0; i-- { // successors come later
 		o := w.history[i]
 		if o.key != key || o.returned != 0 || o.input.value == 0 || seen[o.input.value] == 0 {
 			continue

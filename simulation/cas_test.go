@@ -2,7 +2,7 @@ package simulation
 
 import "testing"
 
-// TestSimCAS runs conditional changes alone, which then meet each other most.
+// TestSimCAS runs conditional changes alone, with maximum contention.
 func TestSimCAS(t *testing.T) {
 	n := alone()
 	total := runAlone(t, n, 10, func(o *Options) { o.Workloads = []string{"cas"} })
@@ -13,7 +13,7 @@ func TestSimCAS(t *testing.T) {
 	}
 }
 
-// casMustFail runs the conditional workload without a safeguard until it is missed.
+// casMustFail runs the conditional workload without a safeguard until the workload fails.
 func casMustFail(t *testing.T, without func(*Options)) {
 	if testing.Short() {
 		t.Skip("some safeguards take a few hundred seeds to be missed")
@@ -24,18 +24,18 @@ func casMustFail(t *testing.T, without func(*Options)) {
 	}, "not linearizable")
 }
 
-// TestSimNeedsPaxosRepair leaves what others began as it is.
+// TestSimNeedsPaxosRepair does not complete proposals of other proposers.
 func TestSimNeedsPaxosRepair(t *testing.T) {
 	casMustFail(t, func(o *Options) { o.UnsafePaxos.NoRepair = true })
 }
 
-// TestSimNeedsPaxosQuorum takes one vote for a majority.
+// TestSimNeedsPaxosQuorum treats one vote as a majority.
 func TestSimNeedsPaxosQuorum(t *testing.T) {
 	casMustFail(t, func(o *Options) { o.UnsafePaxos.QuorumOne = true })
 }
 
-// TestSimCASOfOneVoter runs them where every partition has one replica, which other nodes ask, too, while
-// messages come twice and late.
+// TestSimCASOfOneVoter runs them with one replica for each partition, to which other nodes also send requests, while messages are
+// duplicated and delayed.
 func TestSimCASOfOneVoter(t *testing.T) {
 	runAlone(t, max(*seeds/10, min(*seeds, 10)), 10, func(o *Options) {
 		o.Workloads, o.Nodes, o.Factor = []string{"cas"}, 3, 1

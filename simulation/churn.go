@@ -8,8 +8,8 @@ import (
 	"cqld/types"
 )
 
-// churn is the workload: clients make, change and drop tables while all else goes on. In the end all
-// nodes have one schema, and in it what was acknowledged.
+// churn is the workload: clients create, alter and drop tables concurrently with all other events. At the end, all nodes have
+// the same schema, and it contains the acknowledged changes.
 type churn struct {
 	clients
 	made  []*churned
@@ -17,7 +17,7 @@ type churn struct {
 	acked int
 }
 
-// churned is a table's life.
+// churned is the history of a table.
 type churned struct {
 	name                    string
 	made, dropping, dropped bool
@@ -29,7 +29,7 @@ func newChurn(c *Cluster) *churn { return &churn{clients: newClients(c, "churn")
 const churnClients = 2
 
 func (w *churn) start() {
-	w.launch(churnClients, 500*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(churnClients, 500*time.Millisecond, func(l *process, _ int, end func() bool) {
 		what, n := w.rand.Intn(10), w.rand.Intn(1+len(w.made))
 		var t *churned
 		if n < len(w.made) {
@@ -55,8 +55,8 @@ func (w *churn) start() {
 
 func (w *churn) counts() (tried, acked int) { return w.tried, w.acked }
 
-// change proposes; done is set when every live node has it.
-func (w *churn) change(l *life, change schema.Change, done *bool, end func() bool) {
+// change proposes a change, and sets done when every live node has applied it.
+func (w *churn) change(l *process, change schema.Change, done *bool, end func() bool) {
 	w.tried++
 	l.soon(func() {
 		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
@@ -74,7 +74,7 @@ func (w *churn) change(l *life, change schema.Change, done *bool, end func() boo
 
 func (w *churn) readBack() {}
 
-// check compares the schemas of all nodes, and what must be in them.
+// check compares the schemas of all nodes with each other and with the acknowledged changes.
 func (w *churn) check() {
 	s := w.c.metadata().Schema
 	for _, t := range w.made {

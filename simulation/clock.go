@@ -6,65 +6,64 @@ import (
 	"cqld/internal/env"
 )
 
-// wallClock is what a machine takes for the time of day: it is off, drifts and jumps. Zero is right.
+// wallClock is a machine's clock: its difference to true time. It has an offset, drifts and jumps. Zero is correct.
 type wallClock struct {
 	offset time.Duration
 	since  time.Duration // when the drift began
-	drift  int64         // millionths
+	drift  int64         // parts per million
 }
 
-// at is the difference to true time at a moment.
+// at returns the difference to true time.
 func (w *wallClock) at(now time.Duration) time.Duration {
 	return w.offset + time.Duration(int64(now-w.since)*w.drift/1_000_000)
 }
 
-// setDrift makes the clock go wrong by so many millionths from now on.
+// setDrift sets the drift from now on, in parts per million.
 func (w *wallClock) setDrift(now time.Duration, millionths int64) {
 	w.offset, w.since, w.drift = w.at(now), now, millionths
 }
 
 // clock is a process's clock.
-type clock struct{ life *life }
+type clock struct{ process *process }
 
 var _ env.Clock = clock{}
 
-// stampAhead is how far a stamp may be ahead of a node's clock: the default of
-// maximum_timestamp_fail_threshold.
+// stampAhead is how far a timestamp may be ahead of a node's clock: the default of maximum_timestamp_fail_threshold.
 const stampAhead = time.Minute
 
-// epoch is when simulated time begins.
+// epoch is the start of simulated time.
 const epoch = 1_700_000_000
 
 // Now implements env.Clock.
 func (c clock) Now() time.Time {
-	now := c.life.node.cluster.kernel.Now()
-	return time.Unix(epoch, 0).Add(now + c.life.node.wall.at(now))
+	now := c.process.node.cluster.kernel.Now()
+	return time.Unix(epoch, 0).Add(now + c.process.node.wall.at(now))
 }
 
 // Monotonic implements env.Clock.
-func (c clock) Monotonic() time.Duration { return c.life.node.cluster.kernel.Now() + time.Hour }
+func (c clock) Monotonic() time.Duration { return c.process.node.cluster.kernel.Now() + time.Hour }
 
-// pacedClock is the clock of the part that has heartbeats: its seconds are as many of the others'.
+// pacedClock is the clock of the heartbeats: one of its seconds is pace seconds of the other clocks.
 type pacedClock struct{ clock }
 
-// pace is how many.
-func (l *life) pace() int { return max(1, l.node.cluster.options.Pace) }
+// pace returns the factor of pacedClock.
+func (l *process) pace() int { return max(1, l.node.cluster.options.Pace) }
 
 // Monotonic implements env.Clock.
 func (c pacedClock) Monotonic() time.Duration {
-	return c.clock.Monotonic() / time.Duration(c.life.pace())
+	return c.clock.Monotonic() / time.Duration(c.process.pace())
 }
 
 // After implements env.Clock.
 func (c pacedClock) After(d time.Duration, f func()) env.Timer {
-	return c.clock.After(d*time.Duration(c.life.pace()), f)
+	return c.clock.After(d*time.Duration(c.process.pace()), f)
 }
 
 // After implements env.Clock.
 func (c clock) After(d time.Duration, f func()) env.Timer {
-	return c.life.node.cluster.kernel.After(d, "timer", func() {
-		if c.life.alive() {
-			c.life.do(func() { c.life.at(onTimer, f) })
+	return c.process.node.cluster.kernel.After(d, "timer", func() {
+		if c.process.alive() {
+			c.process.do(func() { c.process.at(onTimer, f) })
 		}
 	})
 }

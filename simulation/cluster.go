@@ -12,7 +12,7 @@ import (
 	"cqld/schema"
 )
 
-// Cluster is one simulated cluster, and what was seen of it.
+// Cluster is one simulated cluster with the observations of a run.
 type Cluster struct {
 	options    Options
 	kernel     *Kernel
@@ -21,25 +21,24 @@ type Cluster struct {
 	failures   []string
 	plan       []fault
 	nemesis    *Stream
-	counted    map[string]int // by kind of fault, and what else is worth telling of
-	began      time.Duration  // when the clients did
+	counted    map[string]int // faults by kind, and other countable events
+	began      time.Duration  // when the clients started
 	healed     bool
 	losing     bool          // a disk has lost data, or will
-	operating  bool          // the operator is at work
-	crashed    time.Duration // when a member did last
+	operating  bool          // the operator is executing a command
+	crashed    time.Duration // when a member last crashed
 	order      int64
 	lastStamp  int64
 	workloads  []workload
-	machines   int // that there ever were
+	machines   int // number of machines created
 	snapshots  []*snapshot
 	meetings   *meetings
-	settled    bool // all has come to rest, and is read
-	truncating int  // TRUNCATEs that have not succeeded: nodes may wait for their end
+	settled    bool // the cluster is healed and idle, and is being read
+	truncating int  // TRUNCATEs that have not succeeded: nodes may be waiting for their end
 	excused    excuses
 }
 
-// NewCluster makes the cluster, as an operator would: one node after the other joins, then the tables
-// are made.
+// NewCluster creates a cluster as an operator would: the nodes join one after the other, then the tables are created.
 func NewCluster(o Options) *Cluster {
 	k := NewKernel()
 	c := &Cluster{
@@ -63,8 +62,8 @@ func NewCluster(o Options) *Cluster {
 		n.wall.offset = skew.Between(-200*time.Millisecond, 200*time.Millisecond)
 		c.nodes = append(c.nodes, n)
 		n.start()
-		k.RunUntil(k.Now()+c.paced(30*time.Second), func() bool { return n.life.serves() })
-		if !n.life.serves() {
+		k.RunUntil(k.Now()+c.paced(30*time.Second), func() bool { return n.process.serves() })
+		if !n.process.serves() {
 			c.fail("node %d does not join a cluster without faults", n.id)
 			return c
 		}
@@ -82,11 +81,11 @@ func NewCluster(o Options) *Cluster {
 	return c
 }
 
-// allAlive says whether all nodes know that all others live.
+// allAlive reports whether every node considers all others alive.
 func (c *Cluster) allAlive() bool {
 	for _, a := range c.nodes {
 		for _, b := range c.nodes {
-			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+			if a.process == nil || b.process == nil || !a.process.Alive(b.process.Self()) {
 				return false
 			}
 		}
@@ -94,7 +93,7 @@ func (c *Cluster) allAlive() bool {
 	return true
 }
 
-// seeds are the machines that a node asks for admission. The first of all founds the cluster.
+// seeds returns the machines that a node asks for admission. The first machine creates the cluster.
 func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 	for _, n := range c.nodes {
 		if n != self && n.member && !n.gone && !n.dead {
@@ -104,21 +103,21 @@ func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 	return append(addrs, self.addr)
 }
 
-// metadata is the newest that any process knows.
+// metadata returns the newest metadata of any process.
 func (c *Cluster) metadata() *cluster.Metadata {
 	var newest *cluster.Metadata
 	for _, n := range c.nodes {
-		if n.life != nil && (newest == nil || n.life.cluster.Metadata().Epoch > newest.Epoch) {
-			newest = n.life.cluster.Metadata()
+		if n.process != nil && (newest == nil || n.process.cluster.Metadata().Epoch > newest.Epoch) {
+			newest = n.process.cluster.Metadata()
 		}
 	}
 	return newest
 }
 
-// replication is that of the workloads' keyspace.
+// replication returns the replication of the workloads' keyspace.
 func (c *Cluster) replication() ring.Replication { return c.options.replication() }
 
-// makeSchema makes the tables of the workloads that run.
+// makeSchema creates the tables of the workloads that run.
 func (c *Cluster) makeSchema() {
 	c.change(&schema.CreateKeyspace{Keyspace: keyspace, Replication: c.replication(), DurableWrites: true})
 	for _, kind := range c.options.kinds() {
@@ -137,31 +136,31 @@ func (c *Cluster) makeSchema() {
 }
 
 func (c *Cluster) change(change schema.Change) {
-	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *life, done func(error)) {
+	c.must(c.nodes[0], fmt.Sprintf("%T", change), func(l *process, done func(error)) {
 		l.soon(func() { l.cluster.StartSchema(change, done) })
 	})
 }
 
-// fail notes a broken promise.
+// fail records a violation.
 func (c *Cluster) fail(format string, args ...any) {
 	c.failures = append(c.failures, fmt.Sprintf("%v: ", c.kernel.Now())+fmt.Sprintf(format, args...))
 }
 
-// Result is what a run found.
+// Result is the result of a run.
 type Result struct {
 	Failures   []string
-	Trace      uint64 // of all that happened: equal for equal seeds
+	Trace      uint64 // hash of all events: equal for equal seeds
 	Events     int
 	Time       time.Duration  // simulated
 	Operations int            // of clients
-	Acked      int            // of them those that were acknowledged
-	Met        map[pair]int   // operations that were under way at once
+	Acked      int            // acknowledged operations
+	Met        map[pair]int   // operations that were in progress at the same time
 	Counted    map[string]int // faults by kind
-	Plan       []string       // the faults in order, as the option -faults numbers them
-	Stats      stats          // of the nodes as they ended
+	Plan       []string       // the faults in order, with the numbers of the option -faults
+	Stats      stats          // of the nodes at the end
 }
 
-// stats are what coordinators did, as far as it shows that rare ways were taken.
+// stats contains counts of the coordinators that show whether rare code paths were executed.
 type stats struct{ ReadRepairs, ShortReads, Speculated, Replans, HintsStored, HintsReplayed, HintsLost, CASShared, CASUnprepared uint64 }
 
 func statsOf(p *assembly.Parts) stats {
@@ -181,7 +180,7 @@ func (s *stats) add(o stats) {
 	s.CASUnprepared += o.CASUnprepared
 }
 
-// add sums up several runs.
+// add sums the results of several runs.
 func (r *Result) add(o Result) {
 	r.Events += o.Events
 	r.Time += o.Time
@@ -196,7 +195,7 @@ func (r *Result) add(o Result) {
 	r.Stats.add(o.Stats)
 }
 
-// Run lets clients and nemesis work, heals, waits for what hints must bring, and checks.
+// Run executes the workloads and the nemesis, heals the cluster, waits for hints to be delivered, and checks the results.
 func Run(o Options) Result {
 	if o = o.withPoints(); o.wantsPartitions() {
 		o.PageBytes = 0
@@ -232,7 +231,7 @@ func Run(o Options) Result {
 	return c.result()
 }
 
-// result sums up, and ends all processes.
+// result returns the result, and ends all processes.
 func (c *Cluster) result() Result {
 	r := Result{Failures: c.failures, Trace: c.kernel.trace, Events: c.kernel.count, Time: c.kernel.Now(), Counted: c.counted,
 		Met: c.meetings.met}
@@ -245,17 +244,16 @@ func (c *Cluster) result() Result {
 		r.Acked += acked
 	}
 	for _, n := range c.nodes {
-		if n.life == nil {
+		if n.process == nil {
 			continue
 		}
-		r.Stats.add(statsOf(n.life.parts))
+		r.Stats.add(statsOf(n.process.parts))
 		n.crash(true)
 	}
 	return r
 }
 
-// heal ends all faults and starts what is down. A disk that lost data does not come back as the node it
-// was.
+// heal ends all faults and starts the nodes that are down. A node whose disk lost data is replaced by a new one.
 func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
@@ -264,20 +262,20 @@ func (c *Cluster) heal() {
 	for _, n := range c.nodes {
 		n.faults.mend()
 		n.wall = wallClock{}
-		if l := n.life; l != nil && (n.damaged || l.fatal.Load() != nil) {
+		if l := n.process; l != nil && (n.damaged || l.fatal.Load() != nil) {
 			n.crash(true)
 		}
 		if n.damaged && !n.gone {
 			n.wipe()
 		}
-		if n.life != nil {
-			n.life.resume()
+		if n.process != nil {
+			n.process.resume()
 		}
 		n.start()
 	}
 }
 
-// present are the nodes that count when the cluster is healed.
+// present returns the nodes that must serve in the healed cluster.
 func (c *Cluster) present() (nodes []*Node) {
 	for _, n := range c.nodes {
 		if !n.gone && !n.dead {
@@ -287,10 +285,10 @@ func (c *Cluster) present() (nodes []*Node) {
 	return nodes
 }
 
-// missing are the nodes that should serve and do not.
+// missing returns the nodes that should serve and do not.
 func (c *Cluster) missing() (nodes []*Node) {
 	for _, n := range c.present() {
-		if !n.life.serves() {
+		if !n.process.serves() {
 			nodes = append(nodes, n)
 		}
 	}
@@ -311,10 +309,10 @@ func (c *Cluster) settle() {
 	for _, o := range c.metadata().Topology.Operations() {
 		c.fail("two minutes after all was healed, %+v still goes on", *o)
 	}
-	if c.truncating > 0 { // until then, reads and repairs of the table repair nothing
+	if c.truncating > 0 { // until then, reads and repairs do not repair the table
 		c.kernel.RunUntil(c.kernel.Now()+truncationWait, func() bool { return false })
 	}
-	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for those still in memory
+	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for hints still in memory
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })
 	if n := c.pendingHints(); n > 0 {
 		c.fail("%d records of hints are still there a minute after all was healed", n)

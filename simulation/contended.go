@@ -15,14 +15,14 @@ import (
 	"cqld/schema"
 )
 
-// contended is the workload: every node coordinates conditional changes of one partition, as fast as it can, while
-// nothing is at fault but, with an odd seed, one dead node. Each change inserts a row of its own, so its condition
-// always holds. No outcome may be unknown; what is answered as made was made, and what is answered as not made was
-// not; and no coordinator may starve.
+// contended is the workload: every node coordinates conditional changes of one partition at its maximum rate, without faults
+// except, with an odd seed, one dead node. Each change inserts a different row, so its condition always holds. It checks that
+// no outcome is unknown, that changes answered as applied were applied and the others were not, and that no coordinator
+// starves.
 type contended struct {
 	clients
 	table *schema.Table
-	made  map[string]bool // by row: what its client was answered
+	made  map[string]bool // by row: the answer to the client
 	acked []int           // by node
 	slow  time.Duration   // the longest change
 	tried int
@@ -30,11 +30,11 @@ type contended struct {
 }
 
 const (
-	// contendedClients is how many clients ask each node.
+	// contendedClients is the number of clients of each node.
 	contendedClients = 2
-	// contendedRatio is how many times as many changes one coordinator may complete as another one.
+	// contendedRatio bounds the ratio of the numbers of changes that two coordinators complete.
 	contendedRatio = 2
-	// contendedMost is how long a change may take, in which up to twelve others are ahead of it.
+	// contendedMost bounds the duration of a change, during which up to twelve others may be ahead of it.
 	contendedMost = 900 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ func newContended(c *Cluster) *contended {
 	return &contended{clients: newClients(c, "contended"), table: c.table("contended"), made: map[string]bool{}, acked: make([]int, len(c.nodes))}
 }
 
-// start sends the clients out. Each stays with its node.
+// start starts the clients. Each uses one node.
 func (w *contended) start() {
 	w.alive = slices.Clone(w.c.nodes)
 	if w.c.options.Seed%2 == 1 {
@@ -70,9 +70,9 @@ func (w *contended) counts() (tried, acked int) {
 
 func (w *contended) key() row.PartitionKey { return row.NewPartitionKey([]byte("contended")) }
 
-// step makes one change through a node, and the next one after it.
+// step executes one change through a node, and then the next one.
 func (w *contended) step(i int, n *Node) {
-	l := n.life
+	l := n.process
 	if w.c.healed || w.tried >= w.c.options.Turns || !l.serves() {
 		w.running--
 		return
@@ -84,7 +84,7 @@ func (w *contended) step(i int, n *Node) {
 	cmd.Slices[0] = row.ExactRow([]byte(name))
 	ended := false
 	w.c.kernel.After(2*operationTimeout, "patience", func() {
-		if !ended && n.life != l { // it died with its node
+		if !ended && n.process != l { // the process of its node ended
 			ended = true
 			w.running--
 		}
@@ -111,7 +111,7 @@ func (w *contended) step(i int, n *Node) {
 	})
 }
 
-// judge takes an answer.
+// judge checks an answer.
 func (w *contended) judge(i int, n *Node, name string, began time.Duration, applied bool, err error) {
 	took := w.c.kernel.Now() - began
 	excused := w.c.healed || w.c.crashed > 0 && began < w.c.crashed+noticedAfter
@@ -140,10 +140,10 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 	}
 }
 
-// readBack compares what there is with what clients were told.
+// readBack compares the rows with the answers.
 func (w *contended) readBack() {
 	for _, name := range slices.Sorted(maps.Keys(w.made)) {
-		w.c.must(w.c.present()[0], "row "+name, func(l *life, done func(error)) {
+		w.c.must(w.c.present()[0], "row "+name, func(l *process, done func(error)) {
 			cmd := l.partition(w.table, w.key())
 			cmd.Slices[0] = row.ExactRow([]byte(name))
 			l.read(cmd, ring.Quorum, func(page []byte, err error) {
@@ -157,7 +157,7 @@ func (w *contended) readBack() {
 	}
 }
 
-// check compares the coordinators.
+// check compares the coordinators' numbers of changes.
 func (w *contended) check() {
 	least, most := 1<<30, 0
 	for i, n := range w.c.nodes {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// contendedRing is the ring of such a run, also of one that a command shows again.
+// contendedRing returns the size of the ring of such a run, also for a run that a command repeats.
 func contendedRing(seed uint64) (nodes, factor int) { return 3 + int(seed/2%3), 3 }
 
-// contendedOptions are those of a run in which all nodes change one partition, and nothing else happens. Seeds differ
-// in the number of nodes, in whether one is dead, and in the delays that the network draws.
+// contendedOptions returns the options of a run in which all nodes change one partition, without faults. Seeds differ in the number of
+// nodes, in whether one is dead, and in the network delays.
 func contendedOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Workloads, o.Points, o.FaultKinds = []string{"contended"}, nil, nil
@@ -18,7 +18,7 @@ func contendedOptions(seed uint64) Options {
 	return o
 }
 
-// TestNoOutcomeIsUnknown lets several coordinators change one partition with all nodes up, and with one dead.
+// TestNoOutcomeIsUnknown makes several coordinators change one partition with all nodes up, and with one dead.
 func TestNoOutcomeIsUnknown(t *testing.T) {
 	n := max(10, *seeds/10)
 	if testing.Short() {
@@ -37,7 +37,7 @@ func TestNoOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownOutcomesAreFound takes the lookup away: the workload finds unknown outcomes.
+// TestUnknownOutcomesAreFound disables the lookup: the workload finds unknown outcomes.
 func TestUnknownOutcomesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")
@@ -53,8 +53,8 @@ func TestUnknownOutcomesAreFound(t *testing.T) {
 	t.Error("200 seeds did not find an unknown outcome without the lookup")
 }
 
-// TestCoordinatorsStarveWithoutTurns takes the order away in which coordinators go: the workload finds changes that
-// fail or take too long, or coordinators that complete too few.
+// TestCoordinatorsStarveWithoutTurns disables turns: the workload finds changes that fail or take too long, or coordinators that
+// complete too few.
 func TestCoordinatorsStarveWithoutTurns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many seeds")

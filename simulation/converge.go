@@ -15,11 +15,11 @@ import (
 	"cqld/storage"
 )
 
-// all is the level at which everything is asked when the cluster is healed.
+// all is the consistency level of requests to the healed cluster.
 func (c *Cluster) all() ring.Consistency { return ring.All }
 
-// converge reads every table whole from all replicas, which repairs what hints could not, and then
-// compares the replicas.
+// converge reads every table completely from all replicas, which repairs differences that hints left, and then compares the
+// replicas.
 func (c *Cluster) converge() {
 	c.agree()
 	for _, k := range c.options.kinds() {
@@ -32,7 +32,7 @@ func (c *Cluster) converge() {
 	}
 }
 
-// convergeWithoutReads compares the replicas of all tables before any client reads them, when the options say so: hints
+// convergeWithoutReads compares the replicas of all tables before any client reads them, if the options require it: hints
 // alone, or a repair, must have made them equal.
 func (c *Cluster) convergeWithoutReads() {
 	switch {
@@ -48,7 +48,7 @@ func (c *Cluster) convergeWithoutReads() {
 	}
 }
 
-// tables are those of the workloads, as they are now.
+// tables returns the present tables of the workloads.
 func (c *Cluster) tables() (all []*schema.Table) {
 	k := c.metadata().Schema.Keyspace(keyspace)
 	for _, name := range k.TableNames() {
@@ -57,10 +57,10 @@ func (c *Cluster) tables() (all []*schema.Table) {
 	return all
 }
 
-// repairs repairs a table of a healed cluster; a second repair must find nothing to send.
+// repairs repairs a table of a healed cluster; a second repair must send no rows.
 func (c *Cluster) repairs(table *schema.Table) {
 	for second := range 2 {
-		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *life, done func(error)) {
+		c.mustWithin(5*time.Minute, c.present()[second%len(c.present())], "repairing table "+table.Name, func(l *process, done func(error)) {
 			l.repairer.Start(repair.Job{Table: table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
 				if err == nil && second == 1 && r.Rows > 0 {
 					c.fail("a second repair of table %s sends %d rows: %+v", table.Name, r.Rows, r)
@@ -71,8 +71,8 @@ func (c *Cluster) repairs(table *schema.Table) {
 	}
 }
 
-// awaitEqual waits until the replicas of all tables are equal, but for what is excused: batches that are replayed, and
-// answers that are under way, may take a few seconds.
+// awaitEqual waits until the replicas of all tables are equal, except for excused partitions: the replay of batches, and
+// outstanding answers, may take a few seconds.
 func (c *Cluster) awaitEqual(when string, excused *excuses) {
 	var different []string
 	for range 10 {
@@ -91,15 +91,15 @@ func (c *Cluster) awaitEqual(when string, excused *excuses) {
 	}
 }
 
-// agree notes nodes that have another schema or another ring than the rest.
+// agree records nodes with a different schema or ring.
 func (c *Cluster) agree() {
 	newest := c.metadata()
 	same := func() bool {
 		for _, n := range c.present() {
-			if n.life == nil {
+			if n.process == nil {
 				return false
 			}
-			if m := n.life.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
+			if m := n.process.cluster.Metadata(); m.Schema.Version() != newest.Schema.Version() || m.Topology.Epoch() != newest.Topology.Epoch() {
 				return false
 			}
 		}
@@ -111,13 +111,12 @@ func (c *Cluster) agree() {
 	}
 }
 
-// readAll reads a table at the level of all, page after page, and calls visit as pager.took does. It says whether
-// it came to the end.
+// readAll reads a table at ALL, page by page, and calls visit as pager.took does. It reports whether it reached the end.
 func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *row.Row, continued bool)) bool {
 	nodes := c.present()
 	p := &pager{table: table.StorageID}
 	for pages := 0; !p.done; pages++ {
-		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *life, done func(error)) {
+		ok := c.must(nodes[pages%len(nodes)], "reading table "+table.Name, func(l *process, done func(error)) {
 			l.coord.Read(&coordinator.ReadRequest{
 				Command: p.command(clock{l}.Now().Unix()), Consistency: c.all(), Timeout: 5 * operationTimeout,
 			}, func(page []byte, err error) {
@@ -134,25 +133,25 @@ func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *
 	return true
 }
 
-// compare notes the partitions whose replicas do not have the same bytes.
+// compare records the partitions whose replicas differ.
 func (c *Cluster) compare(table *schema.Table) {
 	for _, d := range c.differences(table, nil) {
 		c.fail("%s", d)
 	}
 }
 
-// differences are the partitions whose replicas do not have the same bytes, but for those that are excused.
+// differences returns the partitions whose replicas differ, except for excused ones.
 func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []string) {
 	partitions := map[string]map[ring.NodeID][]byte{}
 	now := int64(0)
 	for _, n := range c.present() {
-		if n.life == nil {
-			return nil // it did not start, which was noted
+		if n.process == nil {
+			return nil // it did not start, which was recorded
 		}
-		now = max(now, clock{n.life}.Now().Unix())
+		now = max(now, clock{n.process}.Now().Unix())
 	}
 	for _, n := range c.present() {
-		if err := dump(n.life.engine, n.id, table, now, partitions); err != nil {
+		if err := dump(n.process.engine, n.id, table, now, partitions); err != nil {
 			c.fail("node %d cannot read table %s: %v", n.id, table.Name, err)
 			return nil
 		}
@@ -176,7 +175,7 @@ func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []stri
 	return out
 }
 
-// dump reads a table in one node's storage: the bytes of each partition.
+// dump adds the bytes of each partition of a table in one node's storage.
 func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64, into map[string]map[ring.NodeID][]byte) error {
 	for p := (&pager{table: table.StorageID}); !p.done; {
 		page, err := e.Read(nil, p.command(now))
@@ -203,7 +202,7 @@ func dump(e *storage.Engine, node ring.NodeID, table *schema.Table, now int64, i
 	return nil
 }
 
-// differ shows where pages begin to differ.
+// differ shows the first difference of pages.
 func differ(pages []string) string {
 	a, b := pages[0], pages[len(pages)-1]
 	n := 0

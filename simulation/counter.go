@@ -15,8 +15,8 @@ import (
 	"cqld/types"
 )
 
-// additions is a workload of counters: clients add to a few and read them, at QUORUM. What a read
-// shows lies between what was acknowledged before it began and what was tried before it ended.
+// additions is a workload of counters: clients add to and read a few counters at QUORUM. The value that a read returns is
+// between the additions acknowledged before it began and those sent before it ended.
 type additions struct {
 	clients
 	table     *schema.Table
@@ -24,7 +24,7 @@ type additions struct {
 	acked     int
 }
 
-// addition is one change of a counter, told in the order of Cluster.tick.
+// addition is one change of a counter, with times of Cluster.tick.
 type addition struct {
 	key, delta     int64
 	call, returned int64 // returned is 0 while unknown
@@ -51,7 +51,7 @@ func (w *additions) start() { w.launch(counterClients, 40*time.Millisecond, w.st
 
 func (w *additions) counts() (tried, acked int) { return len(w.additions), w.acked }
 
-func (w *additions) step(l *life, _ int, end func() bool) {
+func (w *additions) step(l *process, _ int, end func() bool) {
 	key := int64(w.rand.Intn(counterKeys))
 	delta := int64(w.rand.Intn(9) - 3)
 	if w.rand.Chance(300) {
@@ -91,7 +91,7 @@ func (w *additions) mutation(a *addition) *row.Mutation {
 	return m
 }
 
-func (w *additions) read(l *life, key int64, level ring.Consistency, done func(error)) {
+func (w *additions) read(l *process, key int64, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
 	l.read(l.partition(w.table, counterKey(key)), level, func(page []byte, err error) {
 		if err == nil {
@@ -102,7 +102,7 @@ func (w *additions) read(l *life, key int64, level ring.Consistency, done func(e
 	})
 }
 
-// sumOf is the value of the one counter in a page: the sum of its shards.
+// sumOf returns the value of the only counter in a page: the sum of its shards.
 func sumOf(page []byte) (sum int64) {
 	var p row.PageReader
 	p.Reset(page)
@@ -119,7 +119,7 @@ func sumOf(page []byte) (sum int64) {
 	return sum
 }
 
-// judge checks a value that was read between two moments.
+// judge checks a value that was read between two times.
 func (w *additions) judge(key, value, call, returned int64) {
 	least, most := int64(0), int64(0)
 	for _, a := range w.additions {
@@ -143,9 +143,9 @@ func (w *additions) judge(key, value, call, returned int64) {
 func (w *additions) readBack() {
 	for key := range int64(counterKeys) {
 		for _, n := range w.c.present() {
-			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
+			w.c.must(n, fmt.Sprintf("reading counter %d", key), func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
 		}
-		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key), func(l *life, done func(error)) { w.read(l, key, w.c.all(), done) })
+		w.c.must(w.c.present()[0], fmt.Sprintf("reading counter %d", key), func(l *process, done func(error)) { w.read(l, key, w.c.all(), done) })
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"cqld/ring"
 )
 
-// datacenterName is the name of the data center with a number from 1 on.
+// datacenterName returns the name of the data center with a number, starting at 1.
 func datacenterName(number int) string { return fmt.Sprintf("dc%d", number) }
 
-// datacenterOf is where the machine with a number, from 1 on, is: each data center has first as many nodes as replicas,
-// and then they take turns.
+// datacenterOf returns the data center of the machine with a number, starting at 1: each data center first gets as many nodes as
+// replicas; further nodes are distributed evenly.
 func (o Options) datacenterOf(machine int) string {
 	if len(o.Datacenters) == 0 {
 		return datacenterName(1)
@@ -31,7 +31,7 @@ func (o Options) datacenterOf(machine int) string {
 	return datacenterName(1 + n%len(o.Datacenters))
 }
 
-// replication is that of the workloads' keyspace.
+// replication returns the replication of the workloads' keyspace.
 func (o Options) replication() ring.Replication {
 	if len(o.Datacenters) == 0 {
 		return ring.Replication{Class: ring.Simple, Factor: o.Factor}
@@ -43,11 +43,11 @@ func (o Options) replication() ring.Replication {
 	return ring.NewNetworkTopology(factors...)
 }
 
-// replicasNearby is how many replicas a partition has on the machine's neighbours and itself.
+// replicasNearby returns the number of a partition's replicas among the machine and its neighbours.
 func (n *Node) replicasNearby() int { return n.cluster.replication().In(n.dc) }
 
-// neighbours says whether two machines count for the same replicas: those of one data center, or all when the strategy
-// knows none.
+// neighbours reports whether two machines hold replicas of the same group: those of one data center or, with SimpleStrategy,
+// all.
 func (n *Node) neighbours(o *Node) bool {
 	return n.cluster.replication().Class != ring.NetworkTopology || n.dc == o.dc
 }
@@ -58,7 +58,7 @@ func (c *Cluster) cutDatacenter(r *Stream) {
 	c.cutBetween(r, func(a, b int) bool { return (c.nodes[a].dc == dc) != (c.nodes[b].dc == dc) })
 }
 
-// slowDatacenters delays what goes between data centers by as long as a request may take, or nearly.
+// slowDatacenters delays messages between data centers by up to about the timeout of a request.
 func (c *Cluster) slowDatacenters(r *Stream) {
 	c.net.far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "near", func() { c.net.far = c.options.Far })

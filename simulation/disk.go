@@ -13,20 +13,20 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// errDisk is what a failing disk says.
+// errDisk is the error of a failing disk.
 var errDisk = errors.New("sim: input/output error")
 
-// diskFaults is what is wrong with a machine's disk. Pebble's own goroutines ask too, so what they
-// are told may not depend on when they do: a fault is on or off, nothing is drawn here.
+// diskFaults contains the faults of a machine's disk. Pebble's own goroutines use it, so its behaviour must not depend on their
+// timing: a fault is on or off, and no random numbers are drawn here.
 type diskFaults struct {
 	syncs, writes atomic.Bool // of the log
 	reads         atomic.Bool // of tables
 	full          atomic.Bool
-	raft          atomic.Int32  // what is wrong with the Raft log's
-	slow          time.Duration // until a write is known to be done
+	raft          atomic.Int32  // the fault of the Raft log's disk
+	slow          time.Duration // delay of a write's completion
 }
 
-// What may be wrong with the Raft log's disk.
+// The faults of the Raft log's disk.
 const (
 	raftSyncs int32 = iota + 1
 	raftWrites
@@ -37,7 +37,7 @@ func (f *diskFaults) any() bool {
 	return f.syncs.Load() || f.writes.Load() || f.reads.Load() || f.raft.Load() != 0
 }
 
-// mend is a new disk with the old data.
+// mend ends all faults; the data stay.
 func (f *diskFaults) mend() {
 	f.syncs.Store(false)
 	f.writes.Store(false)
@@ -59,7 +59,7 @@ func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
 	return nil
 }
 
-// lyingFS is a disk that says that it has synced, and has not.
+// lyingFS is a disk that reports a sync which it has not made.
 type lyingFS struct{ vfs.FS }
 
 type lyingFile struct{ vfs.File }
@@ -86,7 +86,7 @@ func (f lyingFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCa
 	return f.lie(newname, file, err)
 }
 
-// decide implements what faultfs asks.
+// decide implements the decision function of faultfs.
 func (f *diskFaults) decide(op faultfs.Op, name string) error {
 	log, table := strings.HasSuffix(name, ".log"), strings.HasSuffix(name, ".sst")
 	switch {
@@ -98,7 +98,7 @@ func (f *diskFaults) decide(op faultfs.Op, name string) error {
 	return nil
 }
 
-// space is what storage is told of the disk's free space.
+// space returns the disk's free space, as reported to storage.
 func (f *diskFaults) space() (free, total int64) {
 	if f.full.Load() {
 		return 0, 1 << 30
@@ -106,12 +106,11 @@ func (f *diskFaults) space() (free, total int64) {
 	return 1 << 29, 1 << 30
 }
 
-// newPebbleRand is for the places where the whole of what it decides is certain.
+// newPebbleRand returns random numbers for decisions that do not depend on them (all or nothing).
 func newPebbleRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// flipBits changes one bit of every table file of a disk that no process uses, and says of how many.
-// Which obsolete files are still there is up to Pebble's goroutines: what happens to one file must not
-// depend on another.
+// flipBits changes one bit of every table file of a disk that no process uses, and returns the number of files. Obsolete files
+// may or may not exist, depending on Pebble's goroutines, so the change of one file must not depend on the others.
 func flipBits(disk *vfs.MemFS, r *Stream) (flipped int, err error) {
 	names, err := disk.List(dataDir)
 	seed := r.Uint64()

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDiskFaultsMeetOperations lets each fault of a disk meet each operation that goes on for long: a corrupt block, a
-// full disk or a failed fsync while ranges move, and while hints are replayed. Nothing acknowledged may be lost, and the
-// ring must come to rest; the run fails when it does not. Snapshots are no part of the simulation (package node).
+// TestDiskFaultsMeetOperations combines each disk fault with each long operation: a corrupt block, a full disk or a failed fsync while
+// ranges move, and while hints are replayed. No acknowledged write may be lost, and the ring must settle; otherwise the run fails.
+// Package node tests snapshots.
 func TestDiskFaultsMeetOperations(t *testing.T) {
 	n := uint64(max(2, *seeds/25))
 	if testing.Short() {

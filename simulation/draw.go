@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// What must make replicas equal in a healed cluster before any client reads them.
+// The mechanism that must make replicas equal in a healed cluster before any client reads them.
 const (
 	// ByReads reads every row at ALL before the replicas are compared.
 	ByReads = "reads"
-	// ByHints compares the replicas when no hint is left, and before any read or repair.
+	// ByHints compares the replicas when no hint is left, before any read or repair.
 	ByHints = "hints"
-	// ByRepair compares the replicas after a repair of every table, and before any read.
+	// ByRepair compares the replicas after a repair of every table, before any read.
 	ByRepair = "repair"
 )
 
-// DrawnOptions are those of TestSim. They are DefaultOptions, and for most seeds a ring of another shape: 3 to 10 nodes
-// in one to three data centers, replication factors of 1 to 5, consistency levels that are drawn for each request, and
+// DrawnOptions returns the options of TestSim. They are DefaultOptions with, for most seeds, a ring of another shape: 3 to 10
+// nodes in one to three data centers, replication factors of 1 to 5, consistency levels that are drawn for each request, and
 // faults that DefaultOptions does not draw. At least a third of the seeds have changes of the ring and restarts.
 func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
@@ -52,7 +52,7 @@ func DrawnOptions(seed uint64) Options {
 	return o
 }
 
-// drawShape draws nodes and replicas.
+// drawShape draws the numbers of nodes and replicas.
 func (o *Options) drawShape(r *Stream) {
 	factors := []int{1, 2, 3, 3, 3, 3, 4, 5}
 	o.Datacenters, o.Factor = nil, factors[r.Intn(len(factors))]
@@ -65,7 +65,7 @@ func (o *Options) drawShape(r *Stream) {
 		}
 		o.Far = r.Between(0, 30*time.Millisecond)
 		if o.Limits.RangesInFlight == 1 {
-			o.Far %= 5 * time.Millisecond // else a scan of the ring takes longer than operationTimeout
+			o.Far %= 5 * time.Millisecond // otherwise a scan of the ring takes longer than operationTimeout
 		}
 	}
 	o.Nodes = max(3, o.Factor+r.Intn(3))
@@ -75,7 +75,7 @@ func (o *Options) drawShape(r *Stream) {
 	o.NodesMost = min(10, max(o.Nodes+1, nodesMost))
 }
 
-// drawRingChanges makes changes of the ring, restarts and conditional changes meet.
+// drawRingChanges makes changes of the ring, restarts and conditional changes coincide.
 func (o *Options) drawRingChanges(r *Stream) {
 	add := func(to *[]string, names ...string) {
 		for _, name := range names {
@@ -90,8 +90,8 @@ func (o *Options) drawRingChanges(r *Stream) {
 	}
 }
 
-// spareHints leaves out the faults that make hints no promise: processes that end between a write and its hints, and
-// hints that there is no room for.
+// spareHints removes the faults with which hints are not guaranteed: processes that end between a write and its hints, and
+// limits that drop hints.
 func (o *Options) spareHints() {
 	o.FaultKinds = slices.DeleteFunc(o.FaultKinds, func(kind string) bool {
 		return endsProcesses(kind) || kind == "disk-full" || kind == "removenode" || kind == "wiped-disk"
@@ -100,13 +100,13 @@ func (o *Options) spareHints() {
 	o.HintLimits.BytesPerNode = 0
 }
 
-// endsProcesses says whether a kind of fault ends processes.
+// endsProcesses reports whether a kind of fault ends processes.
 func endsProcesses(kind string) bool {
 	return slices.Contains([]string{"kill", "power-one", "power-all", "power-torn", "restart", "restart-storm", "fsync-error", "write-error",
 		"raft-fsync-error", "raft-write-error", "raft-full", "bit-flip"}, kind)
 }
 
-// boundCost keeps what a seed costs about the same for all shapes: large rings have fewer workloads and less time.
+// boundCost keeps the cost of a seed similar for all shapes: large rings have fewer workloads and less time.
 func (o *Options) boundCost(r *Stream) {
 	most := 5
 	if o.Nodes > 6 {
@@ -121,19 +121,19 @@ func (o *Options) boundCost(r *Stream) {
 	}
 }
 
-// changesRing says whether the ring of a run changes, and restarts whether processes end and start again.
+// changesRing reports whether the ring changes in a run; restarts whether processes end and start again.
 func (o Options) changesRing() bool {
 	return slices.ContainsFunc(o.FaultKinds, changesMembers)
 }
 
-// changesMembers says whether a kind of fault changes the ring.
+// changesMembers reports whether a kind of fault changes the ring.
 func changesMembers(kind string) bool {
 	return slices.Contains([]string{"join", "leave", "move", "removenode", "wiped-disk"}, kind)
 }
 
 func (o Options) restarts() bool { return slices.ContainsFunc(o.FaultKinds, endsProcesses) }
 
-// factors are the replication factors of the data centers; below zero that of the one of SimpleStrategy.
+// factors returns the replication factors of the data centers; a negative one is that of SimpleStrategy.
 func (o Options) factors() []int {
 	if len(o.Datacenters) == 0 {
 		return []int{-o.Factor}
@@ -141,7 +141,7 @@ func (o Options) factors() []int {
 	return o.Datacenters
 }
 
-// setFactors is the other way round.
+// setFactors is the inverse of factors.
 func (o *Options) setFactors(factors []int) {
 	o.Datacenters, o.Factor = nil, 0
 	for _, f := range factors {
@@ -152,7 +152,7 @@ func (o *Options) setFactors(factors []int) {
 	}
 }
 
-// drawnString is what DrawnOptions draw besides.
+// drawnString describes the additional options of DrawnOptions.
 func (o Options) drawnString() string {
 	var b strings.Builder
 	if len(o.Datacenters) > 0 {

@@ -7,8 +7,8 @@ import (
 	"cqld/ring"
 )
 
-// TestDrawnSeedsMeet counts what seeds draw: in a third of them at least the ring changes and processes restart, and
-// conditional changes, three replicas and changes of the ring come together often.
+// TestDrawnSeedsMeet counts the draws of seeds: in at least a third of them the ring changes and processes restart, and conditional
+// changes, three replicas and changes of the ring often coincide.
 func TestDrawnSeedsMeet(t *testing.T) {
 	const n = 2000
 	var both, conditional, datacenters, large int
@@ -57,7 +57,7 @@ func TestLevelsMeet(t *testing.T) {
 				for _, dc := range []string{"dc1", "dc2"} {
 					x, y := levelAt{a, "dc1"}, levelAt{b, dc}
 					if r.Total() < a.BlockFor(r, "dc1") || r.Total() < b.BlockFor(r, dc) || r.Class == ring.Simple && dc != "dc1" {
-						continue // never enough
+						continue // never enough replicas
 					}
 					if got, want := x.meet(y, r), !apart(x, y, r); got != want {
 						t.Errorf("%v: %s and %s of %s meet: %v, want %v", r, a, b, dc, got, want)
@@ -68,7 +68,7 @@ func TestLevelsMeet(t *testing.T) {
 	}
 }
 
-// apart says whether there are sets of replicas that satisfy the levels and have none in common.
+// apart reports whether there are disjoint sets of replicas that satisfy the levels.
 func apart(a, b levelAt, r ring.Replication) bool {
 	var of []string // the data centers of the replicas
 	for _, f := range r.Datacenters {
@@ -85,7 +85,7 @@ func apart(a, b levelAt, r ring.Replication) bool {
 	return false
 }
 
-// satisfies says whether the answers of a set of replicas are enough for a level.
+// satisfies reports whether the answers of a set of replicas satisfy a level.
 func satisfies(a levelAt, r ring.Replication, of []string, set int) bool {
 	in, all := map[string]int{}, 0
 	for i, dc := range of {

@@ -18,15 +18,15 @@ import (
 	"cqld/types"
 )
 
-// entities is the workload: clients change the entities of a few partitions through the Tables door's data, alone
-// and in transactions, with ETags and without, and read them. What a partition answers must be what one that does
-// one thing at a time could (entity_check.go): no two inserts without a deletion between, no ETag that is good
-// twice, no part of a transaction. Besides, each client inserts entities that stay, and all are listed in the order
-// of their keys, page by page: what was acknowledged before a listing began must be in it, once.
+// entities is the workload: clients change the entities of a few partitions in the data model of Azure Tables, individually and
+// in transactions, with and without ETags, and read them. A sequential partition must be able to return the same answers
+// (entity_check.go): no two inserts without a deletion in between, no ETag that is valid twice, no part of a transaction. In
+// addition, each client inserts entities that stay, and lists all of them in key order, page by page: an insert that was
+// acknowledged before a listing began must be in it, once.
 type entities struct {
 	clients
 	history [entityPartitions][]*entityCall
-	seen    map[entityClient]entityRow // what a client found last
+	seen    map[entityClient]entityRow // what a client last read
 	stamps  map[int64]int64            // the Timestamp of each version that was seen
 	inserts map[string]*entityInsert
 	tried   int
@@ -43,9 +43,9 @@ const (
 type entityClient struct{ client, partition, row int }
 
 // entityInsert is an entity that stays.
-type entityInsert struct{ call, acked int64 } // acked: 0 until it was
+type entityInsert struct{ call, acked int64 } // acked is 0 until it was acknowledged
 
-// entitiesTable has the columns that the workload's properties need: the door is given nobody who adds some.
+// entitiesTable returns a table with all columns of the workload's properties, because no server adds columns here.
 func entitiesTable() *schema.CreateTable {
 	text, number := types.Native(types.Text), types.Native(types.Bigint)
 	return simTable(entityTable,
@@ -60,8 +60,8 @@ func newEntities(c *Cluster) *entities {
 		inserts: map[string]*entityInsert{}}
 }
 
-// store is the Tables door's data at a process.
-func (w *entities) store(l *life) *entity.Store {
+// store returns the Azure Tables data of a process.
+func (w *entities) store(l *process) *entity.Store {
 	if l.entities == nil {
 		n := l.node
 		l.entities = entity.New(entity.Options{
@@ -78,7 +78,7 @@ func (w *entities) store(l *life) *entity.Store {
 func (w *entities) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *entities) start() {
-	w.launch(entityClients, 60*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(entityClients, 60*time.Millisecond, func(l *process, client int, end func() bool) {
 		partition := w.rand.Intn(entityPartitions)
 		in := entityInput{row: -1}
 		switch n := w.rand.Intn(100); {
@@ -103,7 +103,7 @@ func (w *entities) start() {
 	})
 }
 
-// transaction draws operations on different rows, by what the client found last.
+// transaction draws operations on different rows, based on what the client last read.
 func (w *entities) transaction(client, partition int) (ops []entityOp) {
 	count, first := 1, w.rand.Intn(entityRows)
 	if w.rand.Chance(400) {
@@ -127,8 +127,8 @@ func (w *entities) transaction(client, partition int) (ops []entityOp) {
 
 func entityKey(partition int) string { return fmt.Sprint("shared", partition) }
 
-// run does one thing to a partition.
-func (w *entities) run(l *life, client, partition int, in entityInput, done func(error)) {
+// run executes one operation on a partition.
+func (w *entities) run(l *process, client, partition int, in entityInput, done func(error)) {
 	reads := in.ops == nil && !in.wipe
 	x := &entityCall{in: in, call: w.c.tick(), out: entityOutput{failed: -1}, dropped: reads}
 	w.history[partition] = append(w.history[partition], x)
@@ -158,7 +158,7 @@ func (w *entities) run(l *life, client, partition int, in entityInput, done func
 	})
 }
 
-// apply makes a transaction.
+// apply executes a transaction.
 func (w *entities) apply(s *entity.Store, partition int, ops []entityOp) error {
 	var all []entity.Operation
 	for _, op := range ops {
@@ -187,7 +187,7 @@ func numberProperty(name string, v int64) odata.Property {
 	return odata.Property{Name: name, Value: odata.Value{Type: odata.Int64, Int: v}}
 }
 
-// stamped notes the Timestamp of a version: it has one.
+// stamped records the Timestamp of a version, which must be unique.
 func (w *entities) stamped(version, stamp int64) {
 	if was, ok := w.stamps[version]; ok && was != stamp {
 		w.c.fail("entity version %d has the Timestamps %d and %d", version, was, stamp)
@@ -195,7 +195,7 @@ func (w *entities) stamped(version, stamp int64) {
 	w.stamps[version] = stamp
 }
 
-// read reads a row, or all of a partition.
+// read reads a row, or all rows of a partition.
 func (w *entities) read(s *entity.Store, partition, only int) (rows [entityRows]entityRow, err error) {
 	var found []odata.Entity
 	if only >= 0 {
@@ -240,7 +240,7 @@ func keyFilter(op odata.Op, key string) odata.Expr {
 	return &odata.Comparison{Property: "PartitionKey", Op: op, Value: odata.Value{Type: odata.String, Bytes: []byte(key)}}
 }
 
-// learn is what a client knows of rows after an answer.
+// learn records what a client knows of rows after an answer.
 func (w *entities) learn(client, partition int, x *entityCall) {
 	for at := range entityRows {
 		if x.in.ops == nil && (x.in.row < 0 || x.in.row == at) {
@@ -250,7 +250,7 @@ func (w *entities) learn(client, partition int, x *entityCall) {
 	for _, op := range x.in.ops {
 		k := entityClient{client, partition, op.row}
 		switch {
-		case x.out.failed >= 0: // it will look
+		case x.out.failed >= 0: // it will read
 		case op.kind == entity.Delete:
 			w.seen[k] = entityRow{}
 		default:
@@ -259,8 +259,8 @@ func (w *entities) learn(client, partition int, x *entityCall) {
 	}
 }
 
-// insert inserts an entity that stays, into one of the client's partitions.
-func (w *entities) insert(l *life, client int, next func()) {
+// insert inserts an entity that stays into one of the client's partitions.
+func (w *entities) insert(l *process, client int, next func()) {
 	x := &entityInsert{call: w.c.tick()}
 	key := fmt.Sprintf("own%d-%02d/%06d", client, w.rand.Intn(12), x.call)
 	w.inserts[key] = x
@@ -282,8 +282,8 @@ func (w *entities) insert(l *life, client int, next func()) {
 	})
 }
 
-// list lists all entities, or those from a partition key on, and compares with what must be there.
-func (w *entities) list(l *life) error {
+// list lists all entities, or those from a partition key on, and compares them with the acknowledged ones.
+func (w *entities) list(l *process) error {
 	q := &entity.Query{Top: 1 + w.rand.Intn(40)}
 	from := ""
 	if w.rand.Chance(300) {
@@ -321,14 +321,14 @@ func (w *entities) list(l *life) error {
 	return nil
 }
 
-// readBack reads all partitions and lists everything, from every node.
+// readBack reads all partitions and lists all entities, from every node.
 func (w *entities) readBack() {
 	for partition := range entityPartitions {
-		w.c.everywhere(fmt.Sprint("entities ", partition), func(l *life, done func(error)) {
+		w.c.everywhere(fmt.Sprint("entities ", partition), func(l *process, done func(error)) {
 			w.run(l, entityClients, partition, entityInput{row: -1}, done)
 		})
 	}
-	w.c.everywhere("the entities", func(l *life, done func(error)) { l.run(func() { done(w.list(l)) }) })
+	w.c.everywhere("the entities", func(l *process, done func(error)) { l.run(func() { done(w.list(l)) }) })
 }
 
 // quorum returns a request of the Tables server.

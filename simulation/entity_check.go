@@ -11,50 +11,50 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// entityCall is one thing that a client does to a partition of entities.
+// entityCall is one request of a client to a partition of entities.
 type entityCall struct {
 	in       entityInput
 	out      entityOutput
 	call     int64
 	returned int64 // 0 while unknown
-	dropped  bool  // it changes nothing, or certainly did not
+	dropped  bool  // a read, or certainly without effect
 }
 
-// entityInput is a transaction, the end of a whole partition, or a read of a row or, when that is -1, of all.
+// entityInput is a transaction, the deletion of a whole partition, or a read of a row or, if that is -1, of all.
 type entityInput struct {
 	ops  []entityOp
 	wipe bool
 	row  int
-	// healed is no call: what has not happened until then never did.
+	// healed marks the end of the faults: operations that have not taken effect until then never will.
 	healed bool
 }
 
-// entityOp is one operation: on a row that has the version expect, if that is not 0.
+// entityOp is one operation, on a row with the version expect unless that is 0.
 type entityOp struct {
 	row             int
 	kind            entity.Kind
 	expect, version int64
 }
 
-// entityOutput is the answer: what a read found, or which operation was refused and why.
+// entityOutput is the answer: the rows read, or the operation that was refused and the reason.
 type entityOutput struct {
 	rows    [entityRows]entityRow
-	failed  int // -1: none
+	failed  int // -1 means none
 	code    odata.Code
 	unknown bool
 }
 
-// entityRow is an entity: its newest version, and the one that wrote what merges leave. It is not there when its
-// version is 0.
+// entityRow is an entity: its newest version, and the version that wrote the property which merges keep. Version 0 means that
+// it does not exist.
 type entityRow struct{ version, kept int64 }
 
-// entityState is a partition.
+// entityState is the state of a partition.
 type entityState struct {
 	rows   [entityRows]entityRow
 	healed bool
 }
 
-// after is the row after an operation, or why it is refused.
+// after returns the row after an operation, or the reason why it is refused.
 func (r entityRow) after(op entityOp) (entityRow, odata.Code) {
 	switch op.kind {
 	case entity.Insert:
@@ -79,7 +79,7 @@ func (r entityRow) after(op entityOp) (entityRow, odata.Code) {
 	return entityRow{op.version, op.version}, ""
 }
 
-// step is what a partition that does one thing at a time does.
+// step is the transition of a sequential partition.
 func (s entityState) step(in entityInput, out entityOutput) (bool, entityState) {
 	next := s
 	switch {
@@ -113,9 +113,9 @@ func entityModel() porcupine.Model {
 	}
 }
 
-// check asks porcupine whether a partition that does one thing at a time could have given the answers. Each change
-// without an answer doubles what porcupine has to search, so it is asked first without those of which nothing was seen: an
-// order of the others is one of all, with these at the end, where they may fail.
+// check passes the history to porcupine: a sequential partition must be able to return the same answers. Each change without an
+// answer doubles porcupine's search, so it is first called without those of which nothing was seen: an order of the others is
+// an order of all, with these at the end, where they may fail.
 func (w *entities) check() {
 	for partition, history := range w.history {
 		ops := entityOperations(history)
@@ -127,8 +127,8 @@ func (w *entities) check() {
 	}
 }
 
-// entityOperations are the calls as porcupine takes them. Of one without an answer nobody knows whether it took
-// effect: it did before one of its versions was seen, and may have at any time when none was.
+// entityOperations converts the calls for porcupine. It is unknown whether a call without an answer took effect. It did before
+// one of its versions was seen; if none was seen, it may have at any time.
 func entityOperations(history []*entityCall) (ops []porcupine.Operation) {
 	seen := map[int64]int64{}
 	last := int64(0)

@@ -9,12 +9,12 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// TestSimEntities runs the Tables door's data alone.
+// TestSimEntities runs the workload of Azure Tables alone.
 func TestSimEntities(t *testing.T) {
 	runAlone(t, alone(), 50, func(o *Options) { o.Workloads = []string{"entity"} })
 }
 
-// TestSimEntitiesNeedPaxos shows that it finds ETags that are good twice: one vote is taken for a majority.
+// TestSimEntitiesNeedPaxos shows that the workload finds ETags that are valid twice: one vote is treated as a majority.
 func TestSimEntitiesNeedPaxos(t *testing.T) {
 	mustFail(t, 0, 100, func(o *Options) {
 		o.Workloads = []string{"entity"}
@@ -22,7 +22,7 @@ func TestSimEntitiesNeedPaxos(t *testing.T) {
 	}, "not linearizable")
 }
 
-// TestEntitiesAreJudged shows histories to the judge: what must not be, and what is odd and may be.
+// TestEntitiesAreJudged passes histories to the checker: invalid ones, and unusual valid ones.
 func TestEntitiesAreJudged(t *testing.T) {
 	ops := func(ops ...entityOp) entityInput { return entityInput{ops: ops, row: -1} }
 	insert := func(row int, version int64) entityOp {
@@ -78,9 +78,9 @@ func TestEntitiesAreJudged(t *testing.T) {
 	}
 }
 
-// TestMissingCommitsAreRead runs two seeds as they were drawn. Most commits are lost, and a node that joins or rebuilds has the
-// state of acceptors before the rows: it knew of a commit that its page did not show, so that all pages were equal, and
-// a round that had just sent the commit to the other replicas evaluated its conditions without it.
+// TestMissingCommitsAreRead runs two seeds with their original options. Most commits are lost, and a node that joins or rebuilds has the
+// acceptors' state before the rows: it knew of a commit that its page did not contain, so that all pages were equal, and a round that
+// had just sent the commit to the other replicas evaluated its conditions without it.
 func TestMissingCommitsAreRead(t *testing.T) {
 	for _, seed := range []uint64{811948, 812552} {
 		o := DrawnOptions(seed)

@@ -8,17 +8,17 @@ import (
 	"cqld/schema"
 )
 
-// tokenOf is the partitions of a table with one token.
+// tokenOf identifies the partitions of a table with one token.
 type tokenOf struct {
 	table schema.StorageID
 	token ring.Token
 }
 
-// excuses are the partitions that hints alone need not make equal on all replicas: those for which a hint was lost and
-// reported, and those that a process wrote to shortly before it ended, as what it was to hint may be lost with it.
+// excuses contains the partitions that hints alone need not make equal on all replicas: those for which a hint was lost and
+// reported, and those that a process wrote to shortly before it ended, because its hints may be lost with it.
 type excuses struct {
 	places map[tokenOf]bool
-	tables map[schema.StorageID]bool // that were truncated: replicas may have what came late, and its hints are void
+	tables map[schema.StorageID]bool // truncated tables: replicas may have late writes, whose hints are void
 	all    bool                      // a node has left the ring with its hints
 }
 
@@ -30,19 +30,19 @@ func (e *excuses) truncated(table schema.StorageID) {
 	e.tables[table] = true
 }
 
-// has says whether a place is excused.
+// has reports whether a place is excused.
 func (e *excuses) has(p tokenOf) bool { return e != nil && (e.places[p] || e.tables[p.table]) }
 
-// left excuses all places when the process of a node that has left the ring has hints: every range is repaired after the
-// ring has changed, so nothing rests on them.
-func (e *excuses) left(l *life) {
+// left excuses all places if the process of a node that has left the ring has hints: every range is repaired after a change of
+// the ring, so nothing depends on them.
+func (e *excuses) left(l *process) {
 	for id := range l.node.cluster.machines {
 		e.all = e.all || l != nil && l.coord != nil && l.parts.Hints.Pending(ring.NodeID(id+1)) > 0
 	}
 }
 
-// hintWithin is how long after a replica has applied a mutation its coordinator has the hints for the others on disk: the
-// timeout of a request, and the time that hints are gathered for.
+// hintWithin bounds the time from when a replica applies a mutation until its coordinator has the hints for the others on disk:
+// the timeout of a request, and the time for which hints are buffered.
 const hintWithin = 4 * time.Second
 
 // add excuses a place.
@@ -53,8 +53,8 @@ func (e *excuses) add(p tokenOf) {
 	e.places[p] = true
 }
 
-// processEnded excuses what a process has written to of late.
-func (e *excuses) processEnded(l *life, now time.Duration) {
+// processEnded excuses the recent writes of a process.
+func (e *excuses) processEnded(l *process, now time.Duration) {
 	for p, at := range l.touched {
 		if now-at <= hintWithin {
 			e.add(p)
@@ -62,8 +62,8 @@ func (e *excuses) processEnded(l *life, now time.Duration) {
 	}
 }
 
-// touch notes that a replica applies mutations, for the process that sent them and for this one.
-func (l *life) touch(mutations []*row.Mutation) {
+// touch records that a replica applies mutations, for the process that sent them and for this one.
+func (l *process) touch(mutations []*row.Mutation) {
 	c := l.node.cluster
 	for _, m := range mutations {
 		p := tokenOf{m.Table, m.Key.Token}
@@ -79,6 +79,6 @@ func (l *life) touch(mutations []*row.Mutation) {
 }
 
 // hintLost is assembly.Options.HintLost.
-func (l *life) hintLost(table schema.StorageID, token ring.Token) {
+func (l *process) hintLost(table schema.StorageID, token ring.Token) {
 	l.node.cluster.excused.add(tokenOf{table, token})
 }

@@ -14,7 +14,7 @@ var (
 	forgedSeeds = flag.Int("forged-seeds", 3, "with how many seeds")
 )
 
-// forgeOptions are of a run in which nodes use all verbs.
+// forgeOptions returns the options of a run in which nodes use all verbs.
 func forgeOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Faults, o.FaultKinds = 4, 3, 12*time.Second, []string{"join", "leave", "repair", "flush", "pause", "isolate"}
@@ -22,7 +22,7 @@ func forgeOptions(seed uint64) Options {
 	return o
 }
 
-// verbsForged are the verbs that a run of forgeOptions must have forged messages of.
+// verbsForged returns the verbs of which a run of forgeOptions must have forged messages.
 func verbsForged() []messaging.Verb {
 	return []messaging.Verb{messaging.VerbMutation, messaging.VerbRead, messaging.VerbDigest, messaging.VerbReadRepair, messaging.VerbHint,
 		messaging.VerbTruncate, messaging.VerbRaft, messaging.VerbJoin, messaging.VerbHeartbeat, messaging.VerbApplied,
@@ -31,8 +31,8 @@ func verbsForged() []messaging.Verb {
 		messaging.VerbPartitions, messaging.VerbTurn, messaging.VerbPass, messaging.VerbNewest, messaging.VerbPaxosPurge, messaging.VerbHolds}
 }
 
-// TestForgedMessagesOfMembers lets members send forged messages of every verb, and forged replies. Data and metadata may be
-// wrong afterwards. No node may panic, which would end this test.
+// TestForgedMessagesOfMembers makes members send forged messages of every verb, and forged replies. Data and metadata may be wrong
+// afterwards. No node may panic, which would end this test.
 func TestForgedMessagesOfMembers(t *testing.T) {
 	if testing.Short() {
 		*forgedSeeds = 1
@@ -65,8 +65,8 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 	}
 }
 
-// TestForgedMessagesOfStrangers lets a machine outside the ring send messages of every verb in the names of members. All
-// promises must be kept.
+// TestForgedMessagesOfStrangers makes a machine outside the ring send messages of every verb with the ids of members. No workload may
+// fail.
 func TestForgedMessagesOfStrangers(t *testing.T) {
 	for i := range 2 {
 		o := forgeOptions(*firstSeed + uint64(i))

@@ -11,22 +11,21 @@ import (
 	"cqld/ring"
 )
 
-// Forge says which forged messages a run has. Their payloads are those that the nodes sent, changed at random, and
-// random bytes.
+// Forge configures the forged messages of a run. Their payloads are random changes of those that the nodes sent, and random bytes.
 type Forge struct {
-	// Members makes the messages come from the addresses of members. Otherwise they come from a machine that is not in the
-	// ring, and state the ids of members.
+	// Members sends the messages from the addresses of members. Otherwise a machine outside the ring sends them, with the ids of
+	// members.
 	Members bool
-	// Messages is how many are sent, Burst how many of them at a time.
+	// Messages is the number of messages, Burst how many of them are sent at a time.
 	Messages, Burst int
 	// Replies changes some of the replies of the nodes, too. It needs Members.
 	Replies bool
 }
 
-// forgeEvery is the time between two bursts of forged messages.
+// forgeEvery is the interval between two bursts of forged messages.
 const forgeEvery = 200 * time.Microsecond
 
-// samplesMax is how many payloads of a verb are kept as models.
+// samplesMax bounds the payloads of a verb that are kept as models.
 const samplesMax = 256
 
 // forger makes and sends forged messages.
@@ -42,7 +41,7 @@ type forger struct {
 	refused int // with messaging.CodeStranger
 }
 
-// forge makes the run of o have forged messages, from so long after its clients begin on.
+// forge adds forged messages to the run of o, starting at a time after the start of its clients.
 func (o *Options) forge(how Forge, after time.Duration) *forger {
 	f := &forger{o: how, samples: map[messaging.Verb][][]byte{}, seen: map[messaging.Verb]int{}, sent: map[messaging.Verb]int{}}
 	o.Made = func(c *Cluster) {
@@ -53,7 +52,7 @@ func (o *Options) forge(how Forge, after time.Duration) *forger {
 	return f
 }
 
-// await begins when the clients began so long ago, and there is a model for every verb or three times as long has passed.
+// await starts when the clients have run for that time, and there is a model for every verb or three times as long has passed.
 func (f *forger) await(after time.Duration) {
 	f.c.kernel.After(100*time.Millisecond, "forge", func() {
 		if f.c.began == 0 || f.c.kernel.Now() < f.c.began+after || f.lacks() && f.c.kernel.Now() < f.c.began+3*after {
@@ -69,7 +68,7 @@ func (f *forger) lacks() bool {
 	return slices.ContainsFunc(verbsForged(), func(v messaging.Verb) bool { return len(f.samples[v]) == 0 })
 }
 
-// note keeps a payload as a model, with equal chances for all payloads of a verb.
+// note adds a payload to the models, with the same probability for all payloads of a verb.
 func (f *forger) note(verb messaging.Verb, payload []byte) {
 	f.seen[verb]++
 	if n := len(f.samples[verb]); n < samplesMax {
@@ -79,7 +78,7 @@ func (f *forger) note(verb messaging.Verb, payload []byte) {
 	}
 }
 
-// begin sends forged messages from now on.
+// begin starts to send forged messages.
 func (f *forger) begin() {
 	f.began = true
 	f.burst()
@@ -102,7 +101,7 @@ func (f *forger) burst() {
 // send delivers one forged message.
 func (f *forger) send(verbs []messaging.Verb) {
 	target := f.c.nodes[f.rand.Intn(len(f.c.nodes))]
-	if target.life == nil || !target.life.transport.open {
+	if target.process == nil || !target.process.transport.open {
 		return
 	}
 	verb := verbs[f.rand.Intn(len(verbs))]
@@ -116,8 +115,8 @@ func (f *forger) send(verbs []messaging.Verb) {
 	payload := f.payload(verb)
 	f.total++
 	f.sent[verb]++
-	target.life.do(func() {
-		target.life.transport.serve(verb, from, payload, func(_ []byte, err error) {
+	target.process.do(func() {
+		target.process.transport.serve(verb, from, payload, func(_ []byte, err error) {
 			if r, ok := err.(*messaging.RemoteError); ok && r.Code == messaging.CodeStranger {
 				f.refused++
 			}
@@ -125,26 +124,26 @@ func (f *forger) send(verbs []messaging.Verb) {
 	})
 }
 
-// sender is whom a message to target seems to be from: another member, or a machine outside that says it is one.
+// sender returns the apparent sender of a message to target: another member, or a machine outside that claims to be one.
 func (f *forger) sender(target *Node) (messaging.Sender, bool) {
 	other := f.c.nodes[f.rand.Intn(len(f.c.nodes))]
-	if other == target || other.life == nil || other.life.Self() == 0 {
+	if other == target || other.process == nil || other.process.Self() == 0 {
 		return messaging.Sender{}, false
 	}
 	if f.o.Members {
-		s := target.life.transport.sender(other.life.Self(), other)
+		s := target.process.transport.sender(other.process.Self(), other)
 		return s, s.Member
 	}
 	outside := &Node{addr: target.addr}
 	outside.addr = addrOf(ring.NodeID(60_000))
-	s := target.life.transport.sender(other.life.Self(), outside)
+	s := target.process.transport.sender(other.process.Self(), outside)
 	if s.Member {
 		f.c.fail("a machine outside is taken for node %d", s.Node)
 	}
 	return s, true
 }
 
-// payload is a forged payload of a verb.
+// payload returns a forged payload of a verb.
 func (f *forger) payload(verb messaging.Verb) []byte {
 	samples := f.samples[verb]
 	if len(samples) == 0 || f.rand.Chance(30) {
@@ -152,7 +151,7 @@ func (f *forger) payload(verb messaging.Verb) []byte {
 	}
 	p := slices.Clone(samples[f.rand.Intn(len(samples))])
 	if f.rand.Chance(50) {
-		return p // as it was, at another time and from another node
+		return p // unchanged, but at another time and from another node
 	}
 	return f.mutate(p, samples[f.rand.Intn(len(samples))])
 }
@@ -205,7 +204,7 @@ func (f *forger) mutate(p, other []byte) []byte {
 	return p
 }
 
-// reply is a reply as it arrives.
+// reply returns a reply as it arrives.
 func (f *forger) reply(payload []byte) []byte {
 	if !f.began || !f.o.Replies || f.total >= f.o.Messages || !f.rand.Chance(100) {
 		return payload

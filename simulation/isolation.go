@@ -11,13 +11,12 @@ import (
 	"cqld/schema"
 )
 
-// isolation is the workload: a write changes all rows of a partition at once, to one value, and a read
-// at QUORUM must find them so, and nothing older than a read before it has found, or than a write that
-// was acknowledged.
+// isolation is the workload: a write changes all rows of a partition to one value, and a read at QUORUM must return the same
+// value for all of them, not older than one that an earlier read returned or an acknowledged write wrote.
 type isolation struct {
 	clients
 	table *schema.Table
-	least [isolationPartitions]int64 // that reads may find from now on
+	least [isolationPartitions]int64 // minimum value that reads may return from now on
 	tried int
 	acked int
 }
@@ -33,7 +32,7 @@ func newIsolation(c *Cluster) *isolation {
 }
 
 func (w *isolation) start() {
-	w.launch(isolationClients, 60*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(isolationClients, 60*time.Millisecond, func(l *process, _ int, end func() bool) {
 		partition := w.rand.Intn(isolationPartitions)
 		if w.rand.Chance(500) {
 			w.write(l, partition, func() { end() })
@@ -49,7 +48,7 @@ func (w *isolation) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("isolation" + strconv.Itoa(partition)))
 }
 
-func (w *isolation) write(l *life, partition int, end func()) {
+func (w *isolation) write(l *process, partition int, end func()) {
 	w.tried++
 	stamp := w.c.stamp()
 	m := &row.Mutation{}
@@ -69,9 +68,9 @@ func (w *isolation) write(l *life, partition int, end func()) {
 	})
 }
 
-func (w *isolation) read(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *isolation) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
-	least := w.least[partition] // as of the call
+	least := w.least[partition] // at the time of the request
 	cmd := l.partition(w.table, w.key(partition))
 	cmd.Reversed = w.rand.Chance(300)
 	l.read(cmd, level, func(page []byte, err error) {
@@ -84,7 +83,7 @@ func (w *isolation) read(l *life, partition int, level ring.Consistency, done fu
 	})
 }
 
-// judge looks at what a read found.
+// judge checks the rows of a read.
 func (w *isolation) judge(partition int, page []byte, least int64) error {
 	rows, err := textRows(page, 0)
 	if err != nil {
@@ -113,9 +112,9 @@ func (w *isolation) judge(partition int, page []byte, least int64) error {
 
 func (w *isolation) readBack() {
 	for partition := range isolationPartitions {
-		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("isolation ", partition), func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *isolation) check() {}

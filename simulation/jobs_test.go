@@ -16,22 +16,22 @@ import (
 	"cqld/storage"
 )
 
-// jobRun is one run of a repair as a job of node 1, which is cancelled, killed and cut off from power in the middle.
+// jobRun is one run of a repair as a job of node 1, which is cancelled, killed and loses power during the run.
 type jobRun struct {
 	*Cluster
 	rand     *Stream
 	table    *schema.Table
 	registry *jobs.Registry
-	life     *life // of the registry
+	process  *process // of the registry
 	id       string
-	// disturb changes the disk of a node that has started again; nil does not.
-	disturb func(l *life)
+	// disturb changes the disk of a node that has restarted; nil does not.
+	disturb func(l *process)
 }
 
-// newJobRun makes a cluster in which each of n rows is on one replica only.
+// newJobRun returns a cluster in which each of n rows is on only one replica.
 func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 	t.Helper()
-	cryptotest.SetGlobalRandom(t, seed) // of Raft
+	cryptotest.SetGlobalRandom(t, seed) // for Raft
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.FaultKinds, o.PageBytes, o.Sync = 3, 3, []string{"register"}, nil, 0, storage.SyncBatch
 	r := &jobRun{Cluster: NewCluster(o), rand: NewStream(seed, "jobs")}
@@ -45,27 +45,27 @@ func newJobRun(t *testing.T, seed uint64, n int) *jobRun {
 		w.Clustering = []byte("c")
 		w.Liveness.Timestamp = r.stamp()
 		m.AddRow(w)
-		if err := r.nodes[r.rand.Intn(3)].life.engine.Apply([]*row.Mutation{m}, true, func(error) {}); err != nil {
+		if err := r.nodes[r.rand.Intn(3)].process.engine.Apply([]*row.Mutation{m}, true, func(error) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return r
 }
 
-// open is what package node does when a process starts.
+// open does the same as package node when a process starts.
 func (r *jobRun) open(t *testing.T) {
-	l := r.nodes[0].life
+	l := r.nodes[0].process
 	registry, err := jobs.Open(jobs.Options{Clock: clock{l}, Store: l.engine, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.life, r.registry = l, registry
+	r.process, r.registry = l, registry
 }
 
 func (r *jobRun) work(j *jobs.Job) {
 	r.id = j.ID()
 	plan := repair.Plan{Keep: true, Targets: []repair.Target{{Name: "sim." + r.table.Name, Table: r.table.StorageID, Range: ring.FullRange()}}}
-	r.life.repairer.StartTables(j, plan, func(_ repair.Summary, err error) { j.End(err) })
+	r.process.repairer.StartTables(j, plan, func(_ repair.Summary, err error) { j.End(err) })
 }
 
 // stop interrupts the job in one of three ways.
@@ -81,12 +81,12 @@ func (r *jobRun) stop(t *testing.T) {
 	default:
 		n.crash(true)
 	}
-	if n := r.nodes[0]; n.life == nil {
+	if n := r.nodes[0]; n.process == nil {
 		n.start()
-		r.kernel.RunUntil(r.kernel.Now()+30*time.Second, func() bool { return n.life.serves() && r.allAlive() })
+		r.kernel.RunUntil(r.kernel.Now()+30*time.Second, func() bool { return n.process.serves() && r.allAlive() })
 		r.open(t)
 		if r.disturb != nil {
-			r.disturb(r.life)
+			r.disturb(r.process)
 		}
 	}
 	if s, err := r.registry.Get(r.id); err != nil || s.State != jobs.Cancelled && s.State != jobs.Interrupted && s.State != jobs.Done {
@@ -102,7 +102,7 @@ func (r *jobRun) ended(t *testing.T) bool {
 	return s.State.Ended()
 }
 
-// run runs the job to its end. It returns the number of interruptions, and how the job ended.
+// run runs the job to its end. It returns the number of interruptions, and the final state of the job.
 func (r *jobRun) run(t *testing.T) (interrupted int, last jobs.Snapshot) {
 	r.open(t)
 	if _, err := r.registry.Start(jobs.Spec{Kind: jobs.Repair, Unit: jobs.Ranges, Resumable: true}, r.work); err != nil {
@@ -140,7 +140,7 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 		var root storage.LeafHash
 		for _, tokens := range []ring.Range{{Start: ring.MinToken, End: 0}, {Start: 0, End: ring.MinToken}} {
 			cmd := &storage.HashCommand{Table: r.table.StorageID, Tokens: tokens, Leaves: 1, Now: int64(epoch), BytesMax: 1 << 40}
-			if _, _, err := n.life.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,8 +151,8 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 
 const jobRows = 60
 
-// TestSimAnInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random moments. When the job is
-// done, all replicas have all rows.
+// TestSimAnInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is done, all
+// replicas have all rows.
 func TestSimAnInterruptedRepairContinues(t *testing.T) {
 	n := max(3, *seeds/15)
 	if testing.Short() {
@@ -185,11 +185,11 @@ func TestSimAnInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestSimNeedsPositionsBehindTheRepair shows that the test above finds a position that is stored before its ranges are done.
+// TestSimNeedsPositionsBehindTheRepair shows that the test above detects a position that is stored before its ranges are done.
 func TestSimNeedsPositionsBehindTheRepair(t *testing.T) {
 	for seed := range uint64(20) {
 		r := newJobRun(t, seed, jobRows)
-		r.disturb = func(l *life) {
+		r.disturb = func(l *process) {
 			var key, value []byte
 			if err := l.engine.ScanLocal([]byte("repair/job/"), func(k, v []byte) error {
 				key, value = bytes.Clone(k), bytes.Clone(v)

@@ -10,20 +10,19 @@ import (
 	"cqld/internal/env"
 )
 
-// Kernel is time and the order of events. Everything that happens is an event: a message arriving, a
-// timer, a step of a client or of the nemesis. Events at one time happen in the order in which they
-// were scheduled.
+// Kernel is the event queue and its clock. Every action is an event: the arrival of a message, a timer, a step of a client or of
+// the nemesis. Events with the same time are executed in the order in which they were scheduled.
 type Kernel struct {
 	now   time.Duration
 	queue eventQueue
 	next  uint64
 	trace uint64 // FNV-1a of all events so far
 	count int
-	after func()    // what is looked at after every event
-	story io.Writer // gets the trace in words; nil: nobody reads it
+	after func()    // called after every event
+	story io.Writer // receives the trace as text; nil means none
 }
 
-// event is something that will happen.
+// event is a scheduled event.
 type event struct {
 	at      time.Duration
 	order   uint64
@@ -49,13 +48,13 @@ func (q *eventQueue) Pop() any {
 	return x
 }
 
-// NewKernel is an empty queue at time zero.
+// NewKernel returns an empty queue at time zero.
 func NewKernel() *Kernel { return &Kernel{trace: fnvOffset, after: func() {}} }
 
-// Now is the time since the start.
+// Now returns the time since the start.
 func (k *Kernel) Now() time.Duration { return k.now }
 
-// After makes f happen in d. The label says what it is, for the trace.
+// After schedules f after d. The label describes the event in the trace.
 func (k *Kernel) After(d time.Duration, label string, f func()) *event { //nolint:revive // only this package cancels events
 	k.next++
 	e := &event{at: k.now + max(d, 0), order: k.next, label: label, f: f}
@@ -63,14 +62,14 @@ func (k *Kernel) After(d time.Duration, label string, f func()) *event { //nolin
 	return e
 }
 
-// Stop cancels the event; false when it has happened.
+// Stop cancels the event; it returns false if the event was executed.
 func (e *event) Stop() bool {
 	was := !e.done && !e.stopped
 	e.stopped = true
 	return was
 }
 
-// RunUntil lets events happen until end, or until stop says so after one.
+// RunUntil executes events until the time end, or until stop returns true after one.
 func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 	for len(k.queue) > 0 && k.queue[0].at <= end {
 		e := heap.Pop(&k.queue).(*event)
@@ -89,7 +88,7 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 	k.now = max(k.now, end)
 }
 
-// Trace takes what happened into the hash of the run.
+// Trace adds an occurrence to the hash of the run.
 func (k *Kernel) Trace(what string) {
 	if k.story != nil {
 		fmt.Fprintln(k.story, k.now, what)
@@ -100,8 +99,7 @@ func (k *Kernel) Trace(what string) {
 	}
 }
 
-// steady is what happened without the words that Pebble puts around a disk's error: they depend on which
-// of its files are open at the moment.
+// steady returns the text without the words that Pebble adds to a disk's error: they depend on which of its files are open.
 func steady(what string) string {
 	if i := strings.Index(what, errDisk.Error()); i >= 0 {
 		if k := strings.Index(what[:i], "pebble: "); k >= 0 {
@@ -124,13 +122,13 @@ func fnv[S ~string | ~[]byte](h uint64, s S) uint64 {
 	return h
 }
 
-// Stream is random numbers of one subsystem (splitmix64). Each has its own, so that one that draws
-// more often does not change the others.
+// Stream is a random number generator (splitmix64). Each subsystem has its own, so that additional draws of one do not affect
+// the others.
 type Stream struct{ state uint64 }
 
 var _ env.Rand = (*Stream)(nil)
 
-// NewStream is the stream of a name under a seed.
+// NewStream returns the stream with a name for a seed.
 func NewStream(seed uint64, name string) *Stream {
 	s := &Stream{state: fnv(fnvOffset, name) ^ seed*0x9e3779b97f4a7c15}
 	s.Uint64()
@@ -146,13 +144,13 @@ func (s *Stream) Uint64() uint64 {
 	return z ^ z>>31
 }
 
-// Intn is a number below n.
+// Intn returns a number in [0, n).
 func (s *Stream) Intn(n int) int { return int(s.Uint64() % uint64(n)) }
 
-// Chance is true p times in a thousand.
+// Chance returns true with a probability of p in a thousand.
 func (s *Stream) Chance(p int) bool { return s.Intn(1000) < p }
 
-// Between is a duration of at least least and less than most.
+// Between returns a duration in [least, most).
 func (s *Stream) Between(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.Uint64()%uint64(most-least))
 }

@@ -12,28 +12,28 @@ import (
 	"cqld/schema"
 )
 
-// levelled is the workload: clients write, delete and read a few rows at every consistency level, at coordinators in all
-// data centers. A read must find a value that was written and, where the levels and the data centers of two requests make
-// their replicas meet, nothing older than what was acknowledged or read before. In the healed cluster, all that was
-// acknowledged is there, whatever its level.
+// levelled is the workload: clients write, delete and read a few rows at every consistency level, at coordinators in all data
+// centers. A read must return a value that was written and, if the levels and data centers of two requests make their replicas
+// overlap, nothing older than a value that was acknowledged or read before. In the healed cluster, every acknowledged write
+// exists, whatever its level.
 type levelled struct {
 	clients
 	table   *schema.Table
 	history [levelledKeys][]*levelledWrite
 	tried   int
 	acked   int
-	judged  int // reads that had to find something
+	judged  int // number of reads with a required value
 }
 
-// levelledWrite is a write or a deletion, or a read that found it and so has it on as many replicas as answered.
+// levelledWrite is a write or a deletion, or a read that returned it and therefore stored it on as many replicas as answered.
 type levelledWrite struct {
 	stamp    int64
 	deletion bool
 	level    levelAt
 	call     int64
 	returned int64 // 0 while unknown
-	dropped  bool  // certainly did nothing
-	read     bool  // it was only read
+	dropped  bool  // certainly without effect
+	read     bool  // a read
 }
 
 // levelAt is a consistency level at a coordinator's data center.
@@ -47,7 +47,7 @@ const (
 	levelledClients = 4
 )
 
-// writeLevels and readLevels are what clients may ask for; SERIAL and LOCAL_SERIAL are levels of reads alone.
+// writeLevels and readLevels are the levels that clients use; SERIAL and LOCAL_SERIAL are levels of reads only.
 func writeLevels() []ring.Consistency {
 	return []ring.Consistency{ring.Any, ring.One, ring.Two, ring.Three, ring.Quorum, ring.All, ring.LocalQuorum, ring.EachQuorum, ring.LocalOne}
 }
@@ -56,19 +56,19 @@ func readLevels() []ring.Consistency {
 	return append(writeLevels()[1:], ring.Serial, ring.LocalSerial)
 }
 
-// commitLevel is the level at which a conditional change commits.
+// commitLevel returns the level at which a conditional change commits.
 func (w *clients) commitLevel() ring.Consistency {
 	if !w.c.options.Levels {
 		return ring.Quorum
 	}
 	levels := writeLevels()
 	if w.c.options.at("lose-commits") {
-		levels = []ring.Consistency{ring.Any, ring.One, ring.LocalOne} // the others would wait for commits that are lost
+		levels = []ring.Consistency{ring.Any, ring.One, ring.LocalOne} // the others would wait for lost commits
 	}
 	return levels[w.rand.Intn(len(levels))]
 }
 
-// groups are how many replicas of each data center, and of all, have answered at least when a request succeeds.
+// groups returns how many replicas of each data center, and of all, have answered at least when a request succeeds.
 func (a levelAt) groups(r ring.Replication) (each []int, all int) {
 	if r.Class != ring.NetworkTopology {
 		if a.level != ring.Any {
@@ -95,7 +95,7 @@ func (a levelAt) groups(r ring.Replication) (each []int, all int) {
 	return each, all
 }
 
-// meet says whether any replicas that answer at a and any that answer at b have one in common.
+// meet reports whether any replicas that answer at a overlap with any replicas that answer at b.
 func (a levelAt) meet(b levelAt, r ring.Replication) bool {
 	eachA, allA := a.groups(r)
 	eachB, allB := b.groups(r)
@@ -119,7 +119,7 @@ func newLevelled(c *Cluster) *levelled {
 }
 
 func (w *levelled) start() {
-	w.launch(levelledClients, 40*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(levelledClients, 40*time.Millisecond, func(l *process, _ int, end func() bool) {
 		key, next := w.rand.Intn(levelledKeys), func(error) { end() }
 		if w.rand.Chance(500) {
 			levels := readLevels()
@@ -137,7 +137,7 @@ func (w *levelled) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("level" + strconv.Itoa(key)))
 }
 
-func (w *levelled) write(l *life, key int, deletion bool, level ring.Consistency, done func(error)) {
+func (w *levelled) write(l *process, key int, deletion bool, level ring.Consistency, done func(error)) {
 	w.tried++
 	o := &levelledWrite{stamp: w.c.stamp(), deletion: deletion, level: levelAt{level, l.node.dc}, call: w.c.tick()}
 	w.history[key] = append(w.history[key], o)
@@ -161,7 +161,7 @@ func (w *levelled) write(l *life, key int, deletion bool, level ring.Consistency
 	})
 }
 
-func (w *levelled) read(l *life, key int, level ring.Consistency, done func(error)) {
+func (w *levelled) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
 	at := levelAt{level, l.node.dc}
 	call, least := w.c.tick(), w.least(key, at)
@@ -179,7 +179,7 @@ func (w *levelled) read(l *life, key int, level ring.Consistency, done func(erro
 	})
 }
 
-// liveValueOf is the value of the one row in a page; 0 when it is not there.
+// liveValueOf returns the value of the only row in a page; 0 means that it does not exist.
 func liveValueOf(page []byte) (int64, error) {
 	rows, err := textRows(page, 0)
 	if err != nil || len(rows) == 0 {
@@ -188,7 +188,7 @@ func liveValueOf(page []byte) (int64, error) {
 	return strconv.ParseInt(rows[0][1], 10, 64)
 }
 
-// least is the newest write that a read which begins now must find, or a newer one; nil: none.
+// least returns the newest write that a read which begins now must return, or a newer one; nil means none.
 func (w *levelled) least(key int, at levelAt) (newest *levelledWrite) {
 	r := w.c.replication()
 	for _, o := range w.history[key] {
@@ -199,13 +199,13 @@ func (w *levelled) least(key int, at levelAt) (newest *levelledWrite) {
 	return newest
 }
 
-// lost says whether a write that was acknowledged may be gone with a disk: what fewer than a quorum have promised to keep.
+// lost reports whether an acknowledged write may be lost with a disk: one that fewer than a quorum acknowledged.
 func (w *levelled) lost(o *levelledWrite) bool {
 	quorum := levelAt{ring.Quorum, o.level.dc}
 	return w.c.losing && !o.level.meet(quorum, w.c.replication())
 }
 
-// judge compares what a read found, 0 for nothing, with what it had to find.
+// judge compares the value that a read returned, 0 for none, with the required one.
 func (w *levelled) judge(key int, at levelAt, call, found int64, least *levelledWrite) {
 	if least != nil {
 		w.judged++
@@ -230,8 +230,8 @@ func (w *levelled) judge(key int, at levelAt, call, found int64, least *levelled
 	}
 }
 
-// seen notes that a read has found a value: what reads after it with a level that meets its own must find it, too. Only
-// reads that repair promise that: those of a level that meets itself.
+// seen records that a read has returned a value: later reads whose level overlaps with its own must return it, too. This holds
+// only for reads that repair: those of a level that overlaps with itself.
 func (w *levelled) seen(key int, at levelAt, o *levelledWrite, found int64) {
 	if found == 0 || at.level.IsSerial() || !at.meet(at, w.c.replication()) {
 		return
@@ -239,7 +239,7 @@ func (w *levelled) seen(key int, at levelAt, o *levelledWrite, found int64) {
 	w.history[key] = append(w.history[key], &levelledWrite{stamp: o.stamp, level: at, call: o.call, returned: w.c.tick(), read: true})
 }
 
-// readBack reads every row from every node, at ALL and then at ONE: now all replicas must have all that was acknowledged.
+// readBack reads every row from every node, at ALL and then at ONE: now all replicas must have all acknowledged writes.
 func (w *levelled) readBack() {
 	for key := range levelledKeys {
 		for _, o := range w.history[key] {
@@ -247,10 +247,10 @@ func (w *levelled) readBack() {
 				o.level.level = ring.All
 			}
 		}
-		w.c.everywhere(fmt.Sprint("level ", key), func(l *life, done func(error)) { w.read(l, key, ring.All, done) })
-		w.c.everywhere(fmt.Sprint("level ", key), func(l *life, done func(error)) { w.read(l, key, ring.One, done) })
+		w.c.everywhere(fmt.Sprint("level ", key), func(l *process, done func(error)) { w.read(l, key, ring.All, done) })
+		w.c.everywhere(fmt.Sprint("level ", key), func(l *process, done func(error)) { w.read(l, key, ring.One, done) })
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *levelled) check() {}

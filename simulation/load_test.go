@@ -16,8 +16,8 @@ import (
 	"cqld/schema"
 )
 
-// Load describes a run that measures how many changes a ring with slow processors and disks completes in a given
-// simulated time. It compares conditional changes with plain writes without a stopwatch.
+// Load describes a run that measures how many changes a ring with slow processors and disks completes in a given simulated time. It
+// compares conditional changes with plain writes, independently of the speed of the machine.
 type Load struct {
 	Conditional bool
 	// Gone is the state of the last node while the run measures: "" (up), "dead" (the other nodes have detected it before)
@@ -43,8 +43,8 @@ type measured struct {
 	before, after     paxos.Stats     // sums over all coordinators at the begin and at the end of the measurement
 }
 
-// load is the workload. Its clients ask the coordinators that run by turns, and change a few partitions without pauses.
-// A conditional change inserts a row of its own IF NOT EXISTS.
+// load is the workload. Its clients use the running coordinators in turn, and change a few partitions without pauses. A conditional
+// change inserts a unique row IF NOT EXISTS.
 type load struct {
 	clients
 	o        Load
@@ -53,7 +53,7 @@ type load struct {
 	measured measured
 }
 
-// start slows the nodes down, schedules what happens to the last one, and starts the clients.
+// start slows the nodes down, schedules the fault of the last one, and starts the clients.
 func (w *load) start() {
 	w.c.net.cpu, w.c.net.stall = w.o.CPU, w.o.Stall
 	for _, n := range w.c.nodes {
@@ -64,7 +64,7 @@ func (w *load) start() {
 	case "dead":
 		w.c.kernel.After(0, "kill", func() { victim.crash(false) })
 	case "paused":
-		w.c.kernel.After(loadWarm, "pause", func() { victim.life.paused = true }) // until the cluster heals
+		w.c.kernel.After(loadWarm, "pause", func() { victim.process.paused = true }) // until the cluster heals
 	}
 	w.c.kernel.After(loadWarm, "begin to measure", func() { w.measured.before = w.stats() })
 	w.c.kernel.After(loadWarm+loadWindow-1, "end to measure", func() { w.measured.after = w.stats() })
@@ -74,13 +74,13 @@ func (w *load) start() {
 	}
 }
 
-// stats adds up the statistics of the coordinators.
+// stats sums the statistics of the coordinators.
 func (w *load) stats() (sum paxos.Stats) {
 	for _, n := range w.c.nodes {
-		if n.life == nil {
+		if n.process == nil {
 			continue
 		}
-		s := n.life.proposer.Stats()
+		s := n.process.proposer.Stats()
 		sum.Rounds += s.Rounds
 		sum.Contentions += s.Contentions
 		sum.Unprepared += s.Unprepared
@@ -100,7 +100,7 @@ func (w *load) measuring() bool {
 	return at >= loadWarm && at < loadWarm+loadWindow
 }
 
-// coordinators returns the nodes that the clients ask.
+// coordinators returns the nodes that the clients use.
 func (w *load) coordinators() []*Node {
 	if w.o.Gone == "" {
 		return w.c.nodes
@@ -116,7 +116,7 @@ func (w *load) step(turn int) {
 	}
 	w.number++
 	nodes, began := w.coordinators(), w.c.kernel.Now()
-	l, key := nodes[turn%len(nodes)].life, row.NewPartitionKey([]byte(strconv.Itoa(w.number%w.o.Partitions)))
+	l, key := nodes[turn%len(nodes)].process, row.NewPartitionKey([]byte(strconv.Itoa(w.number%w.o.Partitions)))
 	name := fmt.Sprintf("%08d", w.number)
 	end := func(err error) {
 		switch m := &w.measured; {
@@ -140,7 +140,7 @@ func (w *load) step(turn int) {
 }
 
 // change inserts a row IF NOT EXISTS.
-func (w *load) change(l *life, key row.PartitionKey, name string, end func(error)) {
+func (w *load) change(l *process, key row.PartitionKey, name string, end func(error)) {
 	cmd := l.partition(w.table, key)
 	cmd.Slices[0] = row.ExactRow([]byte(name))
 	l.proposer.CAS(&paxos.CASRequest{
@@ -183,7 +183,7 @@ func (m *measured) contentions() uint64 {
 // contended reports whether coordinators outvote each other.
 func (m *measured) contended() bool { return m.contentions()*100 > loadContentionsMost*m.rounds() }
 
-// String shows the figures. The times of the stages are averages of a round.
+// String shows the results. The times of the stages are averages of a round.
 func (m *measured) String() string {
 	quantile := func(q float64) time.Duration {
 		if len(m.latency) == 0 {
@@ -224,14 +224,14 @@ func measureLoad(t *testing.T, seed uint64, l Load, adjust func(*Options)) *meas
 	return &w.measured
 }
 
-// loadRatioMost is how many times as much the rate of conditional changes may fall as that of plain writes.
+// loadRatioMost bounds the ratio by which the rate of conditional changes may fall more than that of plain writes.
 const loadRatioMost = 1.5
 
-// loadContentionsMost is how many attempts per hundred rounds may be outvoted.
+// loadContentionsMost bounds the outvoted attempts per hundred rounds.
 const loadContentionsMost = 10
 
-// TestConditionalChangesDegradeAsWrites takes a node away from a ring with slow processors and disks, of which all
-// coordinators change the same partitions.
+// TestConditionalChangesDegradeAsWrites stops a node of a ring with slow processors and disks, in which all coordinators change the
+// same partitions.
 func TestConditionalChangesDegradeAsWrites(t *testing.T) {
 	for _, partitions := range []int{4, 40} {
 		rate := func(conditional bool, gone string) float64 {
@@ -250,7 +250,7 @@ func TestConditionalChangesDegradeAsWrites(t *testing.T) {
 	}
 }
 
-// checkLoad fails the test when changes fail, or coordinators outvote each other.
+// checkLoad fails the test if changes fail, or coordinators outvote each other.
 func checkLoad(t *testing.T, m *measured) {
 	t.Helper()
 	if m.failed > 0 {
@@ -273,8 +273,7 @@ func TestPausedArbitersFailNoChanges(t *testing.T) {
 	}
 }
 
-// TestLoadFindsContention takes the turns away. The measurement must then find that coordinators outvote each other, and
-// that changes fail.
+// TestLoadFindsContention disables turns. The measurement must then find that coordinators outvote each other, and that changes fail.
 func TestLoadFindsContention(t *testing.T) {
 	failed := 0
 	for seed := *firstSeed; seed < *firstSeed+4; seed++ {

@@ -10,7 +10,7 @@ import (
 	"cqld/ring"
 )
 
-// The operations whose meetings docs/MEETINGS.md lists.
+// The operations whose coincidences docs/MEETINGS.md lists.
 const (
 	opJoin         = "join"
 	opDecommission = "decommission"
@@ -33,7 +33,7 @@ const (
 	opClock        = "clock jump"
 )
 
-// meetingOps are all operations, in the order of the table.
+// meetingOps returns all operations, in the order of the table.
 func meetingOps() []string {
 	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRestart, opKill, opPause, opPartition, opFullDisk,
 		opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot, opClock}
@@ -50,15 +50,15 @@ func pairOf(a, b string) pair {
 	return pair{a, b}
 }
 
-// meetings counts how often two operations were under way at once.
+// meetings counts the pairs of operations that were in progress at the same time.
 type meetings struct {
 	kernel *Kernel
 	active []*underway
-	state  map[string]*underway // of the operations that are looked for
+	state  map[string]*underway // of the operations that are polled
 	met    map[pair]int
 }
 
-// underway is an operation from its begin to its end, or until it is over in any case.
+// underway is an operation from its begin to its end, or to its maximum duration.
 type underway struct {
 	op    string
 	until time.Duration
@@ -68,7 +68,7 @@ func newMeetings(k *Kernel) *meetings {
 	return &meetings{kernel: k, state: map[string]*underway{}, met: map[pair]int{}}
 }
 
-// begin notes that an operation begins, which lasts until end is called, at most so long: its process may end before.
+// begin records that an operation begins. It lasts until end is called, or for most, because its process may end before.
 func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	u := &underway{op, m.kernel.Now() + most}
 	m.active = slices.DeleteFunc(m.active, func(o *underway) bool { return o.until < m.kernel.Now() })
@@ -81,14 +81,14 @@ func (m *meetings) begin(op string, most time.Duration) (end func()) {
 	return func() { u.until = -1 }
 }
 
-// lingers is how long a TRUNCATE, whose requests may be on their way, and a snapshot, which the next power cut must not harm,
-// still meet what begins.
+// lingers is how long a TRUNCATE, whose requests may still be in transit, and a snapshot, which the next power cut must not
+// damage, still coincide with operations that begin.
 const lingers = 500 * time.Millisecond
 
 // endless is longer than any run.
 const endless = 1 << 62
 
-// saw notes whether an operation is under way at the moment.
+// saw records whether an operation is in progress at the moment.
 func (m *meetings) saw(op string, is bool) {
 	switch was := m.state[op]; {
 	case is && was == nil:
@@ -100,26 +100,26 @@ func (m *meetings) saw(op string, is bool) {
 	}
 }
 
-// meetEvery is how often operations that last are looked for.
+// meetEvery is the interval of polls for lasting operations.
 const meetEvery = 10 * time.Millisecond
 
-// watch looks for operations that last, for as long as there are faults and until the cluster has settled.
+// watch polls for lasting operations, while there are faults and until the cluster has settled.
 func (c *Cluster) watch() {
 	var down, killed, paused, full, jumped, joining, replacing, leaving bool
 	for _, n := range c.nodes {
 		switch {
 		case n.gone || n.dead:
 			continue
-		case !n.life.serves() && n.member && n.stopped:
+		case !n.process.serves() && n.member && n.stopped:
 			down = true
-		case !n.life.serves() && n.member && n.lives > 0:
+		case !n.process.serves() && n.member && n.lives > 0:
 			killed = true
 		case !n.member && n.replace != "":
 			replacing = true
 		case !n.member:
 			joining = true
 		}
-		paused = paused || n.life != nil && n.life.paused
+		paused = paused || n.process != nil && n.process.paused
 		full = full || n.faults.full.Load()
 		leaving = leaving || n.leaving
 		off := n.wall.at(c.kernel.Now())
@@ -147,20 +147,20 @@ func (c *Cluster) watch() {
 	}
 }
 
-// pendingHints is how many records of hints wait for nodes that are there.
+// pendingHints returns the number of hint records for existing nodes.
 func (c *Cluster) pendingHints() (n int) {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
-			if a.life != nil && b.life != nil {
-				n += a.life.parts.Hints.Pending(b.life.Self())
+			if a.process != nil && b.process != nil {
+				n += a.process.parts.Hints.Pending(b.process.Self())
 			}
 		}
 	}
 	return n
 }
 
-// cas makes a conditional change as a client of the process does.
-func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
+// cas executes a conditional change as a client of the process does.
+func (l *process) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err error)) {
 	end := l.node.cluster.meetings.begin(opConditional, 2*operationTimeout)
 	l.proposer.CAS(r, func(applied bool, page []byte, err error) {
 		end()
@@ -168,8 +168,8 @@ func (l *life) cas(r *paxos.CASRequest, done func(applied bool, page []byte, err
 	})
 }
 
-// MeetingOptions are those of a run in which all operations meet: nearly all kinds of faults, and the workloads that the
-// table of meetings names.
+// MeetingOptions returns the options of a run in which all operations coincide: nearly all kinds of faults, and the workloads of
+// docs/MEETINGS.md.
 func MeetingOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "meetings")

@@ -47,7 +47,7 @@ func meetingRows() []meetingRow {
 	}
 }
 
-// meetingTests are tests outside the simulation in which operations meet.
+// meetingTests returns tests outside the simulation in which operations coincide.
 func meetingTests() [][3]string {
 	return [][3]string{
 		{"integration", "TestTheRingGrowsAndShrinksUnderLoad", "join, decommission × hints, counter, conditional change"},
@@ -72,7 +72,7 @@ func meetingTests() [][3]string {
 	}
 }
 
-// classified says of each operation in the code which rows of the table it belongs to; "-" and a reason: none.
+// classified returns the rows of the table for each operation in the code; "-" with a reason means none.
 func classified() map[string]map[string]string {
 	return map[string]map[string]string{
 		"fault": {
@@ -121,7 +121,7 @@ func classified() map[string]map[string]string {
 	}
 }
 
-// inCode are the names of the operations that the code has.
+// inCode returns the names of the operations in the code.
 func inCode(t *testing.T) map[string][]string {
 	all := map[string][]string{
 		"cluster command":   matches(t, "../cluster/command.go", `(?m)^\t(\w+) +\*\w+Command\b`),
@@ -137,7 +137,7 @@ func inCode(t *testing.T) map[string][]string {
 	return all
 }
 
-// matches are the first groups of a pattern's matches in files.
+// matches returns the first groups of a pattern's matches in files.
 func matches(t *testing.T, files, pattern string) (found []string) {
 	t.Helper()
 	names, err := filepath.Glob(files)
@@ -159,7 +159,7 @@ func matches(t *testing.T, files, pattern string) (found []string) {
 	return found
 }
 
-// TestEveryOperationIsClassified fails when the code has an operation that the table of meetings does not know.
+// TestEveryOperationIsClassified fails if the code has an operation that is not in the table of meetings.
 func TestEveryOperationIsClassified(t *testing.T) {
 	table := classified()
 	for kind, names := range inCode(t) {
@@ -186,7 +186,7 @@ func TestEveryOperationIsClassified(t *testing.T) {
 	}
 }
 
-// TestTestsOfMeetingsExist looks for the tests that the table names.
+// TestTestsOfMeetingsExist searches for the tests that the table names.
 func TestTestsOfMeetingsExist(t *testing.T) {
 	for _, m := range meetingTests() {
 		if !slices.Contains(matches(t, "../"+m[0]+"/*_test.go", `(?m)^func (Test\w+)\(`), m[1]) {
@@ -208,7 +208,7 @@ func TestMeetingsAreDocumented(t *testing.T) {
 	}
 }
 
-// meetingsDocument is docs/MEETINGS.md.
+// meetingsDocument returns the content of docs/MEETINGS.md.
 func meetingsDocument(t *testing.T) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Meetings\n\nFaults and operations break promises where they meet. This table has every pair of operations, with what draws them in\n"+

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestOperationsMeet runs the seeds that docs/MEETINGS.md names: every pair of the table must have been under way at once.
+// TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same time.
 func TestOperationsMeet(t *testing.T) {
 	met := map[pair]int{}
 	for seed := range uint64(meetingSeeds) {

@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// faultKind is one way in which things go wrong. strike begins it, and sees to its end.
+// faultKind is one kind of fault. strike begins it, and schedules its end.
 type faultKind struct {
 	name   string
 	strike func(c *Cluster, r *Stream)
 }
 
-// late says that a kind came later: seeds draw it from a stream of its own, so that those without it stay
-// what they were.
+// late reports whether a kind was added later: it is drawn from a stream of its own, so that seeds without it do not change.
 func (k faultKind) late() bool {
 	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error", "raft-full"}, k.name)
 }
 
-// asked says that a kind strikes only where options name it: no seed draws it.
+// asked reports whether a kind is used only if the options name it: no seed draws it.
 func (k faultKind) asked() bool { return k.name == "stop" }
 
-// drawn says that only DrawnOptions draw a kind: the seeds of DefaultOptions stay what they were.
+// drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
 func (k faultKind) drawn() bool {
 	return slices.Contains([]string{"restart", "power-torn", "clock-leap", "dc-cut", "dc-slow", "rebuild", "repair", "snapshot"}, k.name)
 }
 
-// faultKinds is the list that seeds draw from.
+// faultKinds returns the kinds that seeds draw from.
 func faultKinds() []faultKind {
 	return []faultKind{
 		// processes
@@ -46,7 +45,7 @@ func faultKinds() []faultKind {
 		// members
 		{"join", (*Cluster).joinNode}, {"leave", (*Cluster).leaveNode},
 		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
-		// data centers, and what operators do
+		// data centers, and commands of operators
 		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
 		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
 		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
@@ -55,18 +54,18 @@ func faultKinds() []faultKind {
 	}
 }
 
-// fault is one fault of the plan of a run. What it draws depends on the seed and its number only, so
-// that others can be left out.
+// fault is one fault in the plan of a run. Its random numbers depend only on the seed and its number, so that others can be
+// omitted.
 type fault struct {
 	number int
 	at     time.Duration
 	kind   faultKind
 }
 
-// String names the fault as the option -faults does.
+// String returns the name of the fault for the option -faults.
 func (f fault) String() string { return fmt.Sprintf("%d %s at %v", f.number, f.kind.name, f.at) }
 
-// plan draws the faults of a run: kinds among those that the seed has switched on.
+// plan draws the faults of a run, of the kinds that the seed has enabled.
 func plan(o Options) (faults []fault) {
 	r := NewStream(o.Seed, "nemesis")
 	var kinds []faultKind
@@ -100,10 +99,10 @@ func (c *Cluster) torment() {
 	}
 }
 
-// count counts something worth telling of in the end.
+// count counts an event for the result.
 func (c *Cluster) count(what string) { c.counted[what]++ }
 
-// later schedules a part of a fault, which does not happen any more when all has been healed.
+// later schedules a part of a fault, which is skipped after the cluster was healed.
 func (c *Cluster) later(d time.Duration, label string, f func()) {
 	c.kernel.After(c.stretched(d), label, func() {
 		if !c.healed {
@@ -112,17 +111,17 @@ func (c *Cluster) later(d time.Duration, label string, f func()) {
 	})
 }
 
-// stretched is how long something lasts.
+// stretched returns a duration multiplied by Stretch.
 func (c *Cluster) stretched(d time.Duration) time.Duration {
 	return d * time.Duration(max(1, c.options.Stretch))
 }
 
-// paced is how long the cluster may take for something.
+// paced returns a timeout of the cluster multiplied by Pace.
 func (c *Cluster) paced(d time.Duration) time.Duration {
 	return d * time.Duration(max(1, c.options.Pace))
 }
 
-// any is one of the nodes.
+// any returns one of the nodes.
 func (c *Cluster) any(r *Stream) *Node { return c.nodes[r.Intn(len(c.nodes))] }
 
 // cut separates the links for a while. Cuts may overlap: a link works when all have ended.
@@ -137,7 +136,7 @@ func (c *Cluster) cut(r *Stream, links []link) {
 	})
 }
 
-// cutBetween cuts all links between nodes for which apart says so, given their places in the list.
+// cutBetween cuts all links between nodes for which apart returns true, given their indexes.
 func (c *Cluster) cutBetween(r *Stream, apart func(a, b int) bool) {
 	var links []link
 	for i, a := range c.nodes {
@@ -150,7 +149,7 @@ func (c *Cluster) cutBetween(r *Stream, apart func(a, b int) bool) {
 	c.cut(r, links)
 }
 
-// isolate cuts one node off.
+// isolate isolates one node.
 func (c *Cluster) isolate(r *Stream) {
 	n := r.Intn(len(c.nodes))
 	c.cutBetween(r, func(a, b int) bool { return a == n || b == n })
@@ -162,7 +161,7 @@ func (c *Cluster) oneWay(r *Stream) {
 	c.cutBetween(r, func(a, b int) bool { return a == from && (all || b == to) })
 }
 
-// sides puts every node on one side or the other.
+// sides assigns every node to one of two sides.
 func (c *Cluster) sides(r *Stream) []bool {
 	side := make([]bool, len(c.nodes))
 	for i := range side {
@@ -171,19 +170,19 @@ func (c *Cluster) sides(r *Stream) []bool {
 	return side
 }
 
-// halves cuts the cluster in two.
+// halves divides the cluster into two sides.
 func (c *Cluster) halves(r *Stream) {
 	side := c.sides(r)
 	c.cutBetween(r, func(a, b int) bool { return side[a] != side[b] })
 }
 
-// bridge cuts it in two but for one node that sees both sides.
+// bridge divides the cluster into two sides, except for one node that is connected with both.
 func (c *Cluster) bridge(r *Stream) {
 	side, n := c.sides(r), r.Intn(len(c.nodes))
 	c.cutBetween(r, func(a, b int) bool { return side[a] != side[b] && a != n && b != n })
 }
 
-// ring leaves to each node its two neighbours only, in an order of its own.
+// ring connects each node only with its two neighbours, in a random order.
 func (c *Cluster) ring(r *Stream) {
 	place := make([]int, len(c.nodes))
 	for i := range place {
@@ -210,7 +209,7 @@ func (c *Cluster) slowLinks(r *Stream) {
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "quick links", func() { c.net.Slow = 0 })
 }
 
-// reorder delivers half of the messages twice, and all in no order at all.
+// reorder duplicates half of the messages, and delivers all in random order.
 func (c *Cluster) reorder(r *Stream) {
 	c.net.Duplicates, c.net.DelayMax = 500, r.Between(20*time.Millisecond, 200*time.Millisecond)
 	c.later(r.Between(200*time.Millisecond, 2*time.Second), "order", func() {

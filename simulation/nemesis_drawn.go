@@ -11,7 +11,7 @@ import (
 	"cqld/schema"
 )
 
-// restart stops a process in an orderly way, as SIGTERM does, and starts it again.
+// restart stops a process gracefully, as SIGTERM does, and starts it again.
 func (c *Cluster) restart(r *Stream) {
 	nodes := []*Node{c.any(r)}
 	if r.Chance(200) {
@@ -27,7 +27,7 @@ func (c *Cluster) restart(r *Stream) {
 
 // stop ends the process in the order of node.Close. A process that is paused, or whose disk fails, is killed.
 func (n *Node) stop() {
-	l := n.life
+	l := n.process
 	if l == nil {
 		return
 	}
@@ -45,8 +45,8 @@ func (n *Node) stop() {
 	}
 }
 
-// powerTorn cuts a machine's power while it waits for its disk: what it has written since is not synced, and is there in
-// part, when the options have TornWrites.
+// powerTorn cuts a machine's power while it waits for its disk: its unsynced writes survive in part, if the options have
+// TornWrites.
 func (c *Cluster) powerTorn(r *Stream) {
 	n := c.any(r)
 	if r.Chance(700) {
@@ -62,8 +62,8 @@ func (c *Cluster) powerTorn(r *Stream) {
 	})
 }
 
-// clockLeap sets a clock wrong by up to three minutes, in either direction: by more than a stamp may be ahead. Now and
-// then it is set right again.
+// clockLeap changes a clock by up to three minutes, in either direction: by more than a timestamp may be ahead. Sometimes it is
+// corrected later.
 func (c *Cluster) clockLeap(r *Stream) {
 	n := c.any(r)
 	by := r.Between(stampAhead, 3*stampAhead)
@@ -76,9 +76,9 @@ func (c *Cluster) clockLeap(r *Stream) {
 	}
 }
 
-// rebuildNode has a node fetch what it holds from others again.
+// rebuildNode makes a node stream its ranges from others again.
 func (c *Cluster) rebuildNode(r *Stream) {
-	l := c.any(r).life
+	l := c.any(r).process
 	if !l.serves() {
 		return
 	}
@@ -97,10 +97,10 @@ func (c *Cluster) rebuildNode(r *Stream) {
 // repairTable repairs one table of the workloads.
 func (c *Cluster) repairTable(r *Stream) {
 	var tables []*schema.Table
-	if c.metadata() != nil { // nil: no process runs
+	if c.metadata() != nil { // nil means that no process runs
 		tables = c.tables()
 	}
-	l := c.any(r).life
+	l := c.any(r).process
 	if !l.serves() || len(tables) == 0 {
 		return
 	}

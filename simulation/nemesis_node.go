@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// kill ends a process; it comes again.
+// kill kills a process and restarts it.
 func (c *Cluster) kill(r *Stream) {
 	n := c.any(r)
 	n.crash(false)
@@ -27,7 +27,7 @@ func (c *Cluster) powerAll(r *Stream) {
 	}
 }
 
-// restartStorm ends and starts one process, or all, again and again.
+// restartStorm repeatedly ends and starts one process, or all.
 func (c *Cluster) restartStorm(r *Stream) {
 	nodes := c.nodes
 	if r.Chance(500) {
@@ -43,9 +43,9 @@ func (c *Cluster) restartStorm(r *Stream) {
 	}
 }
 
-// pause stops a process as SIGSTOP does. Its timers and messages wait; others see it silent.
+// pause stops a process as SIGSTOP does. Its timers and messages wait, and other nodes receive nothing from it.
 func (c *Cluster) pause(r *Stream) {
-	l, d := c.any(r).life, r.Between(10*time.Millisecond, 4*time.Second)
+	l, d := c.any(r).process, r.Between(10*time.Millisecond, 4*time.Second)
 	if l == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (c *Cluster) pause(r *Stream) {
 	c.later(d, "resume", l.resume)
 }
 
-// clockJump sets a clock wrong.
+// clockJump changes a clock.
 func (c *Cluster) clockJump(r *Stream) {
 	c.any(r).wall.offset += r.Between(-5*time.Second, 5*time.Second)
 }
@@ -63,7 +63,7 @@ func (c *Cluster) clockDrift(r *Stream) {
 	c.any(r).wall.setDrift(c.kernel.Now(), int64(r.Intn(400_000))-200_000)
 }
 
-// clockStrobe makes a clock jump to and fro.
+// clockStrobe makes a clock jump repeatedly.
 func (c *Cluster) clockStrobe(r *Stream) {
 	n, by := c.any(r), r.Between(time.Millisecond, 500*time.Millisecond)
 	at := time.Duration(0)
@@ -74,35 +74,35 @@ func (c *Cluster) clockStrobe(r *Stream) {
 	}
 }
 
-// slowDisk makes a disk late.
+// slowDisk delays the completions of a disk.
 func (c *Cluster) slowDisk(r *Stream) {
 	n := c.any(r)
 	n.faults.slow = r.Between(time.Millisecond, 600*time.Millisecond)
 	c.later(r.Between(100*time.Millisecond, 3*time.Second), "quick disk", func() { n.faults.slow = 0 })
 }
 
-// fsyncError makes the log's fsync fail: the node must stop, and not acknowledge what it could not sync.
+// fsyncError makes the log's fsync fail: the node must stop, and must not acknowledge unsynced writes.
 func (c *Cluster) fsyncError(r *Stream) {
 	n := c.any(r)
 	n.faults.syncs.Store(true)
 	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.syncs.Store(false) })
 }
 
-// writeError makes writing the log fail.
+// writeError makes writes to the log fail.
 func (c *Cluster) writeError(r *Stream) {
 	n := c.any(r)
 	n.faults.writes.Store(true)
 	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.writes.Store(false) })
 }
 
-// raftFsyncError makes the fsync of the Raft log fail: the node must stop, and have told nobody of what it
-// could not sync.
+// raftFsyncError makes the fsync of the Raft log fail: the node must stop, and must not have sent messages based on unsynced
+// entries.
 func (c *Cluster) raftFsyncError(r *Stream) { c.raftFault(r, raftSyncs) }
 
-// raftWriteError makes writing the Raft log fail.
+// raftWriteError makes writes to the Raft log fail.
 func (c *Cluster) raftWriteError(r *Stream) { c.raftFault(r, raftWrites) }
 
-// raftFull leaves the Raft log no space: the node stops, and comes back when there is some.
+// raftFull makes the disk of the Raft log full: the node stops, and starts again when there is space.
 func (c *Cluster) raftFull(r *Stream) { c.raftFault(r, raftNoSpace) }
 
 func (c *Cluster) raftFault(r *Stream, what int32) {
@@ -111,7 +111,7 @@ func (c *Cluster) raftFault(r *Stream, what int32) {
 	c.later(r.Between(20*time.Millisecond, 2*time.Second), "good disk", func() { n.faults.raft.Store(0) })
 }
 
-// readError makes reading tables fail, and lets there be some to read.
+// readError makes reads of tables fail, and flushes so that there are tables to read.
 func (c *Cluster) readError(r *Stream) {
 	n := c.any(r)
 	n.flush()
@@ -119,14 +119,14 @@ func (c *Cluster) readError(r *Stream) {
 	c.later(r.Between(20*time.Millisecond, time.Second), "good disk", func() { n.faults.reads.Store(false) })
 }
 
-// diskFull leaves a disk no space: storage must refuse writes, and go on by itself.
+// diskFull makes a disk full: storage must refuse writes, and recover without a restart.
 func (c *Cluster) diskFull(r *Stream) {
 	n := c.any(r)
 	n.faults.full.Store(true)
 	c.later(r.Between(200*time.Millisecond, 4*time.Second), "space", func() { n.faults.full.Store(false) })
 }
 
-// flush writes memtables out, everywhere or on one node, and compacts now and then.
+// flush flushes memtables, on all nodes or on one, and sometimes compacts.
 func (c *Cluster) flush(r *Stream) {
 	nodes := c.nodes
 	if r.Chance(700) {
@@ -141,24 +141,24 @@ func (c *Cluster) flush(r *Stream) {
 	}
 }
 
-// flush writes a running node's memtables to tables.
+// flush flushes a running node's memtables.
 func (n *Node) flush() {
-	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() {
 		return
 	}
-	if err := n.life.engine.Flush(); err != nil {
+	if err := n.process.engine.Flush(); err != nil {
 		n.cluster.fail("node %d cannot flush: %v", n.id, err)
 	}
 }
 
 func (n *Node) compact() {
-	if n.life == nil || n.life.fatal.Load() != nil || n.faults.any() || n.damaged {
+	if n.process == nil || n.process.fatal.Load() != nil || n.faults.any() || n.damaged {
 		return
 	}
 	for _, kind := range workloadKinds() {
 		for _, t := range kind.tables {
 			if table := n.cluster.table(t.Table); table != nil {
-				if err := n.life.engine.CompactTable(context.Background(), table.StorageID); err != nil {
+				if err := n.process.engine.CompactTable(context.Background(), table.StorageID); err != nil {
 					n.cluster.fail("node %d cannot compact: %v", n.id, err)
 				}
 			}
@@ -166,17 +166,17 @@ func (n *Node) compact() {
 	}
 }
 
-// mayLose says whether a node may lose data for good: one per run, and the quorums of those that are
-// left must overlap with those that were.
+// mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes must overlap
+// with the previous ones.
 func (c *Cluster) mayLose(n *Node) bool {
 	return !c.losing && c.options.Factor >= 4 && len(c.options.Datacenters) == 0 && n.member && !n.gone && !n.dead && !n.leaving
 }
 
-// bitFlip turns bits of a machine's tables while it is off. Storage must notice: a read gives the right
-// answer or an error. What is damaged is replaced when the cluster is healed.
+// bitFlip changes bits of a machine's tables while it is off. Storage must detect it: a read returns the correct result or an
+// error. A damaged node is replaced when the cluster is healed.
 func (c *Cluster) bitFlip(r *Stream) {
 	n := c.any(r)
-	if !c.mayLose(n) || !n.life.serves() || n.faults.any() {
+	if !c.mayLose(n) || !n.process.serves() || n.faults.any() {
 		return
 	}
 	n.flush()
@@ -190,7 +190,7 @@ func (c *Cluster) bitFlip(r *Stream) {
 	c.later(r.Between(20*time.Millisecond, time.Second), "restart", n.start)
 }
 
-// wipedDisk takes a machine's disk away: the node does not come back as itself, another takes its place.
+// wipedDisk removes a machine's disk: another node takes its place.
 func (c *Cluster) wipedDisk(r *Stream) {
 	n := c.any(r)
 	if !c.options.BlankDisksServe && !c.mayLose(n) || !n.member || n.gone {

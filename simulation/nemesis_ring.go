@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-// nodesMost is how many members a simulated ring has at most.
+// nodesMost is the maximum number of members of a simulated ring.
 const nodesMost = 6
 
 // joinNode adds a machine to the ring.
@@ -26,7 +26,7 @@ func (c *Cluster) joinNode(*Stream) {
 	n.start()
 }
 
-// leaveNode asks a node to hand over what it has, when enough stay.
+// leaveNode decommissions a node if enough nodes remain.
 func (c *Cluster) leaveNode(r *Stream) {
 	n := c.any(r)
 	staying := 0
@@ -35,16 +35,16 @@ func (c *Cluster) leaveNode(r *Stream) {
 			staying++
 		}
 	}
-	if !n.life.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
+	if !n.process.serves() || n.damaged || n.leaving || staying <= n.replicasNearby() {
 		return
 	}
 	n.leaving = true
 	c.decommission(n)
 }
 
-// decommission has a node hand over what it has and leave.
+// decommission makes a node hand over its data and leave.
 func (c *Cluster) decommission(n *Node) {
-	l := n.life
+	l := n.process
 	l.soon(func() {
 		l.cluster.StartDecommission(false, func(err error) {
 			if err != nil {
@@ -55,13 +55,13 @@ func (c *Cluster) decommission(n *Node) {
 	})
 }
 
-// moveNode gives a node other tokens.
+// moveNode changes the tokens of a node.
 func (c *Cluster) moveNode(r *Stream) {
 	n := c.any(r)
-	if !n.life.serves() || n.damaged || n.leaving {
+	if !n.process.serves() || n.damaged || n.leaving {
 		return
 	}
-	l := n.life
+	l := n.process
 	tokens := make([]ring.Token, c.options.Tokens)
 	for i := range tokens {
 		tokens[i] = ring.Token(r.Uint64())
@@ -77,42 +77,42 @@ func (c *Cluster) moveNode(r *Stream) {
 	})
 }
 
-// removeNode kills a node for good, and has the operator remove it from the ring.
+// removeNode kills a node permanently, and makes the operator remove it from the ring.
 func (c *Cluster) removeNode(r *Stream) {
 	n := c.any(r)
 	staying := 0
 	for _, o := range c.present() {
-		if o.life.serves() && !o.leaving { // one that joins may yet be stopped
+		if o.process.serves() && !o.leaving { // a joining one may still be stopped
 			staying++
 		}
 	}
-	if !c.mayLose(n) || !n.life.serves() || staying <= c.options.Factor {
+	if !c.mayLose(n) || !n.process.serves() || staying <= c.options.Factor {
 		return
 	}
 	c.losing = true
-	id := n.life.Self()
+	id := n.process.Self()
 	n.crash(true)
 	n.dead = true
 	c.count("nodes removed")
 	c.kernel.After(c.paced(removeAfter), "operator", func() { c.remove(id) })
 }
 
-// How long the operator waits before a dead node is removed, between two attempts, and before an operation that
-// makes no progress is aborted.
+// How long the operator waits before the removal of a dead node, between two attempts, and before the abort of an operation that
+// makes no progress.
 const (
 	removeAfter  = 2 * time.Second
 	operateEvery = time.Second
 	stuckAfter   = 20 * time.Second
 )
 
-// remove asks any node that serves to remove a dead one, until it is no member any more.
+// remove sends the removal of a dead node to any serving node, until it is no longer a member.
 func (c *Cluster) remove(id ring.NodeID) {
-	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil: all are down
+	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil means that all are down
 		return
 	}
 	c.kernel.After(c.paced(operateEvery), "operator", func() { c.remove(id) })
 	for _, n := range c.present() {
-		if l := n.life; l.serves() {
+		if l := n.process; l.serves() {
 			l.soon(func() {
 				l.cluster.StartRemoveNode(id, false, func(err error) {
 					if err != nil {
@@ -125,24 +125,24 @@ func (c *Cluster) remove(id ring.NodeID) {
 	}
 }
 
-// members are the ids that machines have in the ring, dead ones not.
+// members returns the node IDs of machines, except dead ones.
 func (c *Cluster) members() (ids []ring.NodeID) {
 	for _, n := range c.present() {
-		if n.life != nil {
-			ids = append(ids, n.life.Self())
+		if n.process != nil {
+			ids = append(ids, n.process.Self())
 		}
 	}
 	return ids
 }
 
-// removed says whether no node is a member that will never come back.
+// removed reports whether no member is permanently dead.
 func (c *Cluster) removed() bool {
 	ids := c.members()
 	return !slices.ContainsFunc(c.metadata().Topology.Nodes(), func(n *ring.Node) bool { return !slices.Contains(ids, n.ID) })
 }
 
-// operate is the operator of a healed cluster, who aborts what cannot end because a node is dead for good: such
-// an operation makes no progress.
+// operate is the operator of a healed cluster: it aborts operations that cannot end because a node is permanently dead. Such an
+// operation makes no progress.
 func (c *Cluster) operate() {
 	if c.operating {
 		return
@@ -171,7 +171,7 @@ func (c *Cluster) operate() {
 	look()
 }
 
-// abortOperation takes back what is under way, as an operator may at any time.
+// abortOperation aborts the operation in progress, as an operator may at any time.
 func (c *Cluster) abortOperation(*Stream) {
 	if all := c.metadata(); all != nil && len(all.Topology.Operations()) > 0 {
 		c.abort(all.Topology.Operations()[0].ID)
@@ -180,7 +180,7 @@ func (c *Cluster) abortOperation(*Stream) {
 
 func (c *Cluster) abort(operation uint64) {
 	for _, n := range c.present() {
-		if l := n.life; l.serves() {
+		if l := n.process; l.serves() {
 			l.soon(func() {
 				l.cluster.StartAbort(operation, func(err error) {
 					c.kernel.Trace(fmt.Sprint("abort ", operation, err))
@@ -194,20 +194,20 @@ func (c *Cluster) abort(operation uint64) {
 	}
 }
 
-// left says whether a refusal means that the node was a member and is none any more.
+// left reports whether a refusal means that the node was a member and no longer is.
 func (n *Node) left(err error) bool {
 	var refused *cluster.Refused
-	if !errors.As(err, &refused) || n.life == nil || refused.Busy {
+	if !errors.As(err, &refused) || n.process == nil || refused.Busy {
 		return false
 	}
-	if n.life.Self() == 0 { // taken back before it heard that it was let in
+	if n.process.Self() == 0 { // removed before it learned of its admission
 		return true
 	}
-	return n.cluster.metadata().Topology.Node(n.life.Self()) == nil
+	return n.cluster.metadata().Topology.Node(n.process.Self()) == nil
 }
 
-// retire ends a machine that has left. One that was to take a dead node's place, and was stopped, tries again
-// with an empty disk: somebody has to.
+// retire ends a machine that has left. If it was to replace a dead node, and was stopped, it tries again with an empty disk,
+// because the dead node must be replaced.
 func (n *Node) retire() {
 	if n.gone || n.retiring {
 		return
@@ -225,18 +225,17 @@ func (n *Node) retire() {
 		return
 	}
 	n.gone = true
-	n.cluster.excused.left(n.life)
+	n.cluster.excused.left(n.process)
 	n.cluster.count("nodes left")
 	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })
 }
 
-// memberAt says whether a member has the address.
+// memberAt reports whether a member has the address.
 func (c *Cluster) memberAt(addr string) bool {
 	return slices.ContainsFunc(c.metadata().Topology.Nodes(), func(n *ring.Node) bool { return n.Internode.String() == addr })
 }
 
-// wipe gives the machine an empty disk, and another address: it is another node, that asks to take the
-// place of the one it was.
+// wipe gives the machine an empty disk and another address: it is now another node, which asks to replace the former one.
 func (n *Node) wipe() {
 	if n.cluster.options.BlankDisksServe {
 		if err := n.disk.RemoveAll(dataDir); err != nil {

@@ -10,32 +10,32 @@ import (
 	"cqld/ring"
 )
 
-// Network carries messages between the nodes, badly.
+// Network transfers messages between the nodes, unreliably.
 type Network struct {
 	kernel *Kernel
 	rand   *Stream
-	work   *Stream                      // draws how long work that blocks takes
-	early  *Stream                      // draws timeouts that come early; nil: none do
-	lossy  *Stream                      // draws commits that are lost; nil: none is
-	sent   func(messaging.Verb, []byte) // of tests: called with every message; may be nil
-	reply  func([]byte) []byte          // of tests: makes what arrives of a reply; may be nil
+	work   *Stream                      // draws the duration of work that blocks
+	early  *Stream                      // draws early timeouts; nil means none
+	lossy  *Stream                      // draws lost commits; nil means none
+	sent   func(messaging.Verb, []byte) // for tests: called with every message; may be nil
+	reply  func([]byte) []byte          // for tests: changes a reply; may be nil
 	nodes  map[ring.NodeID]*Node        // machines
 	byAddr map[netip.AddrPort]*Node
-	cut    map[link]int // by how many faults
+	cut    map[link]int // by number of faults
 
 	// Loss and Duplicates are per thousand messages; delays lie between the bounds.
 	Loss, Duplicates   int
 	DelayMin, DelayMax time.Duration
 	Slow               int // per thousand messages that take up to SlowMax
 	SlowMax            time.Duration
-	late               *Stream       // draws requests to truncate of dying processes that arrive late; nil: none do
-	far                time.Duration // what a message between data centers takes besides
-	// cpu is the average processor time of a message or a piece of work; 0 means that they take none. A process does them
-	// one after the other. stall is the average time for which it gets no processor before some of them (stalls).
+	late               *Stream       // draws truncation requests of dying processes that arrive late; nil means none
+	far                time.Duration // additional delay of a message between data centers
+	// cpu is the average processor time of a message or a piece of work; 0 means none. A process executes them one after the
+	// other. stall is the average time for which it gets no processor before some of them (stalls).
 	cpu, stall time.Duration
 }
 
-// delayMax is how long a message takes at most on a good day.
+// delayMax is the maximum delay of a message without faults.
 const delayMax = 3 * time.Millisecond
 
 type link struct{ from, to ring.NodeID }
@@ -46,7 +46,7 @@ func newNetwork(k *Kernel, seed uint64) *Network {
 	return n
 }
 
-// calm is the network on a good day.
+// calm removes all faults of the network.
 func (n *Network) calm() {
 	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
 	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
@@ -54,13 +54,13 @@ func (n *Network) calm() {
 	clear(n.cut)
 }
 
-// refused says whether the machine at the other end answers that nothing listens there.
+// refused reports whether the machine at the other end responds that no process listens there.
 func (n *Network) refused(l link) bool {
-	life := n.nodes[l.to].life
-	return n.cut[l] == 0 && (life == nil || !life.transport.open)
+	process := n.nodes[l.to].process
+	return n.cut[l] == 0 && (process == nil || !process.transport.open)
 }
 
-// carry delivers a message to one incarnation of a node, or does not.
+// carry delivers a message to the present process of a node, or loses it.
 func (n *Network) carry(l link, label string, payload []byte, deliver func(payload []byte)) {
 	copies := 1
 	if n.cut[l] > 0 || n.rand.Chance(n.Loss) {
@@ -68,8 +68,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 	} else if n.rand.Chance(n.Duplicates) {
 		copies = 2
 	}
-	target, stamp := n.nodes[l.to].life, int64(0)
-	from := n.nodes[l.from].life
+	target, stamp := n.nodes[l.to].process, int64(0)
+	from := n.nodes[l.from].process
 	if from != nil {
 		stamp = from.hlc.Last()
 	}
@@ -84,12 +84,12 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 		own := slices.Clone(payload)
 		n.kernel.trace = fnv(n.kernel.trace, own)
 		n.kernel.After(delay, fmt.Sprintf("%d>%d %s", l.from, l.to, label), func() {
-			if life := n.nodes[l.to].life; life == target && life != nil && life.transport.open {
-				n.onCPU(life, func() {
-					_ = life.hlc.Observe(stamp) // one too far ahead is ignored, as in node
-					life.serving = from
+			if process := n.nodes[l.to].process; process == target && process != nil && process.transport.open {
+				n.onCPU(process, func() {
+					_ = process.hlc.Observe(stamp) // ignores a timestamp too far ahead, as package node does
+					process.serving = from
 					deliver(own)
-					life.serving = nil
+					process.serving = nil
 				})
 			}
 		})
@@ -99,8 +99,8 @@ func (n *Network) carry(l link, label string, payload []byte, deliver func(paylo
 // stalls is the number of messages and pieces of work in a thousand before which a process gets no processor for a while.
 const stalls = 10
 
-// onCPU makes a process do f after all that came before f, and after the processor time that f takes.
-func (n *Network) onCPU(l *life, f func()) {
+// onCPU makes a process execute f after all its earlier work and after the processor time of f.
+func (n *Network) onCPU(l *process, f func()) {
 	if n.cpu == 0 {
 		l.do(f)
 		return

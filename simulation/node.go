@@ -12,40 +12,40 @@ import (
 	"cqld/ring"
 )
 
-// Node is one machine: its disk and its clock outlive the processes on it.
+// Node is one machine: its disk and its clock outlive its processes.
 type Node struct {
 	cluster  *Cluster
-	id       ring.NodeID // of the machine; what the ring calls it is life.Self
+	id       ring.NodeID // of the machine; its node ID is process.Self
 	dc       string      // data center
 	addr     netip.AddrPort
-	replace  string // the address whose node this one replaces, when it joins
+	replace  string // the address of the node that this one replaces when it joins
 	member   bool   // it has joined before
 	disk     *vfs.MemFS
 	faults   diskFaults
 	wall     wallClock
-	life     *life // nil while no process runs
+	process  *process // nil while no process runs
 	lives    int
 	damaged  bool // tables on the disk are corrupt
-	leaving  bool // it was asked to leave
-	retiring bool // it has heard that it is no member any more
-	stopped  bool // the last process ended in an orderly way
+	leaving  bool // it is being decommissioned
+	retiring bool // it knows that it is no longer a member
+	stopped  bool // the last process was stopped gracefully
 	gone     bool // it has left the ring
-	dead     bool // it is off for good
+	dead     bool // it is permanently off
 }
 
-// Where things are on a machine's disk, and in the world.
+// Paths on a machine's disk, and addresses.
 const (
 	dataDir = "data"
 	raftDir = "raft"
 )
 
-// sweepEvery is how often storage looks for what can be purged, and sweepBudget how far.
+// sweepEvery is the interval of storage's purges, and sweepBudget the work of one.
 const (
 	sweepEvery  = time.Second
 	sweepBudget = 1000
 )
 
-// newNode is a machine that was never used.
+// newNode returns a new machine.
 func newNode(c *Cluster) *Node {
 	c.machines++
 	id := ring.NodeID(c.machines)
@@ -55,7 +55,7 @@ func newNode(c *Cluster) *Node {
 	return n
 }
 
-// addrOf is the address of a new machine.
+// addrOf returns the address of a new machine.
 func addrOf(id ring.NodeID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(id >> 8), 0, byte(id)}), 7000)
 }
@@ -65,17 +65,17 @@ func (n *Node) setAddr(a netip.AddrPort) {
 	n.cluster.net.byAddr[a] = n
 }
 
-// start runs a process on what the disk holds. One whose disk fails is tried again later.
+// start starts a process with the contents of the disk. If the disk fails, it is retried later.
 func (n *Node) start() {
 	c := n.cluster
-	if n.life != nil || n.gone || n.dead {
+	if n.process != nil || n.gone || n.dead {
 		return
 	}
 	n.lives++
-	l := &life{node: n, touched: map[tokenOf]time.Duration{}}
-	n.life = l
+	l := &process{node: n, touched: map[tokenOf]time.Duration{}}
+	n.process = l
 	if err := l.open(); err != nil {
-		n.life = nil
+		n.process = nil
 		if !n.faults.any() && !n.damaged {
 			c.fail("node %d does not start: %v", n.id, err)
 			return
@@ -85,18 +85,17 @@ func (n *Node) start() {
 	}
 }
 
-// sweep lets storage purge, and look at its free space, for as long as the process runs.
-func (l *life) sweep() {
+// sweep makes storage purge, and check its free space, while the process runs.
+func (l *process) sweep() {
 	if _, err := l.engine.Sweep(sweepBudget); err != nil {
 		l.node.cluster.kernel.Trace("sweep failed")
 	}
 	clock{l}.After(sweepEvery*time.Duration(l.pace()), l.sweep)
 }
 
-// crash ends the process. After a power cut, what was not synced is gone; a killed process leaves the
-// kernel's cache behind.
+// crash ends the process. A power cut loses unsynced data; a kill does not, because the kernel's cache survives.
 func (n *Node) crash(powerCut bool) {
-	l := n.life
+	l := n.process
 	if l == nil {
 		return
 	}
@@ -106,13 +105,13 @@ func (n *Node) crash(powerCut bool) {
 	l.disk.Fail(nil)
 	l.raftDisk.Fail(nil)
 	l.transport.close()
-	// It still writes to the disk that was; nobody looks there.
+	// It still writes to the previous disk, which no other code reads.
 	if err := errors.Join(l.cluster.Close(), l.engine.Close()); err != nil {
 		n.cluster.kernel.Trace("close failed")
 	}
 }
 
-// afterCrash is what is left of the disk when the process ends.
+// afterCrash returns the disk as it is after the end of the process.
 func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	switch {
 	case !powerCut:
@@ -129,27 +128,27 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	return torn
 }
 
-// ended notes that no process runs any more.
+// ended records that the process has ended.
 func (n *Node) ended() {
 	c := n.cluster
-	c.excused.processEnded(n.life, c.kernel.Now())
-	n.life = nil
+	c.excused.processEnded(n.process, c.kernel.Now())
+	n.process = nil
 	if !n.gone {
 		c.crashed = c.kernel.Now()
 	}
 }
 
-// stopFatal stops the processes whose storage has failed, a moment later: what they acknowledge until
-// then must be true all the same.
+// stopFatal stops the processes whose storage has failed, after a moment: their acknowledgements until then must be valid
+// nevertheless.
 func (c *Cluster) stopFatal() {
 	for _, n := range c.nodes {
-		l := n.life
+		l := n.process
 		if l == nil || l.ending || l.fatal.Load() == nil {
 			continue
 		}
 		l.ending = true
 		c.count("nodes stopped by themselves")
-		if c.kernel.story != nil { // not in the hash: storage's words are its own
+		if c.kernel.story != nil { // not in the hash: storage's texts vary
 			fmt.Fprintln(c.kernel.story, "node", n.id, "stops:", *l.fatal.Load())
 		}
 		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {
@@ -161,11 +160,11 @@ func (c *Cluster) stopFatal() {
 	}
 }
 
-// holders are the machines that have a replica of the token.
+// holders returns the machines with a replica of the token.
 func (c *Cluster) holders(token ring.Token) (nodes []*Node) {
 	set := c.metadata().Topology.Placement(c.replication()).Replicas(token)
 	for _, n := range c.nodes {
-		if n.life != nil && slices.Contains(set.Natural, n.life.Self()) {
+		if n.process != nil && slices.Contains(set.Natural, n.process.Self()) {
 			nodes = append(nodes, n)
 		}
 	}

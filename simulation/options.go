@@ -15,29 +15,29 @@ import (
 	"cqld/storage"
 )
 
-// Options are what a run is made of. The seed decides all the rest.
+// Options configure a run. The seed determines everything else.
 type Options struct {
 	Seed   uint64
 	Nodes  int
 	Factor int // replicas of every partition, over all data centers
-	// Datacenters has the replication factor of each data center (dc1, dc2 and so on); empty: one data center, and
+	// Datacenters contains the replication factor of each data center (dc1, dc2 and so on); empty means one data center, and
 	// SimpleStrategy. Their sum is Factor.
 	Datacenters []int
-	// Far is the delay that a message between data centers has besides the others.
+	// Far is the additional delay of a message between data centers.
 	Far time.Duration
-	// NodesMost is how many members the ring has at most; zero: 6, or Nodes when that is more.
+	// NodesMost bounds the members of the ring; zero means 6, or Nodes if that is more.
 	NodesMost int
 	Tokens    int // of each node
 	Clients   int
 	Keys      int
 	Turns     int           // of each client, at most
-	Faults    time.Duration // how long the nemesis is at work
+	Faults    time.Duration // how long the nemesis is active
 
 	Workloads  []string // names of workloadKinds and of Extra
 	FaultKinds []string // names of faultKinds
-	OnlyFaults []int    // numbers in the plan; nil: all
+	OnlyFaults []int    // numbers in the plan; nil means all
 
-	// What is drawn from the seed, so that rare ways are taken often somewhere.
+	// The following options are drawn from the seed, so that some runs execute rare code paths often.
 	PageBytes        int
 	FilterRows       int // that a page of a filtered read may omit
 	SpeculativeRetry string
@@ -45,65 +45,65 @@ type Options struct {
 	HintLimits       hints.Limits
 	// Levels makes conditional changes commit at levels that are drawn for each change, instead of QUORUM.
 	Levels bool
-	// SlowStreams lets ranges move in small blocks and for seconds, so that much happens meanwhile.
+	// SlowStreams makes streams use small blocks and take seconds, so that other events coincide with them.
 	SlowStreams bool
-	// LateTruncates delays some requests to truncate for much longer than their coordinator waits.
+	// LateTruncates delays some truncation requests for much longer than their coordinator waits.
 	LateTruncates bool
-	// ConvergeBy is what must make replicas equal before any client reads them in the healed cluster: ByReads (the
-	// default), ByHints or ByRepair.
+	// ConvergeBy is the mechanism that must make replicas equal before any client reads them in the healed cluster: ByReads
+	// (the default), ByHints or ByRepair.
 	ConvergeBy string
-	// Hurry makes faults come so many times as often; zero: 1.
+	// Hurry multiplies the frequency of faults; zero means 1.
 	Hurry int
-	// Meet looks for operations that are under way at once (meetings.go).
+	// Meet counts operations that are in progress at the same time (meetings.go).
 	Meet bool
-	// TornWrites makes a power cut keep any subset of the 512-byte sectors that were written and not synced.
+	// TornWrites makes a power cut keep any subset of the unsynced 512-byte sectors.
 	TornWrites bool
-	Points     []string // names of points: rare ways that are taken all the time
+	Points     []string // names of points: rare code paths to be executed always
 	// Made is called with a new cluster, before any of its nodes starts; nil means no call.
 	Made func(*Cluster)
-	// Extra are the workloads of a test, which run besides those of workloadKinds.
+	// Extra contains the workloads of a test, which run in addition to those of workloadKinds.
 	Extra []workloadKind
-	// PaxosMargin is how old the state of Paxos is that is purged, below zero also what is made soon; zero: older than a
-	// run is long.
+	// PaxosMargin is the minimum age of purged Paxos state; a negative value includes state of the near future. Zero means
+	// longer than a run.
 	PaxosMargin time.Duration
 
-	// Stretch makes everything that lasts, faults and what clients think about, so many times as long, and Pace the
-	// heartbeats of the cluster so many times as rare: with both, weeks go by in minutes. Zero: 1.
+	// Stretch multiplies all durations of faults and of the clients' pauses, and Pace the interval of the cluster's heartbeats:
+	// with both, weeks are simulated in minutes. Zero means 1.
 	Stretch, Pace int
 
-	Story io.Writer // gets what happened, in words; may be nil
+	Story io.Writer // receives the trace as text; may be nil
 
-	// What tests remove.
+	// Safeguards that tests remove.
 	Sync          storage.SyncMode
 	Unsafe        coordinator.Unsafe
 	UnsafePaxos   paxos.Unsafe
 	HintUnsafe    hints.Unsafe
 	BatchUnsafe   batchlog.Unsafe
 	CounterUnsafe counters.Unsafe
-	// BlankDisksServe lets a node whose disk was wiped come back as the one it was.
+	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
-	// NoWorkers runs what blocks where it was asked for: a run must then find reads on a stream or in the committer.
+	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the committer.
 	NoWorkers bool
-	// LyingDisks say that they have synced what they have not.
+	// LyingDisks report syncs that they have not made.
 	LyingDisks bool
-	// TiesByArrival makes replicas keep, of two writes with one stamp, the one that came first.
+	// TiesByArrival makes replicas keep the first of two writes with the same timestamp.
 	TiesByArrival bool
-	// NoCompare ends operations of the ring without a comparison of what was gained.
+	// NoCompare ends operations of the ring without a comparison of the gained ranges.
 	NoCompare bool
-	// ReactToReplay lets nodes act on metadata that no majority has confirmed, and drop ranges without a decision of the ring.
+	// ReactToReplay lets nodes use metadata that no majority has confirmed, and drop ranges without a decision of the ring.
 	ReactToReplay bool
-	// ForgetFormer lets nodes clean up data of former replications that the present replicas may lack.
+	// ForgetFormer lets a cleanup drop data of former replications that the present replicas may lack.
 	ForgetFormer bool
-	// NoPaxosStreams moves ranges without the state of Paxos of their partitions.
+	// NoPaxosStreams moves ranges without the Paxos state of their partitions.
 	NoPaxosStreams bool
-	// PurgeUnrepaired lets tombstones go after gc_grace, repaired or not.
+	// PurgeUnrepaired purges tombstones after gc_grace, whether or not they are repaired.
 	PurgeUnrepaired bool
-	// NoAutoRepair never repairs without a command.
+	// NoAutoRepair disables automatic repairs.
 	NoAutoRepair bool
 }
 
-// DefaultOptions are those of a run that must not fail. Every seed has some workloads and some kinds
-// of faults of all there are: what is always there hides what is rare.
+// DefaultOptions returns the options of a run that must not fail. Each seed uses some of all workloads and kinds of faults:
+// with all of them in every run, frequent effects would hide rare ones.
 func DefaultOptions(seed uint64) Options {
 	o := Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 6, Keys: 6, Turns: 10_000, Faults: 6 * time.Second}
 	r, late := NewStream(seed, "options"), NewStream(seed, "late options")
@@ -174,7 +174,7 @@ func DefaultOptions(seed uint64) Options {
 	return o
 }
 
-// String is all of it, for the report of a failure.
+// String describes all options, for the report of a failure.
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes and %d omitted rows, "+
 		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
@@ -184,5 +184,5 @@ func (o Options) String() string {
 // kinds returns all kinds of workloads that may run.
 func (o Options) kinds() []workloadKind { return append(workloadKinds(), o.Extra...) }
 
-// has says whether a workload runs.
+// has reports whether a workload runs.
 func (o Options) has(workload string) bool { return slices.Contains(o.Workloads, workload) }

@@ -15,11 +15,10 @@ import (
 	"cqld/types"
 )
 
-// ordereds is the workload: clients write and delete many small partitions, each its own ones, and list
-// partition keys in their own order at QUORUM, any part of them, from either end. A partition whose newest
-// change that may be visible is an acknowledged write must be in what a listing covers. One that was
-// deleted may still be there: some replica has not heard. In the end no node's partition index may lack
-// what the node has rows of.
+// ordereds is the workload: clients write and delete many small partitions, each its own ones, and list partition keys in key
+// order at QUORUM, in any interval, from either end. A partition must be in a listing that covers it if its newest change that
+// may be visible is an acknowledged write. A deleted one may still be listed, if some replica lacks the deletion. At the end,
+// no node's partition index may lack a partition of which the node has rows.
 type ordereds struct {
 	clients
 	table      *schema.Table
@@ -29,18 +28,18 @@ type ordereds struct {
 	lists      int
 }
 
-// orderedPartition is one partition's changes, in the order of their timestamps.
+// orderedPartition contains one partition's changes, in the order of their timestamps.
 type orderedPartition struct {
 	key     string
 	changes []*orderedChange
 }
 
 type orderedChange struct {
-	live    bool // it leaves a live row; else it deletes the partition, or writes its static row
+	live    bool // it writes a live row; otherwise it deletes the partition, or writes its static row
 	deletes bool
 	call    int64
 	acked   int64 // 0 until acknowledged
-	skipped bool  // certainly not done
+	skipped bool  // certainly without effect
 }
 
 const (
@@ -48,7 +47,7 @@ const (
 	orderedClients    = 3
 )
 
-// orderedTable has the shape of tables whose partitions are kept in order.
+// orderedTable returns the schema of a table with ordered partitions.
 func orderedTable() *schema.CreateTable {
 	text := types.Native(types.Text)
 	return simTable("ordered",
@@ -57,7 +56,7 @@ func orderedTable() *schema.CreateTable {
 		schema.ColumnSpec{Name: "s", Kind: schema.Static, Type: text})
 }
 
-// walkedTable is the same without that shape.
+// walkedTable returns the same without ordered partitions.
 func walkedTable() *schema.CreateTable {
 	t := orderedTable()
 	t.Table = "walked"
@@ -81,7 +80,7 @@ func (w *ordereds) start() { w.launch(orderedClients, 40*time.Millisecond, w.ste
 
 func (w *ordereds) counts() (tried, acked int) { return w.writes + w.lists, w.acked }
 
-func (w *ordereds) step(l *life, client int, end func() bool) {
+func (w *ordereds) step(l *process, client int, end func() bool) {
 	if w.rand.Chance(300) {
 		w.list(l, w.randomRequest(l), func(error) { end() })
 		return
@@ -91,7 +90,7 @@ func (w *ordereds) step(l *life, client int, end func() bool) {
 }
 
 // change writes a row, or the static row, or deletes the partition.
-func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
+func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	ts := w.c.stamp()
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, row.NewPartitionKey([]byte(p.key)))
@@ -125,7 +124,7 @@ func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
 	})
 }
 
-func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
+func (w *ordereds) randomRequest(l *process) *coordinator.PartitionsRequest {
 	req := w.request(l, ring.Quorum)
 	req.Reversed = w.rand.Chance(400)
 	if w.rand.Chance(700) {
@@ -141,12 +140,12 @@ func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
 	return req
 }
 
-func (w *ordereds) request(l *life, level ring.Consistency) *coordinator.PartitionsRequest {
+func (w *ordereds) request(l *process, level ring.Consistency) *coordinator.PartitionsRequest {
 	return &coordinator.PartitionsRequest{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
 }
 
-// list lists and compares with what must be there.
-func (w *ordereds) list(l *life, req *coordinator.PartitionsRequest, done func(error)) {
+// list lists keys and compares them with the expected ones.
+func (w *ordereds) list(l *process, req *coordinator.PartitionsRequest, done func(error)) {
 	call := w.c.tick()
 	l.coord.Partitions(req, func(p *coordinator.Partitions, err error) {
 		listed := 0
@@ -160,7 +159,7 @@ func (w *ordereds) list(l *life, req *coordinator.PartitionsRequest, done func(e
 	})
 }
 
-// compare checks a listing that took from call to returned.
+// compare checks a listing that lasted from call to returned.
 func (w *ordereds) compare(req *coordinator.PartitionsRequest, p *coordinator.Partitions, call, returned int64) {
 	before := func(a, b []byte) bool {
 		if req.Reversed {
@@ -177,7 +176,7 @@ func (w *ordereds) compare(req *coordinator.PartitionsRequest, p *coordinator.Pa
 			w.c.fail("partition %s is listed before %s", p.Keys[i-1], key)
 		}
 		at := slices.IndexFunc(w.partitions, func(x *orderedPartition) bool { return x.key == string(key) })
-		// A walk does not know whether more follows of a partition within which a page ended.
+		// A scan does not know whether more of a partition follows if a page ended within it.
 		if at < 0 || !w.partitions[at].mayLive(returned, !w.table.OrderedPartitions()) {
 			w.c.fail("partition %s is listed, and nobody wrote it", key)
 		}
@@ -194,14 +193,14 @@ func (w *ordereds) compare(req *coordinator.PartitionsRequest, p *coordinator.Pa
 	}
 }
 
-// mayLive says whether a row of p, or anything of it, can have been there until then.
+// mayLive reports whether a row of p, or any content of it, can have existed until then.
 func (p *orderedPartition) mayLive(returned int64, anything bool) bool {
 	return slices.ContainsFunc(p.changes, func(x *orderedChange) bool {
 		return (x.live || anything) && !x.skipped && x.call < returned
 	})
 }
 
-// mustLive says whether p has a live row, whichever of the changes under way are visible.
+// mustLive reports whether p has a live row, whichever of the changes in progress are visible.
 func (p *orderedPartition) mustLive(call, returned int64) bool {
 	for _, x := range slices.Backward(p.changes) {
 		switch {
@@ -215,11 +214,11 @@ func (p *orderedPartition) mustLive(call, returned int64) bool {
 	return false
 }
 
-// readBack lists everything from every node in a healed cluster.
+// readBack lists all keys from every node in a healed cluster.
 func (w *ordereds) readBack() {
 	for _, n := range w.c.present() {
 		for _, level := range []ring.Consistency{ring.Quorum, w.c.all()} {
-			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *life, done func(error)) {
+			w.c.must(n, fmt.Sprintf("a listing at %s", level), func(l *process, done func(error)) {
 				r := w.request(l, level)
 				if w.c.options.at("one-row-pages") {
 					r.Timeout = time.Minute // for as many pages as there are rows, one after the other
@@ -230,19 +229,19 @@ func (w *ordereds) readBack() {
 	}
 }
 
-// check looks at what each node has: of a partition with a live row, its index must tell.
+// check compares the rows of each node with its index, which must contain every partition with a live row.
 func (w *ordereds) check() {
 	if !w.table.OrderedPartitions() {
 		return
 	}
 	for _, n := range w.c.present() {
-		if n.life == nil {
-			continue // it did not start, which was noted
+		if n.process == nil {
+			continue // it did not start, which was recorded
 		}
-		now := clock{n.life}.Now().Unix()
+		now := clock{n.process}.Now().Unix()
 		listed := map[string]bool{}
 		for q := (&storage.PartitionsRead{Table: w.table.StorageID, Limit: 7, Now: now}); ; {
-			page, err := n.life.engine.Partitions(q)
+			page, err := n.process.engine.Partitions(q)
 			if err != nil {
 				w.c.fail("the partition index of node %d: %v", n.id, err)
 				return
@@ -256,7 +255,7 @@ func (w *ordereds) check() {
 			q.From = append(page.Last, 0)
 		}
 		for _, p := range w.partitions {
-			page, err := n.life.engine.Read(nil, &row.ReadCommand{
+			page, err := n.process.engine.Read(nil, &row.ReadCommand{
 				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()}, Now: now,
 			})
 			if live := err == nil && liveRow(page, now); err != nil || live != listed[p.key] {

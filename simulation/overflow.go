@@ -10,9 +10,9 @@ import (
 	"cqld/schema"
 )
 
-// overflows is a workload of rows that are written once, at QUORUM, while nodes cannot be reached and hardly any hint is
-// kept. Nothing is read. When the cluster is healed, every replica must have every acknowledged row by itself within
-// overflowBound: hints and automatic repair see to that.
+// overflows is a workload of rows that are written once, at QUORUM, while nodes are unreachable and hardly any hint is stored.
+// Clients do not read. When the cluster is healed, every replica must receive every acknowledged row within overflowBound,
+// by hints and automatic repair.
 type overflows struct {
 	clients
 	table *schema.Table
@@ -31,7 +31,7 @@ func (w *overflows) start() { w.launch(4, 40*time.Millisecond, w.step) }
 
 func (w *overflows) counts() (tried, acked int) { return w.made, len(w.acked) }
 
-func (w *overflows) step(l *life, _ int, end func() bool) {
+func (w *overflows) step(l *process, _ int, end func() bool) {
 	w.made++
 	key := row.NewPartitionKey([]byte("overflow" + strconv.Itoa(w.made)))
 	m := &row.Mutation{}
@@ -49,15 +49,15 @@ func (w *overflows) step(l *life, _ int, end func() bool) {
 	})
 }
 
-// readBack looks at each replica by itself: a read through a coordinator would repair what it finds.
+// readBack reads each replica individually: a read through a coordinator would repair differences.
 func (w *overflows) readBack() {
 	lacking := func() (key string, node int) {
 		partitions := map[string]map[ring.NodeID][]byte{}
 		for _, n := range w.c.present() {
-			if n.life == nil {
-				return "", 0 // it did not start, which was noted
+			if n.process == nil {
+				return "", 0 // it did not start, which was recorded
 			}
-			if err := dump(n.life.engine, n.id, w.table, 0, partitions); err != nil {
+			if err := dump(n.process.engine, n.id, w.table, 0, partitions); err != nil {
 				w.c.fail("node %d cannot read table overflows: %v", n.id, err)
 				return "", 0
 			}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// overflowOptions are those of a run that keeps hardly any hint.
+// overflowOptions changes the options so that hardly any hint is stored.
 func overflowOptions(o *Options) {
 	o.Workloads, o.FaultKinds, o.Points = []string{"overflow"}, []string{"isolate", "one-way", "halves"}, nil
 	o.Faults, o.Factor, o.PaxosMargin = 20*time.Second, 3, 0
 	o.HintLimits.BytesPerNode = 1 + int64(o.Seed%7)*100
 }
 
-// TestSimHintOverflow lets nodes miss more than hints can hold, and looks at the replicas when they are back.
+// TestSimHintOverflow makes nodes miss more writes than hints can store, and checks the replicas when they are back.
 func TestSimHintOverflow(t *testing.T) {
 	n := max(2, *seeds/20)
 	if testing.Short() {
@@ -24,7 +24,7 @@ func TestSimHintOverflow(t *testing.T) {
 	}
 }
 
-// TestSimNeedsRepairAfterOverflow shows that the check finds rows that no repair brings.
+// TestSimNeedsRepairAfterOverflow shows that the check finds rows that no repair restores.
 func TestSimNeedsRepairAfterOverflow(t *testing.T) {
 	mustFail(t, 0, 10, func(o *Options) {
 		overflowOptions(o)

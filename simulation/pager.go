@@ -9,23 +9,23 @@ import (
 	"cqld/schema"
 )
 
-// pager reads a table, or a partition, in as many commands as it takes. A page may end anywhere: the
-// next command begins behind its last row.
+// pager reads a table, or a partition, with as many commands as necessary. A page may end anywhere: the next command continues
+// after its last row.
 type pager struct {
 	table    schema.StorageID
-	only     *row.PartitionKey // nil: the ring
+	only     *row.PartitionKey // nil means the ring
 	slice    row.Slice
 	reversed bool
-	limit    uint32 // rows of a page; 0: as many as come
+	limit    uint32 // rows of a page; 0 means no limit
 	filter   *row.Filter
 
-	inside *row.PartitionKey // in the midst of this partition
-	last   []byte            // behind this row of it, if inside
+	inside *row.PartitionKey // the page ended within this partition
+	last   []byte            // after this row of it, if inside
 	after  *row.PartitionKey
 	done   bool
 }
 
-// command asks for the next page.
+// command returns the command for the next page.
 func (p *pager) command(now int64) *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: p.table, Now: now, Slices: []row.Slice{p.slice}, Reversed: p.reversed}
 	cmd.Limits.Rows, cmd.Filter = p.limit, p.filter
@@ -45,8 +45,7 @@ func (p *pager) command(now int64) *row.ReadCommand {
 	return cmd
 }
 
-// took goes to behind a page, and calls visit with its rows; continued says that the row's partition
-// began on an earlier page.
+// took advances past a page, and calls visit with its rows; continued means that the row's partition began on an earlier page.
 func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, continued bool)) error {
 	var reader row.PageReader
 	var x row.Row
@@ -76,7 +75,7 @@ func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, cont
 	case reader.More() && last != nil:
 		p.inside, p.last = key, last
 	case reader.More() && key != nil && p.only == nil:
-		p.inside, p.after = nil, key // its header, and nothing behind
+		p.inside, p.after = nil, key // its header and no rows
 	case reader.More() && key != nil:
 		return errors.New("a page of a partition says that there is more, and not behind which row")
 	case p.inside != nil && p.only == nil && !reader.More():

@@ -14,10 +14,9 @@ import (
 	"cqld/schema"
 )
 
-// pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole
-// of it, with old and new timestamps, and tries each change until it is acknowledged; between two changes
-// it reads at QUORUM, by slices, limits, backwards, page after page. Every row must be that of a table in
-// a map (as Harry does).
+// pagings is the workload: one client for each partition writes and deletes rows, ranges and the whole partition, with old and
+// new timestamps, and retries each change until it is acknowledged. Between two changes, it reads at QUORUM, with slices,
+// limits, reversed, page by page. Every row must equal that of a model of the table (as in Harry).
 type pagings struct {
 	clients
 	table *schema.Table
@@ -26,7 +25,7 @@ type pagings struct {
 	acked int
 }
 
-// pagedPartition is what a client knows of its partition.
+// pagedPartition is a client's knowledge of its partition.
 type pagedPartition struct {
 	key     row.PartitionKey
 	model   model.Table
@@ -48,7 +47,7 @@ func newPagings(c *Cluster) *pagings {
 }
 
 func (w *pagings) start() {
-	w.launch(pagingClients, 30*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(pagingClients, 30*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.pending == nil && w.rand.Chance(400) {
 			w.read(l, p, w.randomPager(p), ring.Quorum, func(error) { end() })
@@ -63,7 +62,7 @@ func (w *pagings) start() {
 
 func (w *pagings) counts() (tried, acked int) { return w.tried, w.acked }
 
-// randomChange draws what is to be done to a partition.
+// randomChange draws a change of a partition.
 func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 	p.changes++
 	stamp := w.c.stamp() - int64(w.rand.Intn(3))*100_000 // up to a fifth of a second old
@@ -83,7 +82,7 @@ func (w *pagings) randomChange(p *pagedPartition) *row.Mutation {
 		m.AddRangeTombstone(row.RangeTombstone{Start: []byte(a), End: []byte(b + "\xff"), Deletion: deletion})
 	case 3, 4:
 		r := row.NewRow()
-		// A whole row's name: of real clusterings none is the beginning of another (types.Type.AppendOrdered).
+		// The clustering of a whole row: no real clustering is a prefix of another (types.Type.AppendOrdered).
 		r.Clustering, r.Deletion = []byte(fmt.Sprint(a, w.rand.Intn(4))), deletion
 		m.AddRow(r)
 	default:
@@ -111,8 +110,8 @@ func (w *pagings) randomPager(p *pagedPartition) *pager {
 	return g
 }
 
-// write tries the pending change; once it is acknowledged, the model has it, too.
-func (w *pagings) write(l *life, p *pagedPartition, level ring.Consistency, done func(error)) {
+// write sends the pending change; once it is acknowledged, it is applied to the model.
+func (w *pagings) write(l *process, p *pagedPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	m := p.pending
 	l.write(m, level, func(err error) {
@@ -126,8 +125,8 @@ func (w *pagings) write(l *life, p *pagedPartition, level ring.Consistency, done
 	})
 }
 
-// read reads page after page, and compares all of it with the model.
-func (w *pagings) read(l *life, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
+// read reads page by page, and compares all rows with the model.
+func (w *pagings) read(l *process, p *pagedPartition, g *pager, level ring.Consistency, done func(error)) {
 	w.tried++
 	began := p.changes
 	whole := &row.ReadCommand{
@@ -152,7 +151,7 @@ func (w *pagings) read(l *life, p *pagedPartition, g *pager, level ring.Consiste
 				next()
 				return
 			}
-			if err == nil && p.changes == began && p.pending == nil { // the client has not gone on meanwhile
+			if err == nil && p.changes == began && p.pending == nil { // the client has not changed the partition meanwhile
 				w.acked++
 				err = w.compare(p, whole, rows)
 			}
@@ -170,17 +169,17 @@ func (w *pagings) compare(p *pagedPartition, cmd *row.ReadCommand, rows [][2]str
 	return err
 }
 
-// readBack sees to it that the last changes are made, and reads all partitions from every node.
+// readBack completes the last changes, and reads all partitions from every node.
 func (w *pagings) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a partition", func(l *life, done func(error)) { w.write(l, p, ring.Quorum, done) })
+			w.c.must(w.c.present()[0], "the last change of a partition", func(l *process, done func(error)) { w.write(l, p, ring.Quorum, done) })
 		}
 		for _, n := range w.c.present() {
-			w.c.must(n, "pages", func(l *life, done func(error)) { w.read(l, p, w.randomPager(p), ring.Quorum, done) })
+			w.c.must(n, "pages", func(l *process, done func(error)) { w.read(l, p, w.randomPager(p), ring.Quorum, done) })
 		}
 	}
 }
 
-// check has nothing left to do: every read was compared when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *pagings) check() {}

@@ -24,8 +24,8 @@ var (
 	prefixLog   = flag.Uint64("prefix-log", 11, "the seed of the log that it records")
 )
 
-// recordLog makes a ring with rows and a long metadata log: nodes join, leave, move and are replaced, tables and keyspaces
-// are made, dropped and made again, and replications change.
+// recordLog returns a ring with rows and a long metadata log: nodes join, leave, move and are replaced, tables and keyspaces are
+// created, dropped and created again, and replications change.
 func recordLog(t *testing.T, o Options) *Cluster {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, o.Seed)
@@ -70,7 +70,7 @@ func recordLog(t *testing.T, o Options) *Cluster {
 	return c
 }
 
-// heldRows are the rows of table restarts that a node has and holds.
+// heldRows returns the rows of table restarts that a node stores and whose ranges it holds.
 func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[string]bool {
 	t.Helper()
 	w := c.workloads[0].(*restarts)
@@ -82,23 +82,23 @@ func heldRows(t *testing.T, c *Cluster, n *Node, placement *ring.Placement) map[
 	for _, r := range w.rows {
 		key := w.key(r.partition)
 		name := string(key.Bytes) + "/" + r.clustering
-		if rows[name] && slices.Contains(placement.Replicas(row.NewPartitionKey(key.Bytes).Token).Natural, n.life.Self()) {
+		if rows[name] && slices.Contains(placement.Replicas(row.NewPartitionKey(key.Bytes).Token).Natural, n.process.Self()) {
 			held[name] = true
 		}
 	}
 	return held
 }
 
-// A prefix is one replay: a node opens on a copy of its disk on which the log ends at an index, while the other nodes are
-// up or down.
+// prefix is one replay: a node starts with a copy of its disk on which the log ends at an index, while the other nodes are up or
+// down.
 type prefix struct {
 	node   *Node
 	others bool
 	index  uint64
 }
 
-// prefixes are the replays of every prefix of the log on the given nodes. Prefixes that end before a node's snapshot do not
-// exist; CutLog says where the first one ends.
+// prefixes returns the replays of every prefix of the log on the given nodes. Prefixes that end before a node's snapshot do not exist;
+// CutLog returns where the first one ends.
 func prefixes(t *testing.T, c *Cluster, nodes ...*Node) (all []prefix) {
 	t.Helper()
 	for _, n := range nodes {
@@ -116,7 +116,7 @@ func prefixes(t *testing.T, c *Cluster, nodes ...*Node) (all []prefix) {
 	return all
 }
 
-// sampled draws n of the prefixes, or all when there are no more. They stay in their order.
+// sampled draws n of the prefixes, or all if there are fewer, in their order.
 func sampled(all []prefix, n int, r *Stream) []prefix {
 	for len(all) > n {
 		i := r.Intn(len(all))
@@ -125,7 +125,7 @@ func sampled(all []prefix, n int, r *Stream) []prefix {
 	return all
 }
 
-// replayPrefixes makes each of the replays, and counts the rows that the nodes lack afterwards.
+// replayPrefixes executes each of the replays, and counts the rows that the nodes lack afterwards.
 func replayPrefixes(t *testing.T, c *Cluster, replays []prefix) (lost int) {
 	t.Helper()
 	m := c.metadata()
@@ -154,8 +154,8 @@ func replayPrefixes(t *testing.T, c *Cluster, replays []prefix) (lost int) {
 	return lost
 }
 
-// replayPrefix makes one replay, and returns the rows that the node has afterwards. No process runs before and after it, and
-// the node's disk stays as it was.
+// replayPrefix executes one replay, and returns the rows that the node has afterwards. No process runs before and after it, and the
+// node's disk is not changed.
 func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement) map[string]bool {
 	t.Helper()
 	n := p.node
@@ -165,7 +165,7 @@ func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement)
 		t.Fatal(err)
 	}
 	for _, o := range c.present() {
-		if o == n || p.others { // a leader that ran on would know that this node once had more of the log
+		if o == n || p.others { // a leader that continued to run would know that this node once had more of the log
 			o.start()
 		}
 	}
@@ -184,9 +184,9 @@ func prefixOptions(seed uint64) Options {
 	return o
 }
 
-// TestEveryPrefixOfTheLog replays prefixes of a long metadata log on nodes with data: no node loses a row that it holds by
-// the newest topology, whether it hears of the rest of the log or not. The complete variant (-prefixes=all) replays every
-// prefix on every node; else the test draws as many as take about 20 s of a core, others in each run.
+// TestEveryPrefixOfTheLog replays prefixes of a long metadata log on nodes with data: no node loses a row that it holds by the newest
+// topology, whether or not it receives the rest of the log. The complete variant (-prefixes=all) replays every prefix on every node;
+// otherwise the test draws as many as take about 20 s of a core, different ones in each run.
 func TestEveryPrefixOfTheLog(t *testing.T) {
 	seed := *prefixSeed
 	if seed == 0 {
@@ -215,7 +215,7 @@ func TestEveryPrefixOfTheLog(t *testing.T) {
 	}
 }
 
-// TestPrefixesFindReactionsToTheReplay shows that the test above finds a node that acts on what it replays.
+// TestPrefixesFindReactionsToTheReplay shows that the test above detects a node that acts on metadata that it replays.
 func TestPrefixesFindReactionsToTheReplay(t *testing.T) {
 	c := recordLog(t, prefixOptions(11))
 	c.options.ReactToReplay = true

@@ -26,9 +26,9 @@ import (
 	"cqld/storage/faultfs"
 )
 
-// life is one process, from its start to its crash. What it has scheduled dies with it. Its parts are
-// those of package node, put together in the same order, but for the door for clients.
-type life struct {
+// process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those of package
+// node, assembled in the same order, without the protocol servers.
+type process struct {
 	node      *Node
 	hlc       *env.HLC
 	disk      *faultfs.FS
@@ -42,35 +42,35 @@ type life struct {
 	coord     *coordinator.Coordinator
 	proposer  *paxos.Proposer
 	repairer  *repair.Repairer
-	entities  *entity.Store // the Tables door's, once somebody asks
+	entities  *entity.Store // data of Azure Tables, created on demand
 
-	goroutines []*spawned // that have not run yet, in the order of their beginnings
-	schedule   *Stream    // draws when they run; nil: none was started yet
+	goroutines []*spawned // not executed yet, in the order of their starts
+	schedule   *Stream    // draws when they run; nil means that none was started yet
 
-	place   place                     // what runs this event's code in production
+	place   place                     // the goroutine that would run this event's code in production
 	touched map[tokenOf]time.Duration // when this process, or a replica for it, last applied a mutation
-	serving *life                     // the process whose message is handled
+	serving *process                  // the process whose message is handled
 
-	tasks   []*task // that wait, in the order of their beginnings
-	running *task   // within this event
+	tasks   []*task // waiting, in the order of their starts
+	running *task   // in this event
 
-	joined bool // the cluster has this node
+	joined bool // the node is a member
 	paused bool
-	held   []func()              // what happens when it goes on
-	fatal  atomic.Pointer[error] // why a part has said that the node must stop
-	ending bool                  // it will
-	dying  bool                  // it is killed soon, and some of what it sends arrives late (Network.late)
-	// cpuFree is the time at which the process has done all that it has to do (Network.onCPU).
+	held   []func()              // events postponed until it continues
+	fatal  atomic.Pointer[error] // the reason why the node must stop
+	ending bool                  // it will stop
+	dying  bool                  // it will be killed soon, and some of its messages arrive late (Network.late)
+	// cpuFree is the time at which the process has completed its queued work (Network.onCPU).
 	cpuFree time.Duration
 }
 
-func (l *life) alive() bool { return l.node.life == l }
+func (l *process) alive() bool { return l.node.process == l }
 
 // fail makes the node stop; storage's goroutines call it, too.
-func (l *life) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
+func (l *process) fail(err error) { l.fatal.CompareAndSwap(nil, &err) }
 
-// do lets the process do f: at once, or when it goes on after a pause.
-func (l *life) do(f func()) {
+// do makes the process execute f: at once, or when it continues after a pause.
+func (l *process) do(f func()) {
 	if l.paused {
 		l.held = append(l.held, f)
 		return
@@ -78,8 +78,8 @@ func (l *life) do(f func()) {
 	f()
 }
 
-// soon makes the process do f next, as a goroutine of its own would.
-func (l *life) soon(f func()) {
+// soon makes the process execute f next, as a separate goroutine would.
+func (l *process) soon(f func()) {
 	l.node.cluster.kernel.After(0, "soon", func() {
 		if l.alive() {
 			l.do(func() { l.at(mayBlock, f) })
@@ -87,8 +87,8 @@ func (l *life) soon(f func()) {
 	})
 }
 
-// resume ends a pause: all that was to happen in it happens now.
-func (l *life) resume() {
+// resume ends a pause: all postponed events are executed now.
+func (l *process) resume() {
 	if !l.paused {
 		return
 	}
@@ -100,22 +100,22 @@ func (l *life) resume() {
 	}
 }
 
-// The coordinator's and the replica's view.
+// The view of the coordinator and the replica.
 
 // Self implements coordinator.View.
-func (l *life) Self() ring.NodeID { return l.cluster.Self() }
+func (l *process) Self() ring.NodeID { return l.cluster.Self() }
 
 // Schema implements coordinator.View.
-func (l *life) Schema() *schema.Schema { return l.cluster.Metadata().Schema }
+func (l *process) Schema() *schema.Schema { return l.cluster.Metadata().Schema }
 
 // Topology implements coordinator.View.
-func (l *life) Topology() *ring.Topology { return l.cluster.Metadata().Topology }
+func (l *process) Topology() *ring.Topology { return l.cluster.Metadata().Topology }
 
 // Alive implements coordinator.View.
-func (l *life) Alive(id ring.NodeID) bool { return l.cluster.Alive(id) }
+func (l *process) Alive(id ring.NodeID) bool { return l.cluster.Alive(id) }
 
-// serves says whether clients may connect: the node is a member and has its data.
-func (l *life) serves() bool {
+// serves reports whether clients may connect: the node is a member and has its data.
+func (l *process) serves() bool {
 	if l == nil || !l.joined || l.ending {
 		return false
 	}
@@ -123,11 +123,11 @@ func (l *life) serves() bool {
 	return m != nil && m.State != ring.Joining
 }
 
-// open opens the process and begins to join.
-func (l *life) open() error {
+// open starts the process, which begins to join.
+func (l *process) open() error {
 	n := l.node
 	if n.faults.raft.Load() != 0 {
-		return errDisk // Pebble v2.1.7 panics when it cannot make its log in Open: statistics of tables are still gathered
+		return errDisk // Pebble v2.1.7 panics if it cannot create its log in Open while it still collects statistics of tables
 	}
 	if err := n.disk.MkdirAll(raftDir, 0o755); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (l *life) open() error {
 	return nil
 }
 
-// close closes what is open of the process.
-func (l *life) close() {
+// close closes the parts of the process.
+func (l *process) close() {
 	if l.instance.Cluster != nil {
 		_ = l.instance.Cluster.Close() // the disk may have failed
 	}
@@ -161,8 +161,8 @@ func (l *life) close() {
 	}
 }
 
-// opening is what a process is made of: as in package node, but on simulated disks and links.
-func (l *life) opening() assembly.Opening {
+// opening returns the configuration of a process: as in package node, but with simulated disks and links.
+func (l *process) opening() assembly.Opening {
 	c := l.node.cluster
 	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
 	return assembly.Opening{
@@ -176,20 +176,20 @@ func (l *life) opening() assembly.Opening {
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
-		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // where rows depend on it
+		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // for workloads that need it
 		ReactToReplay: c.options.ReactToReplay,
 	}
 }
 
-// assembled is the event that the parts are there, before they are used.
-func (l *life) assembled(i *assembly.Instance) error {
+// assembled is the event that the parts exist, before they are used.
+func (l *process) assembled(i *assembly.Instance) error {
 	l.engine, l.cluster, l.parts = i.Engine, i.Cluster, i.Parts
 	l.coord, l.proposer, l.moves = i.Coordinator, i.Proposer, i.Movements
 	l.repairer = i.Repairer
 	return nil
 }
 
-func (l *life) clusterOptions() cluster.Options {
+func (l *process) clusterOptions() cluster.Options {
 	n, c := l.node, l.node.cluster
 	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
@@ -202,14 +202,14 @@ func (l *life) clusterOptions() cluster.Options {
 	}
 }
 
-func (l *life) partsOptions() assembly.Options {
+func (l *process) partsOptions() assembly.Options {
 	n, c := l.node, l.node.cluster
 	limits := c.options.Limits
 	limits.TruncationMost = truncationWait
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
 		Note: func(message string) {
-			if c.kernel.story != nil { // not in the hash: it may name files
+			if c.kernel.story != nil { // not in the hash: it may contain file names
 				fmt.Fprintln(c.kernel.story, c.kernel.Now(), "node", n.id, "notes:", message)
 			}
 		},
@@ -234,7 +234,7 @@ func (l *life) partsOptions() assembly.Options {
 	}
 }
 
-func (l *life) streamLimits() rebalance.Limits {
+func (l *process) streamLimits() rebalance.Limits {
 	limits := rebalance.Limits{TruncationWait: truncationWait}
 	if l.node.cluster.options.SlowStreams {
 		limits.BlockBytes, limits.BytesPerSecond = 150, 3000
@@ -242,22 +242,22 @@ func (l *life) streamLimits() rebalance.Limits {
 	return limits
 }
 
-// hasJoined is the event of this node being a member, or of its being refused.
-func (l *life) hasJoined(err error) {
+// hasJoined is the event that this node is a member, or was refused.
+func (l *process) hasJoined(err error) {
 	if err != nil {
 		l.node.cluster.kernel.Trace(fmt.Sprint("not joined ", l.node.id, err))
 		if l.node.left(err) {
 			l.node.retire()
 			return
 		}
-		l.fail(err) // as node does: it is started again
+		l.fail(err) // as package node does: it is started again
 		return
 	}
 	l.joined, l.node.member = true, true
 }
 
 // tableInfo is assembly.Opening.TableInfo.
-func (l *life) tableInfo(info storage.TableInfo) storage.TableInfo {
+func (l *process) tableInfo(info storage.TableInfo) storage.TableInfo {
 	if info.GC == storage.GCRepair && l.node.cluster.options.PurgeUnrepaired {
 		info.GC = storage.GCTimeout
 	}
@@ -267,11 +267,11 @@ func (l *life) tableInfo(info storage.TableInfo) storage.TableInfo {
 // slowEngine is storage on a disk whose completions may come late.
 type slowEngine struct {
 	*storage.Engine
-	life *life
+	process *process
 }
 
-// SizeOf implements rebalance.StreamEngine and repair.Engine. What a range takes on disk depends on
-// how far storage's own goroutines have come: here it is any size, the same in every run.
+// SizeOf implements rebalance.StreamEngine and repair.Engine. The size of a range on disk depends on the progress of storage's
+// own goroutines: here it is an arbitrary size that is the same in every run.
 func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, error) {
 	size := NewStream(uint64(table), fmt.Sprint("size ", tokens))
 	return int64(size.Intn(1 << (6 + size.Intn(12)))), nil
@@ -279,21 +279,21 @@ func (e slowEngine) SizeOf(table schema.StorageID, tokens ring.Range) (int64, er
 
 // Apply implements replica.Engine.
 func (e slowEngine) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
-	n := e.life.node
-	e.life.touch(mutations)
+	n := e.process.node
+	e.process.touch(mutations)
 	if n.cluster.options.TiesByArrival {
 		mutations = slices.DeleteFunc(slices.Clone(mutations), e.firstCame)
 	}
 	return e.Engine.Apply(mutations, durable, func(err error) {
 		if n.faults.slow == 0 {
-			e.life.at(inCommitter, func() { done(err) })
+			e.process.at(inCommitter, func() { done(err) })
 			return
 		}
-		clock{e.life}.After(n.faults.slow, func() { done(err) })
+		clock{e.process}.After(n.faults.slow, func() { done(err) })
 	})
 }
 
-// Queue is Apply: there are no goroutines to be spared.
+// Queue is Apply: there are no goroutine switches to avoid.
 func (e slowEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	return e.Apply(mutations, durable, done)
 }

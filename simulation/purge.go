@@ -9,8 +9,8 @@ import (
 	"cqld/schema"
 )
 
-// purges repairs the ranges of a workload's partitions while clients change them with conditions, now the whole table,
-// now one partition, at any node: what Paxos knows of them is forgotten, as far as it is older than PaxosMargin.
+// purges repairs the ranges of a workload's partitions while clients change them conditionally, either the whole table or one
+// partition, at any node: Paxos state that is older than PaxosMargin is purged.
 func (w *clients) purges(table *schema.Table, partition func(*Stream) row.PartitionKey) {
 	if w.c.options.PaxosMargin != 0 {
 		w.purge(NewStream(w.c.options.Seed, "purges "+w.name), table, partition)
@@ -24,7 +24,7 @@ func (w *clients) purge(r *Stream, table *schema.Table, partition func(*Stream) 
 			token := partition(r).Token
 			job.Range = ring.Range{Start: token - 1, End: token}
 		}
-		if l := w.c.any(r).life; l.serves() {
+		if l := w.c.any(r).process; l.serves() {
 			l.do(func() {
 				l.repairer.Start(job, nil, func(report repair.Report, _ error) {
 					w.c.counted["states forgotten"] += report.Forgotten

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestSimPurge runs conditional changes of all kinds while the state of Paxos is purged as soon as it may be.
+// TestSimPurge runs conditional changes of all kinds while Paxos state is purged as early as possible.
 func TestSimPurge(t *testing.T) {
 	n := max(*seeds/15, min(*seeds, 10))
 	forgotten, acked := 0, 0
@@ -14,7 +14,7 @@ func TestSimPurge(t *testing.T) {
 		o := DefaultOptions(*firstSeed + uint64(i))
 		o.Workloads = [][]string{{"cas"}, {"append"}, {"bank", "cas"}}[i%3]
 		o.PaxosMargin = []time.Duration{-50, -5, 1, 10, 100, -200, 400}[i%7] * time.Millisecond
-		o.Clients = 1 + i%3 // few, so that a partition rests for a moment
+		o.Clients = 1 + i%3 // few, so that a partition is sometimes idle
 		if i%5 == 4 {
 			o.Factor = 1
 		}

@@ -13,14 +13,14 @@ import (
 	"cqld/types"
 )
 
-// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the
-// table, drops it and creates it again under its name, and adds and drops a column. What was acknowledged well before a
-// completed TRUNCATE, or any time before a DROP, must not be read after it, and what was acknowledged after it must be.
+// reborn is the workload: clients write rows to a table and read all of it at QUORUM, while an operator truncates the table,
+// drops it and creates it again with the same name, and adds and drops a column. A row that was acknowledged well before a
+// completed TRUNCATE, or any time before a DROP, must not be read after it; a row that was acknowledged after it must be.
 type reborn struct {
 	clients
 	rows      []*rebornRow
 	truncates []*rebornTruncate
-	made      int // tables
+	made      int // number of tables
 	tried     int
 	acked     int
 }
@@ -33,7 +33,7 @@ type rebornRow struct {
 	began    time.Duration
 	returned int64 // 0 until acknowledged
 	ended    time.Duration
-	extra    bool // it has a value in the column that is added and dropped
+	extra    bool // it has a value in the added and dropped column
 }
 
 // rebornTruncate is one TRUNCATE.
@@ -51,12 +51,11 @@ const (
 	rebornColumn     = "extra"
 	rebornPartitions = 3
 	rebornClients    = 4 // the first is the operator
-	// truncatedLate is how long after a failed TRUNCATE replicas may still empty the table: requests to them may be on
-	// their way.
+	// truncatedLate is how long after a failed TRUNCATE replicas may still remove rows, because requests may be in transit.
 	truncatedLate = 5 * time.Second
-	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged that may not come back, where faults
-	// deliver messages which nobody waits for any more: those of processes that have ended or were paused, and those that
-	// the network delays or duplicates (docs/limits.md).
+	// rebornWindow is how long before a TRUNCATE a write must have been acknowledged to be removed for certain, with faults that
+	// deliver messages for which no coordinator waits any more: those of processes that have ended or were paused, and those
+	// that the network delays or duplicates (docs/limits.md).
 	rebornWindow = 2500 * time.Millisecond
 )
 
@@ -65,7 +64,7 @@ func newReborn(c *Cluster) *reborn { return &reborn{clients: newClients(c, rebor
 func (w *reborn) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *reborn) start() {
-	w.launch(rebornClients, 120*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(rebornClients, 120*time.Millisecond, func(l *process, client int, end func() bool) {
 		table, next := l.Schema().Table(keyspace, rebornTable), func(error) { end() }
 		switch what := w.rand.Intn(100); {
 		case client == 0:
@@ -81,7 +80,7 @@ func (w *reborn) start() {
 }
 
 // operate changes the table.
-func (w *reborn) operate(l *life, table *schema.Table, what int, done func(error)) {
+func (w *reborn) operate(l *process, table *schema.Table, what int, done func(error)) {
 	switch {
 	case table == nil:
 		w.create(l, done)
@@ -99,7 +98,7 @@ func (w *reborn) operate(l *life, table *schema.Table, what int, done func(error
 	}
 }
 
-func (w *reborn) change(l *life, change schema.Change, done func(error)) {
+func (w *reborn) change(l *process, change schema.Change, done func(error)) {
 	w.tried++
 	l.soon(func() {
 		met := w.c.meetings.begin(opSchema, 10*operationTimeout)
@@ -115,7 +114,7 @@ func (w *reborn) change(l *life, change schema.Change, done func(error)) {
 	})
 }
 
-func (w *reborn) create(l *life, done func(error)) {
+func (w *reborn) create(l *process, done func(error)) {
 	w.made++
 	t := textTable(rebornTable)
 	copy(t.ID[:], fmt.Sprintf("reborn%010d", w.made))
@@ -123,7 +122,7 @@ func (w *reborn) create(l *life, done func(error)) {
 	w.change(l, t, done)
 }
 
-func (w *reborn) truncate(l *life, table *schema.Table, done func(error)) {
+func (w *reborn) truncate(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	t := &rebornTruncate{table: table.StorageID, call: w.c.tick(), began: w.c.kernel.Now()}
 	w.truncates = append(w.truncates, t)
@@ -149,8 +148,8 @@ func (w *reborn) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("reborn" + strconv.Itoa(partition)))
 }
 
-// write writes a row of its own; its clustering is its place in rows.
-func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
+// write writes a new row; its clustering is its index in rows.
+func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	w.tried++
 	e := &rebornRow{table: table.StorageID, stamp: w.c.stamp(), call: w.c.tick(), began: w.c.kernel.Now()}
 	id := len(w.rows)
@@ -174,8 +173,8 @@ func (w *reborn) write(l *life, table *schema.Table, done func(error)) {
 	})
 }
 
-// read reads a partition, page after page, and judges what is there.
-func (w *reborn) read(l *life, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
+// read reads a partition page by page, and checks its rows.
+func (w *reborn) read(l *process, table *schema.Table, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call, found := w.c.tick(), map[int]bool{}
 	key := w.key(partition)
@@ -206,7 +205,7 @@ func (w *reborn) read(l *life, table *schema.Table, partition int, level ring.Co
 	next()
 }
 
-// collect takes the rows of a page, and judges the column that is added and dropped: what query hides is not there.
+// collect adds the rows of a page, and checks the added and dropped column: hidden cells do not count.
 func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[int]bool) error {
 	rows, err := textRows(page, now)
 	if err != nil {
@@ -239,7 +238,7 @@ func (w *reborn) collect(table *schema.Table, page []byte, now int64, found map[
 	return p.Err()
 }
 
-// judge compares the rows that a read of a partition found with what was written.
+// judge compares the rows of a read with those that were written.
 func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool, call int64) {
 	returned := w.c.tick()
 	for id := partition; id < len(w.rows); id += rebornPartitions {
@@ -255,8 +254,8 @@ func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool
 	}
 }
 
-// window is how long before a TRUNCATE a write must have been acknowledged that may not come back: zero when the coordinators
-// know of all that is on its way.
+// window returns how long before a TRUNCATE a write must have been acknowledged to be removed for certain: zero if the
+// coordinators know of all messages in transit.
 func (w *reborn) window() time.Duration {
 	late := func(kind string) bool {
 		return slices.Contains([]string{"pause", "bad-links", "slow-links", "reorder", "dc-slow"}, kind)
@@ -267,15 +266,15 @@ func (w *reborn) window() time.Duration {
 	return rebornWindow
 }
 
-// gone says whether a row was acknowledged, window before a TRUNCATE began that ended before a read.
+// gone reports whether a row was acknowledged, window before the begin of a TRUNCATE that ended before a read.
 func (w *reborn) gone(e *rebornRow, call int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		return t.table == e.table && t.returned != 0 && t.returned < call && e.returned != 0 && e.returned < t.call && t.began-e.ended >= w.window()
 	})
 }
 
-// mayBeGone says whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
-// go on.
+// mayBeGone reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
+// continue.
 func (w *reborn) mayBeGone(e *rebornRow, returned int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		switch {
@@ -294,10 +293,10 @@ func (w *reborn) readBack() {
 		return
 	}
 	for partition := range rebornPartitions {
-		w.c.everywhere(fmt.Sprint("reborn ", partition), func(l *life, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
-		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition), func(l *life, done func(error)) { w.read(l, table, partition, ring.All, done) })
+		w.c.everywhere(fmt.Sprint("reborn ", partition), func(l *process, done func(error)) { w.read(l, table, partition, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], fmt.Sprint("reborn ", partition), func(l *process, done func(error)) { w.read(l, table, partition, ring.All, done) })
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *reborn) check() {}

@@ -2,8 +2,8 @@ package simulation
 
 import "testing"
 
-// TestSimNeedsReadsThatDoNotRepairTruncatedTables shows that it finds rows that a read repair brings back: the read began
-// when some replicas had dropped their rows and others had not.
+// TestSimNeedsReadsThatDoNotRepairTruncatedTables shows that the simulation finds rows that a read repair restores: the read began when
+// some replicas had dropped their rows and others had not.
 func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		rebornOptions(o)
@@ -11,8 +11,8 @@ func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	}, "came back")
 }
 
-// TestSimReborn truncates, drops and alters a table that reads repair, where coordinators know of all that is on its way: not even
-// what was acknowledged just before a TRUNCATE comes back.
+// TestSimReborn truncates, drops and alters a table that reads repair, while coordinators know of all messages in transit: not even a row
+// that was acknowledged just before a TRUNCATE reappears.
 func TestSimReborn(t *testing.T) { runAlone(t, alone(), 100, rebornOptions) }
 
 func rebornOptions(o *Options) {

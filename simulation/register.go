@@ -14,26 +14,26 @@ import (
 	"cqld/schema"
 )
 
-// registers is the workload: clients write unique values to a few registers and read them, all at
-// QUORUM. What is written carries a stamp of one global order, as from a perfect clock: which of two
-// writes wins is not in question here, whether they stay is.
+// registers is the workload: clients write unique values to a few registers and read them, all at QUORUM. Writes have
+// timestamps in one global order, as from a perfect clock: the workload does not test which of two writes wins, but whether
+// writes persist.
 type registers struct {
 	clients
 	table   *schema.Table
 	history []*operation
 	acked   int
-	skew    []time.Duration // of the clients' clocks; nil: stamps of one global order (skewed.go)
+	skew    []time.Duration // of the clients' clocks; nil means timestamps in one global order (skewed.go)
 }
 
-// operation is one call of a client.
+// operation is one request of a client.
 type operation struct {
 	client   int
 	key      int
 	write    bool
-	value    int64 // written, or read; 0 is "never written"
+	value    int64 // written or read; 0 means never written
 	call     int64
 	returned int64 // 0 while unknown
-	dropped  bool  // certainly did nothing
+	dropped  bool  // certainly without effect
 }
 
 func newRegisters(c *Cluster) *registers {
@@ -41,15 +41,15 @@ func newRegisters(c *Cluster) *registers {
 }
 
 func (w *registers) start() {
-	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(w.c.options.Clients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		w.run(l, client, w.rand.Intn(w.c.options.Keys), w.rand.Chance(500), ring.Quorum, func(error) bool { return end() })
 	})
 }
 
 func (w *registers) counts() (tried, acked int) { return len(w.history), w.acked }
 
-// run performs one operation; end says whether its outcome is still of interest.
-func (w *registers) run(l *life, client, key int, write bool, level ring.Consistency, end func(error) bool) *operation {
+// run executes one operation; end reports whether the client still waits for its outcome.
+func (w *registers) run(l *process, client, key int, write bool, level ring.Consistency, end func(error) bool) *operation {
 	op := &operation{client: client, key: key, write: write, call: w.c.tick()}
 	w.history = append(w.history, op)
 	done := func(value int64, err error) {
@@ -65,8 +65,7 @@ func (w *registers) run(l *life, client, key int, write bool, level ring.Consist
 	return op
 }
 
-// finish notes an outcome. A read that failed says nothing; a write that failed may yet happen,
-// unless it certainly was not sent.
+// finish records an outcome. A failed read has none; a failed write may still be applied, unless it certainly was not sent.
 func (w *registers) finish(op *operation, value int64, err error) {
 	w.c.kernel.Trace(fmt.Sprint("end ", op.client, op.key, op.write, value, err))
 	switch {
@@ -84,7 +83,7 @@ func (w *registers) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("register" + strconv.Itoa(key)))
 }
 
-func (w *registers) write(l *life, op *operation, level ring.Consistency, done func(error)) {
+func (w *registers) write(l *process, op *operation, level ring.Consistency, done func(error)) {
 	op.value = w.c.stamp()
 	stamp := op.value
 	if w.skew != nil {
@@ -97,14 +96,14 @@ func (w *registers) write(l *life, op *operation, level ring.Consistency, done f
 	}, done)
 }
 
-func (w *registers) command(key int, l *life) *row.ReadCommand {
+func (w *registers) command(key int, l *process) *row.ReadCommand {
 	return &row.ReadCommand{
 		Table: w.table.StorageID, Key: w.key(key), Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: 10}, Now: clock{l}.Now().Unix(),
 	}
 }
 
-func (w *registers) read(l *life, op *operation, level ring.Consistency, done func(int64, error)) {
+func (w *registers) read(l *process, op *operation, level ring.Consistency, done func(int64, error)) {
 	l.coord.Read(&coordinator.ReadRequest{
 		Command: w.command(op.key, l), Consistency: level, Timeout: operationTimeout,
 	}, func(page []byte, err error) {
@@ -116,7 +115,7 @@ func (w *registers) read(l *life, op *operation, level ring.Consistency, done fu
 	})
 }
 
-// valueOf is the register in a page; 0 when it was never written.
+// valueOf returns the register in a page; 0 means never written.
 func valueOf(page []byte) (value int64, err error) {
 	var p row.PageReader
 	p.Reset(page)
@@ -144,10 +143,10 @@ func (w *registers) readBack() {
 	}
 }
 
-// must reads a register in a healed cluster, where nothing may fail.
+// must reads a register in a healed cluster, where no request may fail.
 func (w *registers) must(n *Node, key int, level ring.Consistency) {
 	var op *operation
-	ok := w.c.must(n, fmt.Sprintf("register %d at %s", key, level), func(l *life, done func(error)) {
+	ok := w.c.must(n, fmt.Sprintf("register %d at %s", key, level), func(l *process, done func(error)) {
 		op = w.run(l, w.c.options.Clients, key, false, level, func(err error) bool {
 			done(err)
 			return true
@@ -162,13 +161,12 @@ func (w *registers) must(n *Node, key int, level ring.Consistency) {
 			newest = max(newest, o.value)
 		}
 	}
-	if op.value < newest && w.skew == nil { // else the checker knows the order
+	if op.value < newest && w.skew == nil { // otherwise the checker knows the order
 		w.c.fail("register %d: write %d was acknowledged, but %d is read", key, newest, op.value)
 	}
 }
 
-// check asks porcupine whether one register that does one thing at a time could have given the
-// answers that the clients got.
+// check passes the history to porcupine: a sequential register must be able to return the same answers.
 func (w *registers) check() {
 	for key := range w.c.options.Keys {
 		var ops []porcupine.Operation
@@ -179,9 +177,9 @@ func (w *registers) check() {
 			}
 			returned, client := o.returned, o.client
 			if returned == 0 {
-				// Nobody knows when it took effect, but it did before it was read; what nobody read may as
-				// well come after all else. A client that lost patience goes on meanwhile: to the checker
-				// that is another client.
+				// It is unknown when it took effect, but it did before it was read. If it was never read, it may also be
+				// ordered last. Meanwhile, a client whose request timed out continues; for the checker it is another
+				// client.
 				if returned = seen[o.value]; returned == 0 {
 					continue
 				}
@@ -195,7 +193,7 @@ func (w *registers) check() {
 	}
 }
 
-// firstSeen is when the first read of each value had returned.
+// firstSeen returns when the first read of each value returned.
 func (w *registers) firstSeen(key int) map[int64]int64 {
 	seen := map[int64]int64{}
 	for _, o := range w.history {
@@ -206,10 +204,10 @@ func (w *registers) firstSeen(key int) map[int64]int64 {
 	return seen
 }
 
-// checkTimeout is how long porcupine may take over one history.
+// checkTimeout bounds the time of porcupine for one history.
 const checkTimeout = 10 * time.Second
 
-// linearizable asks porcupine.
+// linearizable calls porcupine.
 func (c *Cluster) linearizable(model porcupine.Model, ops []porcupine.Operation, what string) {
 	switch porcupine.CheckOperationsTimeout(model, ops, checkTimeout) {
 	case porcupine.Illegal:

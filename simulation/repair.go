@@ -12,13 +12,13 @@ import (
 	"cqld/storage"
 )
 
-// repairMargin covers the skew of clocks in the runs of graves, and the life of a request.
+// repairMargin covers the clock skew in the runs of graves, and the duration of a request.
 const repairMargin = 2 * time.Second
 
 // repair repairs a table of a healed cluster, and compares the roots of its replicas' trees.
 func (c *Cluster) repair(table *schema.Table) {
-	for range 2 { // the first brings replicas together, the second finds nothing
-		c.must(c.present()[0], "repairing table "+table.Name, func(l *life, done func(error)) {
+	for range 2 { // the first makes the replicas equal, the second must find no difference
+		c.must(c.present()[0], "repairing table "+table.Name, func(l *process, done func(error)) {
 			job := repair.Job{Table: table.StorageID, Range: ring.FullRange()}
 			l.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
 		})
@@ -29,7 +29,7 @@ func (c *Cluster) repair(table *schema.Table) {
 		for _, n := range c.holders(piece.Range.Start + 1) {
 			var root storage.LeafHash
 			cmd := &storage.HashCommand{Table: table.StorageID, Tokens: piece.Range, Leaves: 1, Now: now, BytesMax: 1 << 40}
-			if _, _, err := n.life.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
+			if _, _, err := n.process.engine.Hash(cmd, func(_ int, h storage.LeafHash) { root.Add(h) }); err != nil {
 				c.fail("node %d cannot hash %v of table %s: %v", n.id, piece.Range, table.Name, err)
 			}
 			roots = append(roots, root)
@@ -40,20 +40,20 @@ func (c *Cluster) repair(table *schema.Table) {
 	}
 }
 
-// graves is a workload of rows that live once: clients insert rows on all replicas, delete some, and
-// read. Nodes are away for longer than gc_grace, in turn, and hints do not last so long. What was deleted
-// must not come back: only repair sees to that.
+// graves is a workload of rows that exist once: clients insert rows on all replicas, delete some, and read. Nodes are down for
+// longer than gc_grace, one after the other, and hints expire earlier. Deleted rows must not be resurrected, which only
+// repairs ensure.
 type graves struct {
 	clients
 	table *schema.Table
 	rows  []*grave
 	reads int
-	made  int // rows
-	// forgotten is how many of them are not watched any more.
+	made  int // number of rows
+	// forgotten is the number of rows that are no longer checked.
 	forgotten int
 }
 
-// grave is one row's life, in the order of Cluster.tick.
+// grave is the history of one row, with times of Cluster.tick.
 type grave struct {
 	partition  int
 	clustering string
@@ -67,7 +67,7 @@ const (
 	graveGrace      = 5 // seconds
 )
 
-// graveTable has tombstones that may go soon, once they are repaired.
+// graveTable returns a table with tombstones that may be purged soon after they are repaired.
 func graveTable() *schema.CreateTable {
 	t := textTable("graves")
 	t.Options.GCGraceSeconds = graveGrace
@@ -84,7 +84,7 @@ func (w *graves) start() {
 	w.absence()
 }
 
-// absence takes a node away for longer than tombstones must be kept, again and again.
+// absence repeatedly stops a node for longer than tombstones must be kept.
 func (w *graves) absence() {
 	n := w.c.any(w.rand)
 	w.c.later(w.rand.Between(2*time.Second, 8*time.Second), "absence", func() {
@@ -110,14 +110,14 @@ func (w *graves) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey(fmt.Append(nil, "grave", partition))
 }
 
-func (w *graves) step(l *life, _ int, end func() bool) {
+func (w *graves) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func(error) { end() }
 	switch {
 	case what < 4:
 		w.add(l, next)
 	case what < 7 && len(w.rows) > gravesKept:
-		w.bury(l, w.rows[victim%16], next) // so that there are no more
+		w.bury(l, w.rows[victim%16], next) // so that their number is bounded
 	case what < 7 && len(w.rows) > 0:
 		w.bury(l, w.rows[victim%uint64(len(w.rows))], next)
 	default:
@@ -125,8 +125,8 @@ func (w *graves) step(l *life, _ int, end func() bool) {
 	}
 }
 
-// add inserts a row on all replicas. One that some may not have is not looked at any more.
-func (w *graves) add(l *life, done func(error)) {
+// add inserts a row on all replicas. A row that some replicas may lack is not checked.
+func (w *graves) add(l *process, done func(error)) {
 	g := &grave{partition: w.rand.Intn(gravePartitions), clustering: fmt.Sprintf("%06d", w.made)}
 	w.made++
 	r := row.NewRow()
@@ -145,10 +145,10 @@ func (w *graves) add(l *life, done func(error)) {
 	})
 }
 
-// gravesKept is how many rows are watched: a run of weeks has more.
+// gravesKept bounds the rows that are checked: a run of weeks has more.
 const gravesKept = 1500
 
-// forget takes the oldest row off the list, when that is too long and its client has tried to delete it.
+// forget removes the oldest row from the list, if the list is too long and its client has tried to delete the row.
 func (w *graves) forget() {
 	if len(w.rows) > gravesKept && w.rows[0].deleteCall != 0 {
 		w.rows = w.rows[1:]
@@ -156,8 +156,8 @@ func (w *graves) forget() {
 	}
 }
 
-// bury deletes a row, alone or as a range, at QUORUM, once.
-func (w *graves) bury(l *life, g *grave, done func(error)) {
+// bury deletes a row, individually or as a range, at QUORUM, once.
+func (w *graves) bury(l *process, g *grave, done func(error)) {
 	if g.deleteCall != 0 {
 		done(nil)
 		return
@@ -182,8 +182,8 @@ func (w *graves) bury(l *life, g *grave, done func(error)) {
 	})
 }
 
-// look reads a partition and judges what is there.
-func (w *graves) look(l *life, partition int, level ring.Consistency, done func(error)) {
+// look reads a partition and checks its rows.
+func (w *graves) look(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.reads++
 	began := w.c.tick()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
@@ -217,13 +217,13 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 
 func (w *graves) readBack() {
 	for _, n := range w.c.present() {
-		if n.life != nil {
-			w.c.counted["purged"] += int(n.life.engine.Metrics().Purged)
+		if n.process != nil {
+			w.c.counted["purged"] += int(n.process.engine.Metrics().Purged)
 		}
 	}
 	w.c.repair(w.table)
 	for partition := range gravePartitions {
-		w.c.must(w.c.present()[partition%len(w.c.present())], "reading graves", func(l *life, done func(error)) {
+		w.c.must(w.c.present()[partition%len(w.c.present())], "reading graves", func(l *process, done func(error)) {
 			w.look(l, partition, ring.All, done)
 		})
 	}

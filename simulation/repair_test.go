@@ -7,7 +7,7 @@ import (
 	"cqld/storage"
 )
 
-// graveOptions are those of a run in which nodes are away for longer than gc_grace, and hints are lost.
+// graveOptions returns the options of a run in which nodes are down for longer than gc_grace, and hints are lost.
 func graveOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.Faults = 4, 4, []string{"graves"}, 60*time.Second
@@ -17,7 +17,7 @@ func graveOptions(seed uint64) Options {
 	return o
 }
 
-// TestSimDeletedRowsStayDeleted runs clusters in which tombstones go as soon as they are repaired.
+// TestSimDeletedRowsStayDeleted runs clusters in which tombstones are purged as soon as they are repaired.
 func TestSimDeletedRowsStayDeleted(t *testing.T) {
 	n := max(2, *seeds/30)
 	if testing.Short() {
@@ -39,7 +39,7 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 	}
 }
 
-// TestSimNeedsRepairBeforePurge shows that it finds tombstones that go before all replicas have them.
+// TestSimNeedsRepairBeforePurge shows that the simulation finds tombstones that are purged before all replicas have them.
 func TestSimNeedsRepairBeforePurge(t *testing.T) {
 	mustFail(t, 0, 20, func(o *Options) {
 		*o = graveOptions(o.Seed)

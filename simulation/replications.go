@@ -13,8 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// ReplicationsOptions are those of a ring of fixed members that are killed, stopped and paused while the replication of a
-// keyspace changes and nodes clean up.
+// ReplicationsOptions returns the options of a ring of fixed members that are killed, stopped and paused while the replication of
+// a keyspace changes and nodes run cleanups.
 func ReplicationsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "replications options")
@@ -31,17 +31,17 @@ func ReplicationsOptions(seed uint64) Options {
 	return o
 }
 
-// replications is a workload of rows that are inserted once, at QUORUM, into a keyspace whose replication an operator
-// changes again and again. The operator repairs the keyspace and has nodes clean up, in any order and with nodes down, as no
-// operator should. The judgement: the copies of a row that a majority acknowledged are never all removed, so the row is on
-// every node after the keyspace is replicated to all nodes and repaired.
+// replications is a workload of rows that are inserted once, at QUORUM, into a keyspace whose replication an operator changes
+// repeatedly. The operator repairs the keyspace and runs cleanups, in any order and with nodes down, contrary to the
+// documentation. The check: the copies of a row that a majority acknowledged are never all removed, so the row is on every node
+// after the keyspace is replicated to all nodes and repaired.
 type replications struct {
 	clients
 	table    *schema.Table
 	rows     []insertedRow
 	tried    int
 	operator *Stream
-	factor   int // that was drawn last
+	factor   int // the last one drawn
 }
 
 // alteredKeyspace is the keyspace whose replication changes.
@@ -57,13 +57,13 @@ func newReplications(c *Cluster) *replications {
 	return w
 }
 
-// drawn is a replication by the strategy of the run: of 1 to all nodes, in one or several data centers.
+// drawn returns a replication with the strategy of the run: to 1 up to all nodes, in one or several data centers.
 func (w *replications) drawn() ring.Replication {
 	o := w.c.options
 	if len(o.Datacenters) == 0 {
 		if w.factor == 0 || w.operator.Chance(300) {
 			w.factor = 1 + w.operator.Intn(o.Nodes)
-		} else { // by one, so that the replicas before and after have what a majority acknowledged in common
+		} else { // by one, so that majorities of the replicas before and after overlap
 			w.factor = min(max(w.factor+1-2*w.operator.Intn(2), 1), o.Nodes)
 		}
 		return ring.Replication{Class: ring.Simple, Factor: w.factor}
@@ -80,7 +80,7 @@ func (w *replications) drawn() ring.Replication {
 	return ring.NewNetworkTopology(factors...)
 }
 
-// everywhere is a replication to all nodes.
+// everywhere returns a replication to all nodes.
 func (w *replications) everywhere() ring.Replication {
 	o := w.c.options
 	if len(o.Datacenters) == 0 {
@@ -93,7 +93,7 @@ func (w *replications) everywhere() ring.Replication {
 	return ring.NewNetworkTopology(factors...)
 }
 
-// nodesIn counts the machines of a data center.
+// nodesIn returns the number of machines in a data center.
 func (c *Cluster) nodesIn(dc string) (n int) {
 	for _, node := range c.present() {
 		if node.dc == dc {
@@ -115,7 +115,7 @@ func (w *replications) start() {
 }
 
 // step inserts a row at QUORUM.
-func (w *replications) step(l *life, _ int, end func() bool) {
+func (w *replications) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried)}
 	l.write(textChange(w.table, w.key(r.partition), r.clustering, strconv.Itoa(w.tried), w.c.stamp()), ring.Quorum, func(err error) {
@@ -126,11 +126,11 @@ func (w *replications) step(l *life, _ int, end func() bool) {
 	})
 }
 
-// operate does the operator's next command on any node that serves.
+// operate executes the operator's next command on any serving node.
 func (w *replications) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, time.Second), "operator", func() {
 		defer w.operate()
-		l := w.c.any(w.operator).life
+		l := w.c.any(w.operator).process
 		what := w.operator.Intn(100)
 		if !l.serves() {
 			return
@@ -160,8 +160,8 @@ func (w *replications) job() repair.Job {
 	return repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}
 }
 
-// cleanup has a node remove what it does not hold any more.
-func (w *replications) cleanup(l *life, done func(error)) {
+// cleanup makes a node drop the data of ranges that it no longer holds.
+func (w *replications) cleanup(l *process, done func(error)) {
 	before := l.parts.Drops.Stats()
 	l.parts.Drops.Cleanup("", nil, nil, func(err error) {
 		after := l.parts.Drops.Stats()
@@ -171,31 +171,31 @@ func (w *replications) cleanup(l *life, done func(error)) {
 	})
 }
 
-// readBack replicates the keyspace to all nodes, repairs it, and wants every row on every node.
+// readBack replicates the keyspace to all nodes, repairs it, and requires every row on every node.
 func (w *replications) readBack() {
-	w.c.must(w.c.present()[0], "replicating to all nodes", func(l *life, done func(error)) {
+	w.c.must(w.c.present()[0], "replicating to all nodes", func(l *process, done func(error)) {
 		all := w.everywhere()
 		l.soon(func() {
 			l.cluster.StartSchema(&schema.AlterKeyspace{Keyspace: alteredKeyspace, Replication: &all}, done)
 		})
 	})
-	w.c.mustWithin(time.Minute, w.c.present()[0], "repairing replications", func(l *life, done func(error)) {
+	w.c.mustWithin(time.Minute, w.c.present()[0], "repairing replications", func(l *process, done func(error)) {
 		l.repairer.Start(w.job(), nil, func(_ repair.Report, err error) { done(err) })
 	})
 	w.judge("after the replication to all nodes")
 	w.c.restartAll(w.operator)
 	for _, n := range w.c.present() {
-		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *life, done func(error)) { w.cleanup(l, done) })
+		w.c.mustWithin(time.Minute, n, "cleaning up", func(l *process, done func(error)) { w.cleanup(l, done) })
 	}
 	w.judge("after restarts and a cleanup of all nodes")
 }
 
-// judge reads each node's storage by itself.
+// judge reads each node's storage individually.
 func (w *replications) judge(when string) {
 	stored := map[*Node]map[string]bool{}
 	for _, n := range w.c.present() {
-		if n.life == nil {
-			return // it did not start, which was noted
+		if n.process == nil {
+			return // it did not start, which was recorded
 		}
 		rows, err := w.c.rowsOf(n, w.table)
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 	"cqld/schema"
 )
 
-// RestartsOptions are those of a ring that grows, shrinks and moves while its nodes are restarted: stopped, killed or cut
-// from power.
+// RestartsOptions returns the options of a ring that grows, shrinks and moves while its nodes are restarted: stopped, killed or
+// cut from power.
 func RestartsOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "restarts options")
@@ -38,14 +38,14 @@ func RestartsOptions(seed uint64) Options {
 	return o
 }
 
-// restarts is a workload of rows that are inserted once and never change, plainly or conditionally, at ALL or at QUORUM. It
-// is judged by what each replica has by itself: no read at a level, which would repair it, comes before.
+// restarts is a workload of rows that are inserted once and never change, conditionally or not, at ALL or at QUORUM. It checks
+// the rows of each replica individually, without an earlier read at a consistency level, which would repair them.
 type restarts struct {
 	clients
 	table    *schema.Table
 	rows     []insertedRow
 	tried    int
-	shrinks  bool // the operator has nodes leave until the ring is as small as it began
+	shrinks  bool // the operator decommissions nodes until the ring has its original size
 	operator *Stream
 }
 
@@ -68,8 +68,8 @@ func (w *restarts) start() {
 	w.operate()
 }
 
-// operate begins the next change of the ring as soon as the last one has ended: the ring grows by up to four nodes and
-// shrinks again, and its nodes move.
+// operate begins the next change of the ring as soon as the last one has ended: the ring grows by up to four nodes and shrinks
+// again, and its nodes move.
 func (w *restarts) operate() {
 	w.c.later(w.operator.Between(100*time.Millisecond, 300*time.Millisecond), "operator", func() {
 		defer w.operate()
@@ -103,7 +103,7 @@ func (w *restarts) key(partition int) row.PartitionKey {
 }
 
 // step inserts a row.
-func (w *restarts) step(l *life, _ int, end func() bool) {
+func (w *restarts) step(l *process, _ int, end func() bool) {
 	w.tried++
 	r := insertedRow{partition: w.rand.Intn(restartPartitions), clustering: fmt.Sprintf("%06d", w.tried),
 		all: w.rand.Chance(700), conditional: w.rand.Chance(300)}
@@ -113,7 +113,7 @@ func (w *restarts) step(l *life, _ int, end func() bool) {
 	}
 	done := func(err error) {
 		if err == nil {
-			w.rows = append(w.rows, r) // also when its client did not wait for it
+			w.rows = append(w.rows, r) // even if its client did not wait for it
 		}
 		end()
 	}
@@ -136,8 +136,8 @@ func (w *restarts) step(l *life, _ int, end func() bool) {
 	})
 }
 
-// readBack restarts all nodes and compares the replicas with what was acknowledged, then repairs, twice: the second repair
-// must find nothing.
+// readBack restarts all nodes and compares the replicas with the acknowledged rows, then repairs, twice: the second repair must
+// find no difference.
 func (w *restarts) readBack() {
 	w.judge("before the last restarts")
 	for range 2 {
@@ -146,7 +146,7 @@ func (w *restarts) readBack() {
 	w.judge("after the last restarts")
 	for i := range 2 {
 		var report repair.Report
-		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *life, done func(error)) {
+		ok := w.c.mustWithin(time.Minute, w.c.present()[0], "repairing restarts", func(l *process, done func(error)) {
 			l.repairer.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(r repair.Report, err error) {
 				report = r
 				done(err)
@@ -158,12 +158,12 @@ func (w *restarts) readBack() {
 	}
 }
 
-// judge reads each replica by itself.
+// judge reads each replica individually.
 func (w *restarts) judge(when string) {
 	stored := map[*Node]map[string]bool{}
 	for _, n := range w.c.present() {
-		if n.life == nil {
-			return // it did not start, which was noted
+		if n.process == nil {
+			return // it did not start, which was recorded
 		}
 		rows, err := w.c.rowsOf(n, w.table)
 		if err != nil {
@@ -212,7 +212,7 @@ func (c *Cluster) restartAll(r *Stream) {
 		for _, n := range c.missing() {
 			c.fail("node %d does not serve a minute after a restart", n.id)
 		}
-		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // what it does by itself
+		c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // background work
 	}
 	if r.Chance(500) {
 		for _, n := range c.present() {
@@ -231,11 +231,11 @@ func (c *Cluster) restartAll(r *Stream) {
 	}
 }
 
-// allSeen says whether all nodes that are present see each other alive.
+// allSeen reports whether all present nodes consider each other alive.
 func (c *Cluster) allSeen() bool {
 	for _, a := range c.present() {
 		for _, b := range c.present() {
-			if a.life == nil || b.life == nil || !a.life.Alive(b.life.Self()) {
+			if a.process == nil || b.process == nil || !a.process.Alive(b.process.Self()) {
 				return false
 			}
 		}
@@ -243,12 +243,12 @@ func (c *Cluster) allSeen() bool {
 	return true
 }
 
-// rowsOf are the rows of a table in one node's storage.
+// rowsOf returns the rows of a table in one node's storage.
 func (c *Cluster) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) {
 	rows := map[string]bool{}
-	now := clock{n.life}.Now().Unix()
+	now := clock{n.process}.Now().Unix()
 	for p := (&pager{table: table.StorageID}); !p.done; {
-		page, err := n.life.engine.Read(nil, p.command(now))
+		page, err := n.process.engine.Read(nil, p.command(now))
 		if err != nil {
 			return nil, err
 		}
@@ -266,7 +266,7 @@ func (c *Cluster) rowsOf(n *Node, table *schema.Table) (map[string]bool, error) 
 
 func (w *restarts) check() {}
 
-// stopNode stops a process as an operator does; it comes again.
+// stopNode stops a process as an operator does, and restarts it.
 func (c *Cluster) stopNode(r *Stream) {
 	n := c.any(r)
 	n.stop()

@@ -2,8 +2,7 @@ package simulation
 
 import "testing"
 
-// TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps what was
-// acknowledged.
+// TestRestartsWhileTheRingChanges restarts the nodes of rings that grow, shrink and move: each replica keeps the acknowledged rows.
 func TestRestartsWhileTheRingChanges(t *testing.T) {
 	runAlone(t, alone(), 20, func(o *Options) { *o = RestartsOptions(o.Seed) })
 }

@@ -16,10 +16,10 @@ import (
 	"cqld/types"
 )
 
-// riches is the workload: one client for each partition changes rows with static columns, elements of maps, cells that
-// expire, and deletes elements, maps, rows, ranges and the whole partition, at QUORUM. Some changes are given up, and may
-// be there or not. A read at QUORUM must find what the model has after all acknowledged changes and some of those that
-// were given up; a change that one read has shown must stay.
+// riches is the workload: one client for each partition changes rows with static columns, elements of maps and expiring cells,
+// and deletes elements, maps, rows, ranges and the whole partition, at QUORUM. Some changes are abandoned, and may or may not be
+// applied. A read at QUORUM must return the state of the model after all acknowledged changes and some of the abandoned ones;
+// a change that one read has returned must persist.
 type riches struct {
 	clients
 	table *schema.Table
@@ -28,12 +28,12 @@ type riches struct {
 	acked int
 }
 
-// richPartition is what a client knows of its partition.
+// richPartition is a client's knowledge of its partition.
 type richPartition struct {
 	key     row.PartitionKey
 	done    []*row.Mutation // acknowledged, or seen
 	model   *model.Table    // of done
-	maybe   []*row.Mutation // given up
+	maybe   []*row.Mutation // abandoned
 	pending *row.Mutation
 	tries   int
 	changes int
@@ -43,10 +43,10 @@ const (
 	richClients  = 3
 	richRows     = 8
 	richElements = 4
-	richMaybe    = 3 // changes that are given up at a time
+	richMaybe    = 3 // maximum number of abandoned changes
 )
 
-// richTable has a static column, a map of cells and a plain column.
+// richTable returns the schema of a table with a static column, a multi-cell map and a plain column.
 func richTable() *schema.CreateTable {
 	text := types.Native(types.Text)
 	return simTable("riches",
@@ -68,7 +68,7 @@ func newRiches(c *Cluster) *riches {
 func (w *riches) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *riches) start() {
-	w.launch(richClients, 40*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(richClients, 40*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.pending != nil && p.tries > 1 && len(p.maybe) < richMaybe && w.rand.Chance(500) {
 			p.maybe, p.pending = append(p.maybe, p.pending), nil
@@ -84,8 +84,8 @@ func (w *riches) start() {
 	})
 }
 
-// randomChange draws what is to be done to a partition.
-func (w *riches) randomChange(l *life, p *richPartition) *row.Mutation {
+// randomChange draws a change of a partition.
+func (w *riches) randomChange(l *process, p *richPartition) *row.Mutation {
 	p.changes++
 	stamp := w.c.stamp() - int64(w.rand.Intn(3))*100_000
 	now := clock{l}.Now().Unix()
@@ -127,7 +127,7 @@ func (w *riches) randomChange(l *life, p *richPartition) *row.Mutation {
 	return m
 }
 
-// elements gives some elements of the map a value, or takes it.
+// elements sets or deletes some elements of the map.
 func (w *riches) elements(r *row.Row, p *richPartition, stamp, now int64) {
 	for i := range richElements {
 		if w.rand.Chance(400) {
@@ -139,7 +139,7 @@ func (w *riches) elements(r *row.Row, p *richPartition, stamp, now int64) {
 	}
 }
 
-// cell is a new value, one that expires, or a deletion.
+// cell returns a new value, an expiring one, or a deletion.
 func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now int64) row.Cell {
 	c := row.Cell{Column: w.table.Column(column).ID, Path: path, Timestamp: stamp, Value: []byte(strconv.Itoa(p.changes))}
 	switch w.rand.Intn(8) {
@@ -154,8 +154,8 @@ func (w *riches) cell(p *richPartition, column string, path []byte, stamp, now i
 
 func (w *riches) rowName(i int) string { return fmt.Sprintf("%02d", i) }
 
-// write tries the pending change; once it is acknowledged, the model has it, too.
-func (w *riches) write(l *life, p *richPartition, done func(error)) {
+// write sends the pending change; once it is acknowledged, it is applied to the model.
+func (w *riches) write(l *process, p *richPartition, done func(error)) {
 	w.tried++
 	p.tries++
 	m := p.pending
@@ -169,11 +169,11 @@ func (w *riches) write(l *life, p *richPartition, done func(error)) {
 	})
 }
 
-// confirm notes that a change is there for good.
+// confirm records that a change is permanent.
 func (p *richPartition) confirm(m *row.Mutation) {
 	if p.pending == m {
 		p.pending = nil
-	} else if i := slices.Index(p.maybe, m); i >= 0 { // it was given up before its answer came
+	} else if i := slices.Index(p.maybe, m); i >= 0 { // it was abandoned before its answer arrived
 		p.maybe = slices.Delete(p.maybe, i, i+1)
 	} else {
 		return
@@ -182,8 +182,8 @@ func (p *richPartition) confirm(m *row.Mutation) {
 	p.model.Apply(m)
 }
 
-// read reads a partition page after page and compares it with the model.
-func (w *riches) read(l *life, p *richPartition, level ring.Consistency, done func(error)) {
+// read reads a partition page by page and compares it with the model.
+func (w *riches) read(l *process, p *richPartition, level ring.Consistency, done func(error)) {
 	w.tried++
 	began, confirmed := p.changes, len(p.done)
 	now := clock{l}.Now().Unix()
@@ -222,7 +222,7 @@ func (w *riches) read(l *life, p *richPartition, level ring.Consistency, done fu
 	next()
 }
 
-// appendLive appends what a client sees of a row.
+// appendLive appends the content of a row that a client sees.
 func appendLive(to []string, r *row.Row, now int64) []string {
 	if !r.Live(now) {
 		return to
@@ -236,7 +236,7 @@ func appendLive(to []string, r *row.Row, now int64) []string {
 	return to
 }
 
-// compare looks for the changes that were given up which, with those that were acknowledged, give what was read.
+// compare searches for a set of abandoned changes that, with the acknowledged ones, result in the rows that were read.
 func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	var fits []int
 	sets := make([]int, 1<<len(p.maybe))
@@ -274,7 +274,7 @@ func (w *riches) compare(p *richPartition, found []string, now int64) error {
 	return nil
 }
 
-// with is the model with some of the changes that were given up.
+// with returns the model with some of the abandoned changes.
 func (p *richPartition) with(set int) *model.Table {
 	t := new(model.Table)
 	for _, m := range p.done {
@@ -288,7 +288,7 @@ func (p *richPartition) with(set int) *model.Table {
 	return t
 }
 
-// expected is what a client should see of a partition.
+// expected returns the rows that a client should read.
 func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []string, err error) {
 	var r row.PageReader
 	var x row.Row
@@ -301,14 +301,14 @@ func (w *riches) expected(t *model.Table, p *richPartition, now int64) (seen []s
 	return seen, r.Err()
 }
 
-// readBack sees to it that the last changes are made, and reads all partitions from every node.
+// readBack completes the last changes, and reads all partitions from every node.
 func (w *riches) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a rich partition", func(l *life, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a rich partition", func(l *process, done func(error)) { w.write(l, p, done) })
 		}
-		w.c.everywhere("a rich partition", func(l *life, done func(error)) { w.read(l, p, ring.Quorum, done) })
-		w.c.must(w.c.present()[0], "a rich partition", func(l *life, done func(error)) {
+		w.c.everywhere("a rich partition", func(l *process, done func(error)) { w.read(l, p, ring.Quorum, done) })
+		w.c.must(w.c.present()[0], "a rich partition", func(l *process, done func(error)) {
 			judged := w.acked
 			w.read(l, p, ring.All, func(err error) {
 				if err == nil && w.acked == judged {
@@ -320,5 +320,5 @@ func (w *riches) readBack() {
 	}
 }
 
-// check has nothing left to do: every read was compared when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *riches) check() {}

@@ -8,10 +8,9 @@ import (
 	"cqld/storage"
 )
 
-// TestSafeguards takes away one safeguard after the other: each time some seed of the first thousand must
-// find that a promise is broken. Others have tests of their own, beside their workloads: Paxos
-// (cas_test.go), counters and the batchlog (counter_test.go, batch_test.go), tombstones that wait for repair
-// (repair_test.go).
+// TestSafeguards removes one safeguard after the other: each time, one of the first thousand seeds must find a violation. Other
+// safeguards have their own tests with their workloads: Paxos (cas_test.go), counters and the batch log (counter_test.go,
+// batch_test.go), tombstones that wait for repair (repair_test.go).
 func TestSafeguards(t *testing.T) {
 	for _, s := range []struct {
 		name      string
@@ -46,8 +45,8 @@ func TestSafeguards(t *testing.T) {
 			func(o *Options) { o.Unsafe.OneSided, o.Nodes, o.Factor = true, 4, 1; o.lastMoment() }, "is missing", 0,
 		},
 		{
-			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads of that time miss
-			// what is on the other side alone: the comparison brings it.
+			// Rare heartbeats put time between the switch of an operation and its comparison. Only reads in that time miss
+			// writes that are on the other side alone: the comparison copies them.
 			"reads ask the sides before and after, and repair both", "register", "join leave move bad-links",
 			func(o *Options) { o.Unsafe.ReadOneSide, o.Nodes, o.Factor = true, 4, 1; o.slowSwitch() }, "linearizable", 0,
 		},
@@ -98,7 +97,7 @@ func TestSafeguards(t *testing.T) {
 			}, "after all hints were delivered", 0,
 		},
 		{
-			// Clients end soon: later changes of a partition would take its state to the nodes that gain it.
+			// Clients end soon: later changes of a partition would transfer its state to the nodes that gain it.
 			"the state of Paxos moves with its range", "cas", "join leave move",
 			func(o *Options) {
 				o.NoPaxosStreams, o.PaxosMargin = true, 0
@@ -119,10 +118,10 @@ func TestSafeguards(t *testing.T) {
 	}
 }
 
-// loseCommits leaves what was decided in the state of acceptors for long: commits are lost on their way, no hint brings
-// them, and clients do not wait for them.
+// loseCommits keeps decisions only in the state of acceptors for a long time: commits are lost in transit, no hint delivers them, and
+// clients do not wait for them.
 func (o *Options) loseCommits() { o.Points, o.Levels = []string{"drop-hint", "lose-commits"}, true }
 
-// lastMoment takes away what finds, at the end of an operation, what was missed before: reads of both sides and
-// the comparison would hide for hundreds of seeds that a write went one way only.
+// lastMoment disables the checks at the end of an operation that detect missed writes: reads of both sides and the comparison would
+// hide for hundreds of seeds that a write was sent to one side only.
 func (o *Options) lastMoment() { o.Unsafe.ReadOneSide, o.NoCompare = true, true }

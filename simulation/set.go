@@ -12,9 +12,9 @@ import (
 	"cqld/schema"
 )
 
-// sets is a workload of many rows: clients add rows to a few partitions, each once, delete some, each
-// once, and read partitions and the whole ring at QUORUM, with limits and backwards. What was
-// acknowledged before a read began must be in what the read covers, and what was deleted must not.
+// sets is a workload of many rows: clients add rows to a few partitions, each once, delete some, each once, and read partitions
+// and the whole ring at QUORUM, with limits and reversed. A read must return every row that was acknowledged before the read
+// began and that it covers, and none that was deleted.
 type sets struct {
 	clients
 	table    *schema.Table
@@ -23,13 +23,13 @@ type sets struct {
 	reads    int
 }
 
-// element is one row's life, told in the order of Cluster.tick.
+// element is the history of one row, with times of Cluster.tick.
 type element struct {
 	partition  int
 	clustering string
 	addCall    int64
 	added      int64 // 0 until acknowledged
-	deleteCall int64 // 0 while nobody tried
+	deleteCall int64 // 0 until a deletion was sent
 	deleted    int64
 	addSkipped bool // certainly not added
 }
@@ -54,7 +54,7 @@ func (w *sets) counts() (tried, acked int) {
 	return len(w.elements) + w.reads, acked
 }
 
-func (w *sets) step(l *life, _ int, end func() bool) {
+func (w *sets) step(l *process, _ int, end func() bool) {
 	what, victim := w.rand.Intn(10), w.rand.Uint64()
 	next := func() { end() }
 	switch {
@@ -73,7 +73,7 @@ func (w *sets) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("set" + strconv.Itoa(partition)))
 }
 
-func (w *sets) add(l *life, next func()) {
+func (w *sets) add(l *process, next func()) {
 	e := &element{
 		partition: w.rand.Intn(setPartitions), clustering: fmt.Sprintf("%06d", w.rand.Intn(1_000_000)), addCall: w.c.tick(),
 	}
@@ -99,8 +99,8 @@ func (w *sets) add(l *life, next func()) {
 	})
 }
 
-// delete deletes a row, once; a delete that certainly did nothing does not count.
-func (w *sets) delete(l *life, e *element, next func()) {
+// delete deletes a row, once; a deletion that certainly had no effect does not count.
+func (w *sets) delete(l *process, e *element, next func()) {
 	if e.deleteCall != 0 {
 		next()
 		return
@@ -119,7 +119,7 @@ func (w *sets) delete(l *life, e *element, next func()) {
 	})
 }
 
-func (w *sets) write(l *life, e *element, r *row.Row, done func(error)) {
+func (w *sets) write(l *process, e *element, r *row.Row, done func(error)) {
 	m := &row.Mutation{}
 	m.Reset(w.table.StorageID, w.key(e.partition))
 	r.Clustering = []byte(e.clustering)
@@ -146,8 +146,8 @@ func (w *sets) randomCommand() *row.ReadCommand {
 	return cmd
 }
 
-// read reads and compares with what must be there.
-func (w *sets) read(l *life, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
+// read reads and compares the rows with the expected ones.
+func (w *sets) read(l *process, cmd *row.ReadCommand, level ring.Consistency, done func(error)) {
 	call := w.c.tick()
 	l.read(cmd, level, func(page []byte, err error) {
 		if err == nil {
@@ -159,8 +159,7 @@ func (w *sets) read(l *life, cmd *row.ReadCommand, level ring.Consistency, done 
 	})
 }
 
-// compare checks a page: every row in it may be there, and every row that must be there is, up to
-// where the page ends.
+// compare checks a page: every row in it may exist, and every row that must exist is in it, up to the end of the page.
 func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) {
 	seen := map[*element]bool{}
 	var p row.PageReader
@@ -174,7 +173,7 @@ func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) 
 				w.c.fail("a row that nobody wrote: %q/%q", p.Key.Bytes, r.Clustering)
 				return
 			}
-			last = e // deleted ones too: the page covers up to there
+			last = e // including deleted ones: the page covers the rows up to it
 			if !r.Live(cmd.Now) {
 				continue
 			}
@@ -198,7 +197,7 @@ func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) 
 	}
 }
 
-// covered says whether e comes no later than last in the order of cmd.
+// covered reports whether e is not after last in the order of cmd.
 func (w *sets) covered(cmd *row.ReadCommand, e, last *element) bool {
 	if last == nil {
 		return false
@@ -212,7 +211,7 @@ func (w *sets) covered(cmd *row.ReadCommand, e, last *element) bool {
 	return e.clustering <= last.clustering
 }
 
-// readBack reads everything from every node in a healed cluster, until nothing is left.
+// readBack reads all rows from every node in a healed cluster, page by page.
 func (w *sets) readBack() {
 	for partition := range setPartitions {
 		cmd := &row.ReadCommand{Table: w.table.StorageID, Key: w.key(partition), Slices: []row.Slice{row.AllRows()}}
@@ -229,11 +228,11 @@ func (w *sets) readBack() {
 }
 
 func (w *sets) must(n *Node, cmd *row.ReadCommand, level ring.Consistency) {
-	w.c.must(n, fmt.Sprintf("a set at %s", level), func(l *life, done func(error)) {
+	w.c.must(n, fmt.Sprintf("a set at %s", level), func(l *process, done func(error)) {
 		cmd.Now = clock{l}.Now().Unix()
 		w.read(l, cmd, level, done)
 	})
 }
 
-// check has nothing left to do: every read was compared when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *sets) check() {}

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Shrink makes the options of a run that fails smaller while it still fails: fewer faults, fewer
-// workloads, fewer clients, fewer turns, each by halves. fails runs options; it is asked at most tries
-// times.
+// Shrink reduces the options of a run that fails while the run still fails: fewer faults, workloads, clients and turns, each by
+// half. fails runs options; it is called at most tries times.
 func Shrink(o Options, tries int, fails func(Options) bool) Options {
 	try := func(smaller Options) bool {
 		if tries == 0 {
@@ -76,7 +75,7 @@ func (o Options) withAllFaults() Options {
 	return o
 }
 
-// Command replays a run.
+// Command returns the command that repeats a run.
 func (o Options) Command() string {
 	d := DrawnOptions(o.Seed)
 	args := []string{fmt.Sprintf("make sim SEED=%d N=1", o.Seed)}

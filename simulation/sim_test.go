@@ -36,7 +36,7 @@ var (
 	faultTime     = flag.Duration("for", 0, "how long there are faults")
 )
 
-// optionsOf are those of a seed, with what the flags say instead.
+// optionsOf returns the options of a seed, overridden by the flags.
 func optionsOf(t *testing.T, seed uint64) Options {
 	o := DrawnOptions(seed)
 	o.Extra = append(o.Extra, filteredKind())
@@ -82,7 +82,7 @@ func optionsOf(t *testing.T, seed uint64) Options {
 	return o
 }
 
-// numbers are those between the commas of a flag.
+// numbers parses the comma-separated numbers of a flag.
 func numbers(t *testing.T, list string) []int {
 	all := []int{}
 	for _, n := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
@@ -95,7 +95,7 @@ func numbers(t *testing.T, list string) []int {
 	return all
 }
 
-// TestSimStory tells what happens in a seed: -seed=7 -story=file.
+// TestSimStory writes the trace of a seed: -seed=7 -story=file.
 func TestSimStory(t *testing.T) {
 	if *story == "" {
 		t.Skip("no -story")
@@ -110,13 +110,13 @@ func TestSimStory(t *testing.T) {
 	report(t, o, run(t, o))
 }
 
-// run is Run with the randomness that Raft takes from the system, which is the seed's, too.
+// run is Run with the randomness that Raft takes from the system, which is also derived from the seed.
 func run(t *testing.T, o Options) Result {
 	cryptotest.SetGlobalRandom(t, o.Seed)
 	return Run(o)
 }
 
-// failuresShown is how many broken promises of a run are told: the first has most to say.
+// failuresShown bounds the violations of a run that are printed: the first is the most informative.
 const failuresShown = 8
 
 func report(t *testing.T, o Options, r Result) {
@@ -139,7 +139,7 @@ func report(t *testing.T, o Options, r Result) {
 	}
 }
 
-// TestSim runs workloads on clusters in which everything goes wrong: no promise may be broken.
+// TestSim runs workloads on clusters with all kinds of faults: no workload may find a violation.
 func TestSim(t *testing.T) {
 	if testing.Short() {
 		*seeds = min(*seeds, 10)
@@ -171,7 +171,7 @@ func TestSim(t *testing.T) {
 	if *seeds >= 100 && *kindNames == "" && drawn < *seeds/3 {
 		t.Errorf("%d of %d seeds draw changes of the ring and restarts: at least a third must", drawn, *seeds)
 	}
-	if *seeds >= 20 && total.Acked < 10**seeds { // a few may be unlucky
+	if *seeds >= 20 && total.Acked < 10**seeds { // a few seeds may acknowledge little
 		t.Errorf("%d operations were acknowledged: the workloads test nothing", total.Acked)
 	}
 }
@@ -186,7 +186,7 @@ func struck(r Result, of func(kind string) bool) bool {
 	return false
 }
 
-// TestShrink shows that what is left of a failing run still fails, and is less.
+// TestShrink shows that the reduced options of a failing run still fail, and are smaller.
 func TestShrink(t *testing.T) {
 	o := DefaultOptions(7)
 	o.FaultKinds = []string{"kill", "pause", "isolate"}
@@ -200,7 +200,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestSimRepeats shows that a seed is a history: run again, everything happens again.
+// TestSimRepeats shows that a seed determines the history: a second run is identical.
 func TestSimRepeats(t *testing.T) {
 	for i := range uint64(max(5, *seeds/100)) {
 		runTwice(t, DrawnOptions(*firstSeed+97*i))
@@ -215,7 +215,7 @@ func runTwice(t *testing.T, o Options) {
 	}
 }
 
-// mustFail runs n seeds without a safeguard until one fails in one of the ways.
+// mustFail runs n seeds without a safeguard until one fails with one of the texts.
 func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...string) {
 	for seed := first; seed < first+n; seed++ {
 		o := DefaultOptions(seed)
@@ -230,8 +230,8 @@ func mustFail(t *testing.T, first, n uint64, without func(*Options), ways ...str
 	t.Errorf("%d seeds did not find that a safeguard is missing", n)
 }
 
-// runAlone runs n seeds with the options that change makes, and says what happened in all. Each of them does
-// enough to test something.
+// runAlone runs n seeds with the options that change sets, and returns the sum of their results. Each of them executes enough operations
+// to test something.
 func runAlone(t *testing.T, n, ackedLeast int, change func(*Options)) (total Result) {
 	t.Helper()
 	for i := range n {
@@ -251,5 +251,5 @@ func runAlone(t *testing.T, n, ackedLeast int, change func(*Options)) (total Res
 	return total
 }
 
-// alone is how many seeds of a workload run without the others: TestSim has it, too.
+// alone returns the number of seeds with which a workload runs alone: TestSim runs it, too.
 func alone() int { return max(*seeds/15, min(*seeds, 10)) }

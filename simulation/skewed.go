@@ -6,18 +6,18 @@ import (
 	"cqld/schema"
 )
 
-// skewMax is how far clocks are off.
+// skewMax is the maximum offset of clocks.
 const skewMax = 5 * time.Second
 
-// newSkewed makes the workload: registers in a table with write_ordering, written by clients whose clocks are off,
-// as drivers' may be that give a timestamp with every request, and by others who leave it to the node's clock.
-// Who reads at QUORUM must see one register all the same.
+// newSkewed returns the workload: registers in a table with write_ordering, written by clients with wrong clocks, like drivers
+// that send a timestamp with every request, and by others that use the node's clock. Reads at QUORUM must be linearizable
+// nevertheless.
 func newSkewed(c *Cluster) *registers {
 	w := &registers{clients: newClients(c, "skewed"), table: c.table("skewed")}
 	for client := range c.options.Clients {
 		skew := w.rand.Between(-skewMax, skewMax)
 		if client%3 == 2 {
-			skew = 0 // has no clock
+			skew = 0 // the client has no clock
 		}
 		w.skew = append(w.skew, skew)
 	}
@@ -31,8 +31,8 @@ func skewedTable() *schema.CreateTable {
 	return t
 }
 
-// stamp is the timestamp that a write has at first.
-func (w *registers) stamp(l *life, client int) int64 {
+// stamp returns the timestamp that the client or its node gives to a write.
+func (w *registers) stamp(l *process, client int) int64 {
 	if w.skew[client] == 0 {
 		return l.hlc.Next()
 	}

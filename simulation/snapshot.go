@@ -16,31 +16,31 @@ import (
 	"cqld/storage/index"
 )
 
-// snapshot is a copy of a node's storage, and what was in it when it was made.
+// snapshot is a copy of a node's storage, with the contents at the time of its creation.
 type snapshot struct {
 	node *Node
-	addr netip.AddrPort // of the node then: another one has another disk
+	addr netip.AddrPort // of the node at that time: another node has another disk
 	dir  string
 	now  int64
 	rows map[schema.StorageID]map[string]string // by table and partition
 }
 
-// snapshotsMost is how many snapshots a run makes at most: each is read in the end.
+// snapshotsMost bounds the snapshots of a run: each is read at the end.
 const snapshotsMost = 6
 
-// snapshotNode makes a snapshot of a node's storage. When the run ends, the snapshot must have what the node had.
+// snapshotNode creates a snapshot of a node's storage. At the end of the run, its contents must equal those of the node then.
 func (c *Cluster) snapshotNode(r *Stream) {
 	n := c.any(r)
-	if !n.life.serves() || n.life.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
+	if !n.process.serves() || n.process.fatal.Load() != nil || n.faults.any() || n.damaged || len(c.snapshots) == snapshotsMost {
 		return
 	}
-	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)), now: clock{n.life}.Now().Unix()}
+	s := &snapshot{node: n, addr: n.addr, dir: fmt.Sprint("snapshot-", c.order, "-", len(c.snapshots)), now: clock{n.process}.Now().Unix()}
 	var err error
-	if s.rows, err = c.contents(n.life.engine, s.now); err != nil {
+	if s.rows, err = c.contents(n.process.engine, s.now); err != nil {
 		c.fail("node %d cannot read its tables: %v", n.id, err)
 		return
 	}
-	if err := n.life.engine.Checkpoint(s.dir); err != nil {
+	if err := n.process.engine.Checkpoint(s.dir); err != nil {
 		c.fail("node %d cannot make a snapshot: %v", n.id, err)
 		return
 	}
@@ -49,7 +49,7 @@ func (c *Cluster) snapshotNode(r *Stream) {
 	c.snapshots = append(c.snapshots, s)
 }
 
-// contents is what storage has of the workloads' tables.
+// contents returns storage's contents of the workloads' tables.
 func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]map[string]string, error) {
 	all := map[schema.StorageID]map[string]string{}
 	k := c.metadata().Schema.Keyspace(keyspace)
@@ -68,10 +68,10 @@ func (c *Cluster) contents(e *storage.Engine, now int64) (map[schema.StorageID]m
 	return all, nil
 }
 
-// checkSnapshots reads the snapshots of the machines whose disks have lasted.
+// checkSnapshots reads the snapshots of the machines that still have the same disk.
 func (c *Cluster) checkSnapshots() {
 	for _, s := range c.snapshots {
-		if s.node.life == nil || s.node.damaged || s.node.addr != s.addr {
+		if s.node.process == nil || s.node.damaged || s.node.addr != s.addr {
 			continue
 		}
 		if err := c.checkSnapshot(s); err != nil {
@@ -81,7 +81,7 @@ func (c *Cluster) checkSnapshots() {
 }
 
 func (c *Cluster) checkSnapshot(s *snapshot) error {
-	l := s.node.life
+	l := s.node.process
 	disk := s.node.disk.CrashClone(vfs.CrashCloneCfg{})
 	if _, err := disk.Stat(s.dir); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.rows)) {
 		if c.metadata().Schema.TableByStorage(id) == nil {
-			continue // it was dropped since
+			continue // dropped since
 		}
 		if !maps.Equal(s.rows[id], found[id]) {
 			c.fail("the snapshot %s of node %d has other rows of table %d than the node had: %d partitions, not %d",

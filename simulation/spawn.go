@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a pause,
-// as one event; when it runs is drawn: within the event that started it, between two entries of the metadata log; at
-// once; or later.
+// spawned is a goroutine that a process has started and that has not run yet. In the simulation it runs without a pause, as one
+// event. Its time is drawn: within the event that started it, between two entries of the metadata log; immediately after it; or
+// later.
 type spawned struct {
 	f     func()
 	event *event
 }
 
 // spawn starts a goroutine of the process.
-func (l *life) spawn(f func()) {
+func (l *process) spawn(f func()) {
 	if l.schedule == nil {
 		l.schedule = NewStream(l.node.cluster.options.Seed, fmt.Sprint("goroutines ", l.node.id, l.node.lives))
 	}
@@ -36,9 +36,9 @@ func (l *life) spawn(f func()) {
 	})
 }
 
-// interleave lets some of the goroutines that wait run now, in an order that is drawn. It is called by the loop of the
-// cluster after each entry of the metadata log, also while the log is replayed.
-func (l *life) interleave() {
+// interleave runs some of the waiting goroutines, in a random order. The loop of package cluster calls it after each entry of the
+// metadata log, also while the log is replayed.
+func (l *process) interleave() {
 	for range len(l.goroutines) {
 		if l.paused || len(l.goroutines) == 0 || !l.schedule.Chance(400) {
 			continue

@@ -8,23 +8,23 @@ import (
 	"cqld/internal/env"
 )
 
-// task is sequential code of a process: what in production is a goroutine of the rooms above the coordinator, which
-// wait for its answers. It runs within an event until it waits, and goes on in the event of the answer; so it is
-// one queue's, too. It ends with its process.
+// task is sequential code of a process: in production, a goroutine of a package above the coordinator that blocks until the
+// coordinator answers. It runs within an event until it waits, and continues in the event of the answer, so the event queue
+// controls it, too. It ends with its process.
 type task struct {
-	life    *life
+	process *process
 	next    func() (struct{}, bool)
 	stop    func()
 	yield   func(struct{}) bool
 	stopped bool
 }
 
-// errStopped takes the code of a stopped task from its stack.
+// errStopped unwinds the stack of a stopped task.
 var errStopped = errors.New("the process has ended")
 
-// run runs f as a task, until it waits for the first time.
-func (l *life) run(f func()) {
-	t := &task{life: l}
+// run runs f as a task, until it first waits.
+func (l *process) run(f func()) {
+	t := &task{process: l}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
 		defer func() {
 			if t.stopped {
@@ -39,7 +39,7 @@ func (l *life) run(f func()) {
 }
 
 func (t *task) goOn() {
-	l := t.life
+	l := t.process
 	l.running = t
 	before := l.place
 	l.place = mayBlock
@@ -50,8 +50,8 @@ func (t *task) goOn() {
 	l.running = nil
 }
 
-// endTasks ends those that wait.
-func (l *life) endTasks() {
+// endTasks ends the waiting tasks.
+func (l *process) endTasks() {
 	for _, t := range l.tasks {
 		t.stopped = true
 		t.stop()
@@ -59,19 +59,19 @@ func (l *life) endTasks() {
 	l.tasks = nil
 }
 
-// taskWaiter is how a task waits.
+// taskWaiter implements env.Waiter for a task.
 type taskWaiter struct {
-	life     *life
+	process  *process
 	signaled bool
 	waiting  *task
 }
 
-func (l *life) newWaiter() env.Waiter { return &taskWaiter{life: l} }
+func (l *process) newWaiter() env.Waiter { return &taskWaiter{process: l} }
 
 // Wait implements env.Waiter.
 func (w *taskWaiter) Wait() {
 	if !w.signaled {
-		w.waiting = w.life.running
+		w.waiting = w.process.running
 		if !w.waiting.yield(struct{}{}) {
 			panic(errStopped)
 		}
@@ -84,6 +84,6 @@ func (w *taskWaiter) Signal() {
 	w.signaled = true
 	if t := w.waiting; t != nil {
 		w.waiting = nil
-		w.life.soon(t.goOn)
+		w.process.soon(t.goOn)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"cqld/schema"
 )
 
-// ties is the workload: clients write values with stamps of which many are equal, and read at QUORUM. Of equal
-// stamps the greater value wins, on all replicas: what is read never goes back in the order of stamp and value.
+// ties is the workload: clients write values with timestamps of which many are equal, and read at QUORUM. For equal timestamps,
+// the greater value wins on all replicas: results of reads never go back in the order of timestamp and value.
 type ties struct {
 	clients
 	table *schema.Table
-	least [tiesKeys]string // that reads may find from now on
+	least [tiesKeys]string // minimum that reads may return from now on
 	tried int
 	acked int
 }
@@ -24,14 +24,14 @@ type ties struct {
 const (
 	tiesKeys    = 3
 	tiesClients = 4
-	// tiesGrain is how coarse stamps are (µs).
+	// tiesGrain is the granularity of timestamps (µs).
 	tiesGrain = 500_000
 )
 
 func newTies(c *Cluster) *ties { return &ties{clients: newClients(c, "ties"), table: c.table("ties")} }
 
 func (w *ties) start() {
-	w.launch(tiesClients, 40*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(tiesClients, 40*time.Millisecond, func(l *process, _ int, end func() bool) {
 		key, next := w.rand.Intn(tiesKeys), func(error) { end() }
 		if w.rand.Chance(500) {
 			w.write(l, key, next)
@@ -47,7 +47,7 @@ func (w *ties) key(key int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("tie" + strconv.Itoa(key)))
 }
 
-func (w *ties) write(l *life, key int, done func(error)) {
+func (w *ties) write(l *process, key int, done func(error)) {
 	w.tried++
 	stamp := w.c.stamp() / tiesGrain * tiesGrain
 	value := fmt.Sprintf("%d %03d", stamp, w.rand.Intn(1000))
@@ -61,9 +61,9 @@ func (w *ties) write(l *life, key int, done func(error)) {
 	})
 }
 
-func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) {
+func (w *ties) read(l *process, key int, level ring.Consistency, done func(error)) {
 	w.tried++
-	least := w.least[key] // as of the call
+	least := w.least[key] // at the time of the request
 	l.read(l.partition(w.table, w.key(key)), level, func(page []byte, err error) {
 		w.c.kernel.Trace(fmt.Sprint("tie read ", key, err))
 		var rows [][2]string
@@ -87,16 +87,16 @@ func (w *ties) read(l *life, key int, level ring.Consistency, done func(error)) 
 
 func (w *ties) readBack() {
 	for key := range tiesKeys {
-		w.c.everywhere(fmt.Sprint("tie ", key), func(l *life, done func(error)) { w.read(l, key, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("tie ", key), func(l *process, done func(error)) { w.read(l, key, ring.Quorum, done) })
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *ties) check() {}
 
-// firstCame says whether a replica that breaks ties by arrival has what came before m, with its stamp.
+// firstCame reports whether a replica that breaks ties by arrival already has data with the timestamp of m.
 func (e slowEngine) firstCame(m *row.Mutation) bool {
-	t := e.life.Schema().TableByStorage(m.Table)
+	t := e.process.Schema().TableByStorage(m.Table)
 	if t == nil || t.Name != "ties" {
 		return false
 	}

@@ -10,18 +10,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// sectorBytes is what a disk writes whole or not at all.
+// sectorBytes is the unit that a disk writes atomically.
 const sectorBytes = 512
 
-// tear is the disk after a power cut that keeps some of what was written and not synced: of every log, each sector has its
-// old or its new content; torn is how many logs have some of the new. Only logs are torn: what else Pebble writes in the background does not depend on the seed alone.
+// tear returns the disk after a power cut that keeps some unsynced writes: each sector of every log has its old or its new
+// content; torn is the number of logs with new content. Only logs are torn, because Pebble's other background writes do not
+// depend on the seed alone.
 func tear(disk *vfs.MemFS, r *Stream) (after *vfs.MemFS, torn int, err error) {
 	synced := disk.CrashClone(vfs.CrashCloneCfg{})
 	written := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
 	for _, dir := range []string{dataDir, raftDir} {
 		names, err := synced.List(dir)
 		if err != nil {
-			continue // it was not made yet
+			continue // it did not exist yet
 		}
 		slices.Sort(names)
 		for _, name := range names {
@@ -41,7 +42,7 @@ func tear(disk *vfs.MemFS, r *Stream) (after *vfs.MemFS, torn int, err error) {
 	return synced, torn, nil
 }
 
-// tearFile writes what is left of one file to synced, and says whether that is more than what was synced.
+// tearFile writes the remaining content of one file to synced, and reports whether that is more than the synced content.
 func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool, err error) {
 	before, err := content(synced, path)
 	if err != nil {
@@ -49,7 +50,7 @@ func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool,
 	}
 	after, err := content(written, path)
 	if err != nil || bytes.Equal(before, after) {
-		return false, nil // it was removed, and that is not synced; or nothing is to be torn
+		return false, nil // it was removed, which is not synced; or it has no unsynced writes
 	}
 	torn := tornSectors(before, after, r)
 	f, err := synced.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
@@ -60,12 +61,12 @@ func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool,
 	return !bytes.Equal(torn, before), errors.Join(err, f.Sync(), f.Close())
 }
 
-// tornSectors is a file of which each sector is that of before or after: a prefix of the new ones, or any of them.
+// tornSectors returns a file of which each sector is the old or the new one: a prefix of the new ones, or any of them.
 func tornSectors(before, after []byte, r *Stream) []byte {
 	torn := bytes.Clone(before)
 	sectors := (len(after) + sectorBytes - 1) / sectorBytes
 	keep, prefix := r.Intn(1001), r.Chance(500)
-	first := len(before) / sectorBytes // of those that may be new
+	first := len(before) / sectorBytes // the first sector that may be new
 	cut := first + r.Intn(sectors-min(first, sectors)+1)
 	for i := range sectors {
 		from, to := i*sectorBytes, min((i+1)*sectorBytes, len(after))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTornSectors tears files: each sector is the old or the new one, what was synced stays as long as it was, and all of
-// nothing, a prefix and any subset are drawn.
+// TestTornSectors tears files: each sector is the old or the new one, synced data have the same length, and none, a prefix and any subset
+// of the sectors are drawn.
 func TestTornSectors(t *testing.T) {
 	before := bytes.Repeat([]byte{1}, 700)
 	after := append(bytes.Clone(before), bytes.Repeat([]byte{2}, 4*sectorBytes)...)

@@ -13,27 +13,27 @@ import (
 	"cqld/ring"
 )
 
-// Transport is one process's messaging.Transport, and what its cluster needs besides.
+// Transport is one process's messaging.Transport, with the additional methods for its cluster.
 type Transport struct {
 	net      *Network
-	life     *life
+	process  *process
 	open     bool // it listens
 	self     ring.NodeID
 	peers    map[ring.NodeID]netip.AddrPort
-	bindings messaging.Bindings    // which machines may act as which nodes
-	streams  map[ring.NodeID]*life // the process at the other end
+	bindings messaging.Bindings       // which machines may act as which nodes
+	streams  map[ring.NodeID]*process // the process at the other end
 	services map[messaging.Verb]messaging.Service
 }
 
-func newTransport(net *Network, l *life) *Transport {
+func newTransport(net *Network, l *process) *Transport {
 	return &Transport{
-		net: net, life: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*life{},
+		net: net, process: l, peers: map[ring.NodeID]netip.AddrPort{}, streams: map[ring.NodeID]*process{},
 		services: map[messaging.Verb]messaging.Service{},
 	}
 }
 
-// connectEvery is how often streams are looked after: that a process died is noticed then, unless its
-// network is cut; so is that it is there again.
+// connectEvery is the interval at which streams are checked: it determines when the end, or a new start, of a process is
+// detected, unless its network is cut.
 const connectEvery = 100 * time.Millisecond
 
 // SetSelf implements cluster.Network.
@@ -42,13 +42,13 @@ func (t *Transport) SetSelf(id ring.NodeID) { t.self = id }
 // SetPeers implements cluster.Network.
 func (t *Transport) SetPeers(peers map[ring.NodeID]netip.AddrPort) {
 	t.peers = maps.Clone(peers)
-	t.bindings.Set(peers, clock{t.life}.Monotonic())
+	t.bindings.Set(peers, clock{t.process}.Monotonic())
 }
 
-// sender is a process as the receiver of its message sees it: by the address of its machine.
+// sender returns a process as the receiver of its message sees it: with the address of its machine.
 func (t *Transport) sender(id ring.NodeID, machine *Node) messaging.Sender {
 	addr := machine.addr.Addr()
-	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.life}.Monotonic())}
+	return messaging.Sender{Node: id, Addr: addr, Member: t.bindings.Bound(id, addr, clock{t.process}.Monotonic())}
 }
 
 // Handle implements messaging.Transport.
@@ -56,40 +56,40 @@ func (t *Transport) Handle(s messaging.Service) { t.services[s.Verb] = s }
 
 func (t *Transport) close() { t.open = false }
 
-// connect keeps streams to all peers.
+// connect maintains streams to all peers.
 func (t *Transport) connect() {
 	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
 		to := t.net.byAddr[t.peers[id]]
 		if id == t.self || to == nil {
 			continue
 		}
-		out, back := link{t.life.node.id, to.id}, link{to.id, t.life.node.id}
+		out, back := link{t.process.node.id, to.id}, link{to.id, t.process.node.id}
 		if t.net.cut[out] > 0 || t.net.cut[back] > 0 {
-			continue // silence says nothing
+			continue // a lost message does not show whether the peer is alive
 		}
-		was, is := t.streams[id], to.life
+		was, is := t.streams[id], to.process
 		if is != nil && !is.transport.open {
 			is = nil
 		}
 		if was != nil && was != is {
 			t.streams[id] = nil
-			t.life.cluster.StreamChanged(id, false)
+			t.process.cluster.StreamChanged(id, false)
 		}
 		if is != nil && was != is {
 			t.streams[id] = is
-			t.life.cluster.StreamChanged(id, true)
+			t.process.cluster.StreamChanged(id, true)
 		}
 	}
-	clock{t.life}.After(connectEvery*time.Duration(t.life.pace()), t.connect)
+	clock{t.process}.After(connectEvery*time.Duration(t.process.pace()), t.connect)
 }
 
-// link is the way to a member; false when nobody knows where it is.
+// link returns the link to a member; false means that its address is unknown.
 func (t *Transport) link(to ring.NodeID) (link, bool) {
 	n := t.net.byAddr[t.peers[to]]
 	if n == nil {
 		return link{}, false
 	}
-	return link{t.life.node.id, n.id}, true
+	return link{t.process.node.id, n.id}, true
 }
 
 // Send implements messaging.Transport.
@@ -101,8 +101,8 @@ func (t *Transport) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
 	from := t.self
 	t.net.note(verb, payload)
 	t.net.carry(l, fmt.Sprint("send ", verb), payload, func(payload []byte) {
-		to := t.net.nodes[l.to].life.transport
-		to.serve(verb, to.sender(from, t.life.node), payload, func([]byte, error) {})
+		to := t.net.nodes[l.to].process.transport
+		to.serve(verb, to.sender(from, t.process.node), payload, func([]byte, error) {})
 	})
 }
 
@@ -119,19 +119,19 @@ func (t *Transport) AskAddr(addr netip.AddrPort, verb messaging.Verb, payload []
 		t.request(link{}, false, verb, payload, timeout, reply)
 		return
 	}
-	t.request(link{t.life.node.id, n.id}, true, verb, payload, timeout, reply)
+	t.request(link{t.process.node.id, n.id}, true, verb, payload, timeout, reply)
 }
 
 func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
 	answered := false
 	answer := func(payload []byte, err error) {
-		if !t.life.alive() {
+		if !t.process.alive() {
 			return
 		}
-		t.life.do(func() {
+		t.process.do(func() {
 			if !answered {
 				answered = true
-				t.life.at(onStream, func() { reply(payload, err) })
+				t.process.at(onStream, func() { reply(payload, err) })
 			}
 		})
 	}
@@ -147,16 +147,16 @@ func (t *Transport) request(l link, known bool, verb messaging.Verb, payload []b
 	t.net.note(verb, payload)
 	deliver := func() {
 		t.net.carry(l, fmt.Sprint("request ", verb), payload, func(payload []byte) {
-			to := t.net.nodes[l.to].life.transport
-			to.serve(verb, to.sender(from, t.life.node), payload, func(payload []byte, err error) {
+			to := t.net.nodes[l.to].process.transport
+			to.serve(verb, to.sender(from, t.process.node), payload, func(payload []byte, err error) {
 				t.net.carry(link{l.to, l.from}, fmt.Sprint("reply ", verb, err), payload, func(payload []byte) {
 					answer(t.net.replied(payload), err)
 				})
 			})
 		})
 	}
-	if t.net.late != nil && t.life.dying && verb == messaging.VerbTruncate && dropsRows(payload) && t.net.late.Chance(500) {
-		payload = slices.Clone(payload) // the caller may use its memory again
+	if t.net.late != nil && t.process.dying && verb == messaging.VerbTruncate && dropsRows(payload) && t.net.late.Chance(500) {
+		payload = slices.Clone(payload) // the caller may reuse its memory
 		t.net.kernel.After(t.net.late.Between(0, lateMax), "late", deliver)
 		return
 	}
@@ -170,6 +170,6 @@ func dropsRows(payload []byte) bool {
 	return coordinator.TruncationPhase(payload[n+m+8]) == coordinator.TruncationApply
 }
 
-// lateMax is how late a request to truncate arrives at most: its coordinator may have been killed, and the table truncated
-// again and filled.
+// lateMax is the maximum delay of a truncation request: its coordinator may have been killed, and the table truncated again and
+// filled.
 const lateMax = 10 * time.Second

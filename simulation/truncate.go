@@ -11,9 +11,9 @@ import (
 	"cqld/schema"
 )
 
-// truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated now and then, whatever
-// else goes on. A row that was acknowledged before a TRUNCATE began is not read after that TRUNCATE succeeded; one that
-// was written after the last TRUNCATE ended is there. Reads repair nothing, so that what a replica must not have is seen.
+// truncates is a workload of rows that are written once, at QUORUM, read at QUORUM, and truncated sometimes, concurrently with
+// all faults. A row that was acknowledged before a TRUNCATE began is not read after that TRUNCATE succeeded; a row that was
+// written after the last TRUNCATE ended exists. Reads do not repair, so that rows which a replica must not have are found.
 type truncates struct {
 	clients
 	table *schema.Table
@@ -23,31 +23,31 @@ type truncates struct {
 	reads int
 }
 
-// truncatedRow is one row's life; times are of the kernel.
+// truncatedRow is the history of one row; times are of the kernel.
 type truncatedRow struct {
 	partition  int
 	clustering string
-	call, end  time.Duration // end: 0 while it is unknown
+	call, end  time.Duration // end is 0 while it is unknown
 	acked      bool
 	all        bool // at ALL, else at QUORUM
 }
 
 // truncate is one TRUNCATE.
 type truncate struct {
-	call, end time.Duration // end: 0 while under way
+	call, end time.Duration // end is 0 while in progress
 	ok        bool
-	by        *life // the coordinator's process
+	by        *process // the coordinator's process
 }
 
 const (
 	truncatePartitions = 6
-	// truncateSettled is how long after the end of a write that was not acknowledged, or of a TRUNCATE that failed, its
-	// messages may still arrive.
+	// truncateSettled is how long after the end of a write that was not acknowledged, or of a TRUNCATE that failed, its messages
+	// may still arrive.
 	truncateSettled = 5 * time.Second
 	truncateTimeout = 3 * time.Second
 )
 
-// truncateTable is one that reads do not repair.
+// truncateTable returns the schema of a table that reads do not repair.
 func truncateTable() *schema.CreateTable {
 	t := textTable("truncates")
 	t.Options.ReadRepair = "NONE"
@@ -59,7 +59,7 @@ func newTruncates(c *Cluster) *truncates {
 }
 
 func (w *truncates) start() {
-	// Some messages take long, but less than a coordinator waits: it knows of all that are on their way.
+	// Some messages take long, but less than a coordinator waits: it knows of all messages in transit.
 	w.c.net.Slow, w.c.net.SlowMax = 100, operationTimeout/2
 	if w.c.options.LateTruncates {
 		w.c.net.late = NewStream(w.c.options.Seed, "late truncates")
@@ -77,7 +77,7 @@ func (w *truncates) counts() (tried, acked int) {
 	return len(w.rows) + w.reads, acked
 }
 
-// again truncates after a while, and so on.
+// again schedules repeated truncations.
 func (w *truncates) again() {
 	pause := w.rand.Between(20*time.Millisecond, 500*time.Millisecond)
 	if w.c.options.LateTruncates { // so that rows are written between two of them
@@ -87,16 +87,16 @@ func (w *truncates) again() {
 		defer w.again()
 		w.noteDead()
 		n := w.c.any(w.rand)
-		if n.life == nil || !n.life.serves() {
+		if n.process == nil || !n.process.serves() {
 			return
 		}
-		t := &truncate{call: w.c.kernel.Now(), by: n.life}
+		t := &truncate{call: w.c.kernel.Now(), by: n.process}
 		w.done = append(w.done, t)
 		w.c.truncating++
 		w.c.kernel.Trace("truncate")
-		l := n.life
+		l := n.process
 		if w.c.options.LateTruncates && w.rand.Chance(400) {
-			n.life.dying = true
+			n.process.dying = true
 			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
 				n.crash(false)
 				w.noteDead()
@@ -117,7 +117,7 @@ func (w *truncates) again() {
 	})
 }
 
-// noteDead notes that TRUNCATEs have failed whose coordinators were killed.
+// noteDead records that TRUNCATEs have failed whose coordinators were killed.
 func (w *truncates) noteDead() {
 	for _, t := range w.done {
 		if t.end == 0 && !t.by.alive() {
@@ -130,7 +130,7 @@ func (w *truncates) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("truncate" + strconv.Itoa(partition)))
 }
 
-func (w *truncates) step(l *life, _ int, end func() bool) {
+func (w *truncates) step(l *process, _ int, end func() bool) {
 	if w.rand.Intn(10) < 7 {
 		w.add(l, end)
 		return
@@ -142,7 +142,7 @@ func (w *truncates) step(l *life, _ int, end func() bool) {
 	w.read(l, w.rand.Intn(truncatePartitions), level, func(error) { end() })
 }
 
-func (w *truncates) add(l *life, end func() bool) {
+func (w *truncates) add(l *process, end func() bool) {
 	x := &truncatedRow{partition: w.rand.Intn(truncatePartitions), clustering: fmt.Sprintf("%06d", len(w.rows)), call: w.c.kernel.Now()}
 	w.rows = append(w.rows, x)
 	w.byKey[x.clustering] = x
@@ -163,7 +163,7 @@ func (w *truncates) add(l *life, end func() bool) {
 	})
 }
 
-func (w *truncates) read(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *truncates) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	call := w.c.kernel.Now()
 	l.read(l.partition(w.table, w.key(partition)), level, func(page []byte, err error) {
 		if err == nil {
@@ -174,7 +174,7 @@ func (w *truncates) read(l *life, partition int, level ring.Consistency, done fu
 	})
 }
 
-// judge compares a page with what must and what must not be there.
+// judge compares a page with the rows that must and must not exist.
 func (w *truncates) judge(partition int, page []byte, call, returned time.Duration, level ring.Consistency) {
 	seen, last := map[string]bool{}, ""
 	var p row.PageReader
@@ -197,7 +197,7 @@ func (w *truncates) judge(partition int, page []byte, call, returned time.Durati
 	}
 }
 
-// gone says whether a TRUNCATE removed the row for certain, before a time.
+// gone reports whether a TRUNCATE certainly removed the row before a time.
 func (w *truncates) gone(x *truncatedRow, before time.Duration) bool {
 	ended := x.end
 	if !x.acked {
@@ -211,7 +211,7 @@ func (w *truncates) gone(x *truncatedRow, before time.Duration) bool {
 	return false
 }
 
-// mayBeGone says whether a TRUNCATE may have removed the row, until a time.
+// mayBeGone reports whether a TRUNCATE may have removed the row until a time.
 func (w *truncates) mayBeGone(x *truncatedRow, until time.Duration) bool {
 	for _, t := range w.done {
 		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled && !w.overtaken(t, x)) {
@@ -221,8 +221,8 @@ func (w *truncates) mayBeGone(x *truncatedRow, until time.Duration) bool {
 	return false
 }
 
-// overtaken says whether a TRUNCATE that failed was followed by one that succeeded before the row was written: its messages
-// remove nothing any more.
+// overtaken reports whether a TRUNCATE that failed was followed by one that succeeded before the row was written: its messages
+// then have no effect.
 func (w *truncates) overtaken(failed *truncate, x *truncatedRow) bool {
 	return slices.ContainsFunc(w.done, func(t *truncate) bool { return t.ok && t.call > failed.end && t.end < x.call })
 }
@@ -231,9 +231,9 @@ func (w *truncates) readBack() {
 	w.c.repair(w.table)
 	for partition := range truncatePartitions {
 		for _, n := range w.c.present() {
-			w.c.must(n, "reading truncates", func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+			w.c.must(n, "reading truncates", func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 		}
-		w.c.must(w.c.present()[0], "reading truncates", func(l *life, done func(error)) { w.read(l, partition, w.c.all(), done) })
+		w.c.must(w.c.present()[0], "reading truncates", func(l *process, done func(error)) { w.read(l, partition, w.c.all(), done) })
 	}
 }
 

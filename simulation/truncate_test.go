@@ -7,7 +7,7 @@ import (
 	"cqld/storage"
 )
 
-// truncateOptions are those of a run in which tables are truncated while the ring changes.
+// truncateOptions changes the options for truncations while the ring changes.
 func truncateOptions(o *Options) {
 	o.Workloads, o.Points, o.PaxosMargin = []string{"truncate"}, nil, 0
 	o.FaultKinds = [][]string{
@@ -31,7 +31,7 @@ func TestSimTruncate(t *testing.T) {
 	}
 }
 
-// TestSimNeedsTruncationsInStreams shows that it finds rows that a stream brings back after a truncation.
+// TestSimNeedsTruncationsInStreams shows that the simulation finds rows that a stream restores after a truncation.
 func TestSimNeedsTruncationsInStreams(t *testing.T) {
 	mustFail(t, 50, 100, func(o *Options) {
 		truncateOptions(o)
@@ -40,7 +40,7 @@ func TestSimNeedsTruncationsInStreams(t *testing.T) {
 	}, "came back")
 }
 
-// TestSimNeedsTruncationFence shows that it finds writes that come to a replica after it has truncated.
+// TestSimNeedsTruncationFence shows that the simulation finds writes that reach a replica after it has truncated.
 func TestSimNeedsTruncationFence(t *testing.T) {
 	mustFail(t, 0, 60, func(o *Options) {
 		truncateOptions(o)
@@ -48,21 +48,20 @@ func TestSimNeedsTruncationFence(t *testing.T) {
 	}, "came back")
 }
 
-// lateTruncates are the options of a run in which coordinators are killed while they truncate, and what they sent arrives
-// late.
+// lateTruncates changes the options so that coordinators are killed while they truncate, and their messages arrive late.
 func lateTruncates(o *Options) {
 	truncateOptions(o)
 	o.LateTruncates, o.Factor = true, min(o.Factor, o.Nodes)
 	o.FaultKinds = [][]string{nil, {"pause"}, {"isolate"}, nil, {"join", "leave"}}[o.Seed%5]
 }
 
-// TestSimLateTruncates kills coordinators while they truncate: what they have sent does not remove what is written after the
-// next TRUNCATE, and not after their time is over.
+// TestSimLateTruncates kills coordinators while they truncate: their messages do not remove rows that are written after the next
+// TRUNCATE, and have no effect after they have expired.
 func TestSimLateTruncates(t *testing.T) {
 	runAlone(t, min(20, max(5, *seeds/10)), 1, lateTruncates)
 }
 
-// TestSimNeedsPreparedTruncations shows that it finds rows that a late request to truncate removes.
+// TestSimNeedsPreparedTruncations shows that the simulation finds rows that a late truncation request removes.
 func TestSimNeedsPreparedTruncations(t *testing.T) {
 	mustFail(t, 0, 60, func(o *Options) {
 		lateTruncates(o)
@@ -70,7 +69,7 @@ func TestSimNeedsPreparedTruncations(t *testing.T) {
 	}, "is missing")
 }
 
-// TestRepairsWaitForTruncations runs seed 820987 as it was drawn: a node did not hear of the end of a TRUNCATE, and repairs of
+// TestRepairsWaitForTruncations runs seed 820987 with its original options: a node did not receive the end of a TRUNCATE, and repairs of
 // the table failed there instead of waiting.
 func TestRepairsWaitForTruncations(t *testing.T) {
 	o := DrawnOptions(820987)

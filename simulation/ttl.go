@@ -12,9 +12,8 @@ import (
 	"cqld/schema"
 )
 
-// ttls is the workload: clients write rows that expire, each once, by the clock of the node they talk
-// to, and read them by that of another. A read says what it takes for the present, so all replicas must
-// agree on which rows it sees, whatever their own clocks say.
+// ttls is the workload: clients write rows that expire, each once, by the clock of their node, and read them with the clock of
+// another. A read contains its time, so all replicas must agree on the rows that have expired, whatever their own clocks show.
 type ttls struct {
 	clients
 	table *schema.Table
@@ -23,7 +22,7 @@ type ttls struct {
 	acked int
 }
 
-// expiring is a row's life in the order of Cluster.tick, and when it expires, in the writer's seconds.
+// expiring is the history of a row, with times of Cluster.tick, and its expiry, in seconds of the writer's clock.
 type expiring struct {
 	partition int
 	expiry    int64
@@ -40,7 +39,7 @@ const (
 func newTTLs(c *Cluster) *ttls { return &ttls{clients: newClients(c, "ttl"), table: c.table("ttls")} }
 
 func (w *ttls) start() {
-	w.launch(ttlClients, 80*time.Millisecond, func(l *life, _ int, end func() bool) {
+	w.launch(ttlClients, 80*time.Millisecond, func(l *process, _ int, end func() bool) {
 		if w.rand.Chance(600) {
 			w.write(l, w.rand.Intn(ttlPartitions), int32(1+w.rand.Intn(6)), func() { end() })
 			return
@@ -55,7 +54,7 @@ func (w *ttls) key(partition int) row.PartitionKey {
 	return row.NewPartitionKey([]byte("ttl" + strconv.Itoa(partition)))
 }
 
-func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
+func (w *ttls) write(l *process, partition int, ttl int32, end func()) {
 	w.tried++
 	stamp := w.c.stamp()
 	e := &expiring{partition: partition, expiry: clock{l}.Now().Unix() + int64(ttl), call: w.c.tick()}
@@ -79,7 +78,7 @@ func (w *ttls) write(l *life, partition int, ttl int32, end func()) {
 	})
 }
 
-func (w *ttls) read(l *life, partition int, level ring.Consistency, done func(error)) {
+func (w *ttls) read(l *process, partition int, level ring.Consistency, done func(error)) {
 	w.tried++
 	call := w.c.tick()
 	cmd := l.partition(w.table, w.key(partition))
@@ -93,7 +92,7 @@ func (w *ttls) read(l *life, partition int, level ring.Consistency, done func(er
 	})
 }
 
-// judge looks at what a read that took now for the present has found.
+// judge checks the rows of a read with the time now.
 func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 	rows, err := textRows(page, now)
 	if err != nil {
@@ -123,9 +122,9 @@ func (w *ttls) judge(partition int, now, call int64, page []byte) error {
 
 func (w *ttls) readBack() {
 	for partition := range ttlPartitions {
-		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *life, done func(error)) { w.read(l, partition, ring.Quorum, done) })
+		w.c.everywhere(fmt.Sprint("expiring rows ", partition), func(l *process, done func(error)) { w.read(l, partition, ring.Quorum, done) })
 	}
 }
 
-// check has nothing left to do: every read was judged when it ended.
+// check does nothing: every read is checked when it ends.
 func (w *ttls) check() {}

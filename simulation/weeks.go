@@ -14,9 +14,8 @@ const (
 	dayFaults   = 24 * time.Hour / weekStretch
 )
 
-// WeeksOptions are those of a cluster that lives for long: few requests, faults of minutes and hours, tombstones
-// that go after as long, hints that do not last, repairs that bring back what was missed, and nodes that come,
-// go, move, die and are replaced.
+// WeeksOptions returns the options of a long run: few requests, faults of minutes and hours, tombstones that are purged after
+// similar times, hints that expire, repairs that restore missed writes, and nodes that join, leave, move, die and are replaced.
 func WeeksOptions(seed uint64) Options {
 	return Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 4, Keys: 6, Turns: 1 << 40, Faults: dayFaults,
 		Stretch: weekStretch, Pace: 60, SpeculativeRetry: "99p",
@@ -25,12 +24,12 @@ func WeeksOptions(seed uint64) Options {
 	}
 }
 
-// Day is what a day left behind, when all was healed and quiet.
+// Day contains the state at the end of a simulated day, when the cluster is healed and idle.
 type Day struct {
 	Failures                      []string
 	Nodes, Machines               int
-	Acked                         int // in all
-	Events                        int // in all
+	Acked                         int // in total
+	Events                        int // in total
 	Goroutines                    int
 	HeapBytes, DiskBytes          uint64
 	Hints, Queued, Reading, Files int
@@ -38,15 +37,15 @@ type Day struct {
 	Counted                       map[string]int
 }
 
-// String is one line.
+// String returns one line.
 func (w Day) String() string {
 	return fmt.Sprintf("%d of %d machines, %d acknowledged, %d events; left over: %d goroutines, heap %d KiB, disks %d KiB in %d files, "+
 		"%d hints, %d queued events, %d requests", w.Nodes, w.Machines, w.Acked, w.Events, w.Goroutines, w.HeapBytes>>10, w.DiskBytes>>10,
 		w.Files, w.Hints, w.Queued, w.Reading)
 }
 
-// RunWeeks lets one cluster live, day after day, for as long as more says so. At the end of each all is healed,
-// and judged as Run does; then the next one begins.
+// RunWeeks runs one cluster for several days, while more returns true. At the end of each day, it heals the cluster and checks
+// the results as Run does; then the next day begins.
 func RunWeeks(o Options, more func(day int, w Day) bool) {
 	c := NewCluster(o)
 	for _, w := range c.workloads {
@@ -65,7 +64,7 @@ func RunWeeks(o Options, more func(day int, w Day) bool) {
 	c.result()
 }
 
-// day is one of them.
+// day runs one day.
 func (c *Cluster) day(number int) {
 	c.healed, c.losing = false, false
 	c.began = c.kernel.Now()
@@ -73,7 +72,7 @@ func (c *Cluster) day(number int) {
 	o.Seed += uint64(number) << 32
 	c.plan = plan(o)
 	for i := range c.plan {
-		c.plan[i].number += number * 1_000_000 // each draws anew
+		c.plan[i].number += number * 1_000_000 // different random numbers on each day
 	}
 	c.torment()
 	c.kernel.RunUntil(c.began+c.stretched(c.options.Faults), func() bool { return false })
@@ -89,10 +88,10 @@ func (c *Cluster) day(number int) {
 	c.bury()
 }
 
-// bury takes machines away that are off for good, with their disks.
+// bury removes machines that are permanently off, with their disks.
 func (c *Cluster) bury() {
 	c.nodes = slices.DeleteFunc(c.nodes, func(n *Node) bool {
-		over := n.life == nil && (n.gone || n.dead)
+		over := n.process == nil && (n.gone || n.dead)
 		if over {
 			n.disk = nil
 		}
@@ -100,7 +99,7 @@ func (c *Cluster) bury() {
 	})
 }
 
-// remains is what there is when all is quiet.
+// remains returns the state of the idle cluster.
 func (c *Cluster) remains() Day {
 	w := Day{Failures: c.failures, Nodes: len(c.present()), Machines: c.machines, Events: c.kernel.count, Counted: c.counted}
 	for _, x := range c.workloads {
@@ -108,15 +107,15 @@ func (c *Cluster) remains() Day {
 		w.Acked += acked
 	}
 	for _, n := range c.present() {
-		if n.life == nil {
+		if n.process == nil {
 			continue
 		}
-		w.Stats.add(statsOf(n.life.parts))
-		inFlight := n.life.coord.Load()
+		w.Stats.add(statsOf(n.process.parts))
+		inFlight := n.process.coord.Load()
 		w.Reading += int(inFlight.Reads + inFlight.Writes)
 		for _, other := range c.present() {
-			if other.life != nil {
-				w.Hints += n.life.parts.Hints.Pending(other.life.Self())
+			if other.process != nil {
+				w.Hints += n.process.parts.Hints.Pending(other.process.Self())
 			}
 		}
 		for _, dir := range []string{dataDir, raftDir} {

@@ -10,8 +10,8 @@ import (
 
 var weeksFor = flag.Duration("weeks", 0, "how long (real time) TestSimWeeks lets a cluster live")
 
-// TestSimWeeks lets one cluster live for weeks of simulated time: no promise may be broken, and what is left at
-// the end of a day, when all is quiet, must not grow from day to day.
+// TestSimWeeks runs one cluster for weeks of simulated time: there may be no violation, and the amount of data at the end of a day, when
+// the cluster is idle, must not grow from day to day.
 func TestSimWeeks(t *testing.T) {
 	if *weeksFor == 0 {
 		t.Skip("no -weeks")
@@ -32,7 +32,7 @@ func TestSimWeeks(t *testing.T) {
 	RunWeeks(o, func(n int, w Day) bool {
 		days = n
 		t.Logf("day %d, after %v: %v; %+v\n%v", n, time.Since(began).Round(time.Second), w, w.Stats, w.Counted)
-		if n <= 7 { // then there is as much of everything as there will be
+		if n <= 7 { // after that, all amounts have reached their maximum
 			first = w
 		} else {
 			perNode := func(v uint64, w Day) uint64 { return v / uint64(w.Nodes) }

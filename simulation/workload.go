@@ -10,19 +10,19 @@ import (
 	"cqld/types"
 )
 
-// workload is clients with a purpose, and the judge of what they saw. Each has its own tables, its
-// own stream of random numbers and its own file. In the order of a run:
+// workload consists of clients and the check of their observations. Each has its own tables, stream of random numbers and file.
+// The methods in the order of a run:
 type workload interface {
-	// start schedules the clients' first steps; nothing is sent yet. They work until the cluster is
-	// healed. Most use clients.
+	// start schedules the clients' first steps; nothing is sent yet. Clients are active until the cluster is healed. Most
+	// workloads use clients.
 	start()
-	// idle says whether all clients have ended.
+	// idle reports whether all clients have ended.
 	idle() bool
-	// readBack reads what there is in a healed cluster, where everything must succeed (Cluster.must).
+	// readBack reads the data in a healed cluster, where every request must succeed (Cluster.must).
 	readBack()
-	// check judges what was seen, and calls Cluster.fail for each broken promise.
+	// check checks the observations, and calls Cluster.fail for each violation.
 	check()
-	// counts are how many operations were tried and how many were acknowledged.
+	// counts returns how many operations were sent and how many were acknowledged.
 	counts() (tried, acked int)
 }
 
@@ -31,18 +31,17 @@ type workloadKind struct {
 	name   string
 	tables []*schema.CreateTable
 	make   func(*Cluster) workload
-	// asked says that it runs only when it is asked for, not drawn: it needs options of its own.
+	// asked means that it runs only if it is named, not drawn: it needs certain options.
 	asked bool
-	// late says that it came later: seeds draw it from a stream of its own, as late faults.
+	// late means that it was added later: it is drawn from a stream of its own, like late faults.
 	late bool
-	// alone says that it came later still, and has a stream to itself: no other draw moves.
+	// alone means that it was added after those, and has a stream for itself: no other draw changes.
 	alone bool
-	// drawn says that only DrawnOptions draw it.
+	// drawn means that only DrawnOptions draws it.
 	drawn bool
 }
 
-// workloadKinds is the list. A new workload is a new line here; the order is part of what a seed
-// means only to the drawing of Options.Workloads.
+// workloadKinds returns the list. A new workload is a new line; the order affects only the draws of Options.Workloads.
 func workloadKinds() []workloadKind {
 	return []workloadKind{
 		{name: "register", tables: tables(textTable("registers")), make: func(c *Cluster) workload { return newRegisters(c) }},
@@ -75,14 +74,14 @@ func workloadKinds() []workloadKind {
 
 func tables(t ...*schema.CreateTable) []*schema.CreateTable { return t }
 
-// simTable is a table in the keyspace of the simulation, which is replicated to all nodes.
+// simTable returns the schema of a table in the keyspace of the simulation.
 func simTable(name string, columns ...schema.ColumnSpec) *schema.CreateTable {
 	id := schema.UUID{}
 	copy(id[:], name)
 	return &schema.CreateTable{Keyspace: keyspace, Table: name, ID: id, Columns: columns, Options: schema.DefaultOptions()}
 }
 
-// textTable has a partition key k, a clustering column c and a column v, all text.
+// textTable returns the schema of a table with a partition key k, a clustering column c and a column v, all text.
 func textTable(name string) *schema.CreateTable {
 	text := types.Native(types.Text)
 	return simTable(name,
@@ -91,19 +90,18 @@ func textTable(name string) *schema.CreateTable {
 		schema.ColumnSpec{Name: "v", Kind: schema.Regular, Type: text})
 }
 
-// keyspace is where the workloads' tables are.
+// keyspace is the keyspace of the workloads' tables.
 const keyspace = "sim"
 
-// operationTimeout is what coordinators get; clients wait half a second longer.
+// operationTimeout is the timeout of coordinators; clients wait half a second longer.
 const operationTimeout = time.Second
 
-// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach, and how long reads repair nothing when
-// the end of a TRUNCATE does not come: longer than any TRUNCATE runs here, and much shorter than the time by which every node
-// must serve.
+// truncationWait is how long a stream waits for a source that a TRUNCATE did not reach, and how long reads repair nothing if the
+// end of a TRUNCATE does not arrive: longer than any TRUNCATE in a run, and much shorter than the time by which every node must
+// serve.
 const truncationWait = 15 * time.Second
 
-// clients are a workload's: each does one thing after the other, at any node that runs, until the
-// cluster is healed.
+// clients are a workload's clients: each executes one operation after the other, at any running node, until the cluster is healed.
 type clients struct {
 	c       *Cluster
 	name    string
@@ -111,16 +109,16 @@ type clients struct {
 	running int
 }
 
-// newClients makes the clients of a workload, with a stream of random numbers of its name.
+// newClients returns the clients of a workload, with a stream of random numbers of its name.
 func newClients(c *Cluster, name string) clients {
 	return clients{c: c, name: name, rand: NewStream(c.options.Seed, name)}
 }
 
-// step is one operation of a client at a node. When it has its result it calls end, once: true says
-// that the client has waited for it, false that it lost patience and nobody knows what happened.
-type step func(l *life, client int, end func() bool)
+// step is one operation of a client at a node. When it has its result it calls end, once: true means that the client waited for
+// it, false that the client's request timed out and its outcome is unknown.
+type step func(l *process, client int, end func() bool)
 
-// launch sends n clients out, with pauses of up to pauseMax between their steps.
+// launch starts n clients, with pauses of up to pauseMax between their steps.
 func (w *clients) launch(n int, pauseMax time.Duration, do step) {
 	w.running = n
 	for i := range n {
@@ -144,7 +142,7 @@ func (w *clients) turn(client int, pauseMax time.Duration, do step, turns int) {
 		w.c.kernel.After(pause, w.name, func() { w.turn(client, pauseMax, do, turns+1) })
 		return true
 	}
-	l := node.life
+	l := node.process
 	if !l.serves() {
 		end() // the connection was refused
 		return
@@ -155,9 +153,9 @@ func (w *clients) turn(client int, pauseMax time.Duration, do step, turns int) {
 
 func (w *clients) idle() bool { return w.running == 0 }
 
-// must does something at a node of a healed cluster, where it may not fail, and waits for it. A node
-// that did not start was noted before, and is left out.
-func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error))) bool {
+// must executes an operation at a node of a healed cluster, where it may not fail, and waits for it. It skips a node that did not
+// start, which was recorded before.
+func (c *Cluster) must(n *Node, what string, do func(l *process, done func(error))) bool {
 	patience := 10 * time.Second
 	if c.options.at("one-row-pages") {
 		patience = time.Minute // for as many pages as there are rows
@@ -165,14 +163,14 @@ func (c *Cluster) must(n *Node, what string, do func(l *life, done func(error)))
 	return c.mustWithin(patience, n, what, do)
 }
 
-// mustWithin is must with a limit of its own.
-func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do func(l *life, done func(error))) bool {
-	if n.life == nil {
+// mustWithin is must with its own time limit.
+func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do func(l *process, done func(error))) bool {
+	if n.process == nil {
 		return false
 	}
 	ended := false
 	var failure error
-	do(n.life, func(err error) { ended, failure = true, err })
+	do(n.process, func(err error) { ended, failure = true, err })
 	if !ended {
 		c.kernel.RunUntil(c.kernel.Now()+c.paced(patience), func() bool { return ended })
 	}
@@ -185,27 +183,27 @@ func (c *Cluster) mustWithin(patience time.Duration, n *Node, what string, do fu
 	return ended && failure == nil
 }
 
-// everywhere does something that may not fail at one node after the other.
-func (c *Cluster) everywhere(what string, do func(l *life, done func(error))) {
+// everywhere executes an operation that may not fail at one node after the other.
+func (c *Cluster) everywhere(what string, do func(l *process, done func(error))) {
 	for _, n := range c.present() {
 		c.must(n, what, do)
 	}
 }
 
-// write makes a change as a client of the process does.
-func (l *life) write(m *row.Mutation, level ring.Consistency, done func(error)) {
+// write executes a write as a client of the process does.
+func (l *process) write(m *row.Mutation, level ring.Consistency, done func(error)) {
 	l.coord.Write(&coordinator.WriteRequest{
 		Mutations: []*row.Mutation{m}, Consistency: level, Type: coordinator.WriteSimple, Timeout: operationTimeout,
 	}, done)
 }
 
-// partition asks for all rows of a partition.
-func (l *life) partition(table *schema.Table, key row.PartitionKey) *row.ReadCommand {
+// partition returns the command that reads all rows of a partition.
+func (l *process) partition(table *schema.Table, key row.PartitionKey) *row.ReadCommand {
 	return &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: clock{l}.Now().Unix()}
 }
 
-// read reads as a client of the process does.
-func (l *life) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
+// read executes a read as a client of the process does.
+func (l *process) read(cmd *row.ReadCommand, level ring.Consistency, done func(page []byte, err error)) {
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: operationTimeout}
 	if level.IsSerial() {
 		l.proposer.Read(req, done)
@@ -214,19 +212,18 @@ func (l *life) read(cmd *row.ReadCommand, level ring.Consistency, done func(page
 	l.coord.Read(req, done)
 }
 
-// tick is the next moment in the order in which clients saw things happen: real time, as the
-// checkers see it.
+// tick returns the next time in the order in which clients observe events: real time for the checkers.
 func (c *Cluster) tick() int64 {
 	c.order++
 	return c.order
 }
 
-// stamp is a timestamp later than all before it, as from a perfect clock. Workloads that do not ask
-// which of two writes wins take theirs from here; others from the node's own clock (life.hlc).
+// stamp returns a timestamp after all earlier ones, as from a perfect clock. Workloads that do not test which of two writes wins
+// use it; others use the node's own clock (process.hlc).
 func (c *Cluster) stamp() int64 {
 	c.lastStamp = max(c.lastStamp+1, int64(c.kernel.Now()/time.Microsecond)+epoch*1_000_000)
 	return c.lastStamp
 }
 
-// table is a table as it is now.
+// table returns the present version of a table.
 func (c *Cluster) table(name string) *schema.Table { return c.metadata().Schema.Table(keyspace, name) }

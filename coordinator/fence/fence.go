@@ -1,5 +1,5 @@
-// Package fence lets a truncation wait for all that was sent to replicas before it: requests enter when they begin, and
-// leave when no replica's answer is waited for any more.
+// Package fence lets a truncation wait for all requests that were sent to replicas before it: requests enter when they begin,
+// and leave when no replica's answer is outstanding.
 package fence
 
 import (
@@ -7,20 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// Fence counts requests by generation. Entering and leaving cost one atomic addition each. The zero value is ready.
+// Fence counts requests by generation. Enter and Leave cost one atomic addition each. The zero value is ready for use.
 //
 //	generation n: enter, enter, leave … │ wait: generation n+1 begins │ leave of the last of n ──▶ done
 type Fence struct {
 	generation atomic.Uint64
 	open       [2]atomic.Int64 // by generation, modulo 2
-	closing    atomic.Bool     // the generation before is waited for
+	closing    atomic.Bool     // a Wait for the previous generation is running
 
 	mu     sync.Mutex
-	called []func() // when the generation before has ended
-	next   []func() // for the wait after that
+	called []func() // callbacks for the end of the previous generation
+	next   []func() // callbacks of the following Wait
 }
 
-// Enter begins a request; Leave takes what it gives.
+// Enter begins a request. Leave is called with the returned generation.
 func (f *Fence) Enter() uint64 {
 	for {
 		g := f.generation.Load()
@@ -28,7 +28,7 @@ func (f *Fence) Enter() uint64 {
 		if f.generation.Load() == g {
 			return g
 		}
-		f.Leave(g) // a wait began in between
+		f.Leave(g) // a Wait began concurrently
 	}
 }
 
@@ -39,7 +39,7 @@ func (f *Fence) Leave(g uint64) {
 	}
 }
 
-// Wait calls done when all requests have left that entered before.
+// Wait calls done when all requests that entered before have left.
 func (f *Fence) Wait(done func()) {
 	f.mu.Lock()
 	f.next = append(f.next, done)
@@ -47,7 +47,7 @@ func (f *Fence) Wait(done func()) {
 	f.look()
 }
 
-// look ends a wait whose requests have left, and begins the next.
+// look ends a Wait whose requests have left, and begins the next.
 func (f *Fence) look() {
 	for {
 		f.mu.Lock()
@@ -61,7 +61,7 @@ func (f *Fence) look() {
 			f.closing.Store(false)
 		default:
 			f.called, f.next = f.next, nil
-			f.closing.Store(true) // before the generation changes: who leaves the one before looks
+			f.closing.Store(true) // before the generation changes, so that a request that leaves the previous one calls look
 			f.generation.Add(1)
 		}
 		f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFence lets requests come and go while others wait: a wait ends when all that entered before it have left, and every
+// TestFence enters and leaves requests while others wait: a wait ends when all requests that entered before it have left, and every
 // wait ends.
 func TestFence(t *testing.T) {
 	var f Fence

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Average is a moving average of durations. The zero value has none; its methods may be called concurrently.
+// Average is a moving average of durations. The zero value is empty. Its methods may be called concurrently.
 type Average struct{ nanoseconds atomic.Int64 }
 
-// Record takes one duration: it is an eighth of the average from then on.
+// Record adds a duration, with a weight of one eighth.
 func (a *Average) Record(d time.Duration) {
 	if old := a.nanoseconds.Load(); old != 0 {
-		d = (7*time.Duration(old) + d) / 8 // two at once may lose one: no harm
+		d = (7*time.Duration(old) + d) / 8 // a concurrent update may be lost, which is harmless
 	}
 	a.nanoseconds.Store(int64(max(d, 1)))
 }
 
-// Of is the average; 0 when nothing was recorded.
+// Of returns the average; 0 means that nothing was recorded.
 func (a *Average) Of() time.Duration { return time.Duration(a.nanoseconds.Load()) }

@@ -1,8 +1,8 @@
-// Package latency remembers how long other nodes take to answer, and how long reads of each table take.
+// Package latency records the response times of other nodes, and the durations of each table's reads.
 //
-// It measures nothing and asks nobody: coordinator tells it, and decides with it which replicas are asked first,
-// and when one more is asked because another is late (the table option speculative_retry).
+// It does not measure or send requests: package coordinator records the durations, and uses them to choose which replicas to ask
+// first, and when to ask one more because another is slow (the table option speculative_retry).
 //
-//	answer of a node ──▶ Peers   who is asked first
-//	read of a table  ──▶ Tables ── policy of the option ──▶ when one more is asked
+//	answer of a node ──▶ Peers   order of replicas
+//	read of a table  ──▶ Tables ── policy of the option ──▶ time of the speculative request
 package latency

@@ -7,7 +7,7 @@ import (
 	"cqld/schema"
 )
 
-// TestPolicies reads every form that the table option has, after schema has made it canonical.
+// TestPolicies parses every form of the table option, after schema has made it canonical.
 func TestPolicies(t *testing.T) {
 	samples := make([]uint32, 100) // 10 ms, 20 ms … 1 s
 	for i := range samples {
@@ -50,7 +50,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestSlowNodesAreTriedAgain follows an average up and down.
+// TestSlowNodesAreTriedAgain checks the rise and decay of an average.
 func TestSlowNodesAreTriedAgain(t *testing.T) {
 	var p Peers
 	if p.Of(1, 0) != 0 {

@@ -8,16 +8,15 @@ import (
 	"cqld/ring"
 )
 
-// Peers is a moving average of how long each node takes to answer reads. The zero value has met none.
+// Peers contains a moving average of each node's response times to reads. The zero value is empty.
 type Peers struct{ nodes sync.Map } // ring.NodeID → *peerLatency
 
 type peerLatency struct{ average, updated atomic.Int64 } // nanoseconds
 
-// halfLife is how fast an average that is not renewed falls: a node that was slow is tried
-// again.
+// halfLife is the half-life of an average without new samples, so that a node that was slow is tried again.
 const halfLife = 10 * time.Second
 
-// Record takes one answer's time: an eighth of the average is the newest.
+// Record adds a response time, with a weight of one eighth.
 func (p *Peers) Record(node ring.NodeID, d, now time.Duration) {
 	v, ok := p.nodes.Load(node)
 	if !ok {
@@ -25,13 +24,13 @@ func (p *Peers) Record(node ring.NodeID, d, now time.Duration) {
 	}
 	l := v.(*peerLatency)
 	if old := l.average.Load(); old != 0 {
-		d = (7*time.Duration(old) + d) / 8 // two at once may lose one: no harm
+		d = (7*time.Duration(old) + d) / 8 // a concurrent update may be lost, which is harmless
 	}
 	l.average.Store(int64(d))
 	l.updated.Store(int64(now))
 }
 
-// Of is the average; 0 for a node not met yet, so that it is tried.
+// Of returns the average; 0 for a node without samples, so that it is tried.
 func (p *Peers) Of(node ring.NodeID, now time.Duration) time.Duration {
 	v, ok := p.nodes.Load(node)
 	if !ok {
@@ -42,6 +41,6 @@ func (p *Peers) Of(node ring.NodeID, now time.Duration) time.Duration {
 	return time.Duration(l.average.Load()) >> min(age/halfLife, 62)
 }
 
-// Step is how much faster a node must be to be preferred: small differences would make all
-// coordinators prefer the same replica, and then the next.
+// Step is how much faster a node must be to be preferred: with smaller differences, all coordinators would prefer the same
+// replica, and then the next.
 const Step = 500 * time.Microsecond

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// policy is when to speculate, given sorted samples (µs).
+// policy returns the time of the speculative request for sorted samples (µs).
 type policy func(sorted []uint32) time.Duration
 
 func isNever(s string) bool {
@@ -14,8 +14,8 @@ func isNever(s string) bool {
 	return u == "NEVER" || u == "NONE"
 }
 
-// parsePolicy reads '99p', '99percentile', '50ms', ALWAYS, NEVER, NONE, MIN(a,b), MAX(a,b). What it
-// cannot read never speculates: options were validated when the table was made.
+// parsePolicy parses '99p', '99percentile', '50ms', ALWAYS, NEVER, NONE, MIN(a,b), MAX(a,b). An invalid policy never
+// speculates: options were validated when the table was created.
 func parsePolicy(s string) (p policy, always, never bool) {
 	u := strings.ToUpper(strings.TrimSpace(s))
 	switch {
@@ -46,7 +46,7 @@ func parsePolicy(s string) (p policy, always, never bool) {
 	return p, false, false
 }
 
-// parseSimple reads '99P', '99PERCENTILE' or '50MS'; nil when s is neither.
+// parseSimple parses '99P', '99PERCENTILE' or '50MS'; it returns nil for other text.
 func parseSimple(s string) policy {
 	s = strings.TrimSpace(s)
 	if digits, ok := strings.CutSuffix(s, "MS"); ok {

@@ -10,19 +10,19 @@ import (
 	"cqld/schema"
 )
 
-// samplesKept is how many of a table's last reads the percentile is taken of, refreshAfter after how many
-// new ones it is taken again, and afterFirst how long a read waits before it speculates while there are
-// too few: long for a healthy replica, short for a client.
+// samplesKept is the number of a table's last reads from which the percentile is computed, refreshAfter the number of new
+// reads after which it is computed again. afterFirst is how long a read waits before it speculates while there are too few
+// samples: long for a healthy replica, short for a client.
 const (
 	samplesKept  = 256
 	refreshAfter = 64
 	afterFirst   = 25 * time.Millisecond
 )
 
-// Tables is how long reads of each table took. The zero value knows of none.
+// Tables contains the durations of each table's reads. The zero value is empty.
 type Tables struct{ m sync.Map } // schema.StorageID → *tableLatency
 
-// tableLatency is how long reads of one table took, and when the table's policy speculates.
+// tableLatency contains the durations of one table's reads, and the time of speculative requests by the table's policy.
 type tableLatency struct {
 	option atomic.Pointer[speculation]
 	after  atomic.Int64 // nanoseconds
@@ -32,14 +32,14 @@ type tableLatency struct {
 	n       int                 // recorded so far
 }
 
-// speculation is a table's option, parsed.
+// speculation is the parsed option of a table.
 type speculation struct {
 	text          string
 	policy        policy // nil when always or never
 	always, never bool
 }
 
-// of is the state of a table, its policy up to date.
+// of returns the state of a table with its present policy.
 func (ts *Tables) of(table *schema.Table) *tableLatency {
 	v, ok := ts.m.Load(table.StorageID)
 	if !ok {
@@ -57,11 +57,10 @@ func (ts *Tables) of(table *schema.Table) *tableLatency {
 	return l
 }
 
-// Always says whether a read of the table asks one replica more from the beginning.
+// Always reports whether a read of the table always asks one additional replica.
 func (ts *Tables) Always(table *schema.Table) bool { return ts.of(table).option.Load().always }
 
-// After is how long a read of the table waits before it asks one replica more; false when it never
-// does.
+// After returns how long a read of the table waits before it asks one additional replica; false means that it never does.
 func (ts *Tables) After(table *schema.Table) (time.Duration, bool) {
 	l := ts.of(table)
 	if o := l.option.Load(); o.never || o.always {
@@ -70,14 +69,14 @@ func (ts *Tables) After(table *schema.Table) (time.Duration, bool) {
 	return time.Duration(l.after.Load()), true
 }
 
-// Patience is how long one that asked no more than it must, whatever the option, waits before it asks the others;
-// false when it never does. With ALWAYS that is hardly any time: an answer on the spot needs no others.
+// Patience returns how long a request that asks no additional replicas, whatever the option, waits before it asks the others;
+// false means that it never does. With ALWAYS the time is minimal: an immediate answer needs no others.
 func (ts *Tables) Patience(table *schema.Table) (time.Duration, bool) {
 	after, ok := ts.After(table)
 	return max(after, time.Millisecond), ok || ts.Always(table)
 }
 
-// Record takes one read's time into the sample.
+// Record adds a read's duration to the samples.
 func (ts *Tables) Record(table *schema.Table, d time.Duration) {
 	l := ts.of(table)
 	l.mu.Lock()

@@ -6,23 +6,23 @@ import (
 	"cqld/ring"
 )
 
-// Quota is how many of a group of replicas must answer, and how many have. The group is all replicas of a side,
-// those of one data center, or this node alone.
+// Quota is the number of replicas of a group that must answer, and the number that have. The group contains all replicas of a
+// side, those of one data center, or only this node.
 type Quota struct {
 	Need int // answers
 	Got  int
-	Open int // asked or askable, and neither answered nor failed
+	Open int // asked or available, and neither answered nor failed
 
 	asked      int           // by Ask
-	datacenter string        // of EACH_QUORUM's groups; "" else
-	side       int           // of a change of the ring; 0 is the one of now
-	members    []ring.NodeID // the only ones that count, when not nil
+	datacenter string        // of EACH_QUORUM's groups; otherwise ""
+	side       int           // of a change of the ring; 0 is the present one
+	members    []ring.NodeID // the only nodes that count, if not nil
 }
 
-// Tally counts the answers to one request. Its zero value must be Reset.
+// Tally counts the answers to one request. It must be Reset before use.
 type Tally struct {
 	quotas []Quota
-	one    [1]Quota // backing of quotas in nearly all cases
+	one    [1]Quota // backing array of quotas in nearly all cases
 	sides  int
 	scope  scope
 	local  string
@@ -30,7 +30,7 @@ type Tally struct {
 	self   ring.NodeID
 }
 
-// scope says whose answers count.
+// scope determines whose answers count.
 type scope uint8
 
 const (
@@ -40,7 +40,7 @@ const (
 	scopeEach
 )
 
-// Reset makes the tally of a level under a replication, with no replica known yet.
+// Reset prepares the tally for a level and a replication, without replicas.
 func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topology, self ring.NodeID, localDC string) {
 	y.scope, y.local, y.t, y.self, y.sides = scopeAll, localDC, t, self, 1
 	y.one[0] = Quota{Need: level.BlockFor(r, localDC)}
@@ -60,17 +60,17 @@ func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topolo
 	}
 }
 
-// Join makes the tally one of a write to set: the level must be met among the replicas of now, and
-// among those before and after the changes of the ring under way. It comes right after Reset.
+// Join prepares the tally for a write to set: the level must be met among the present replicas, and among those before and
+// after the pending changes of the ring. It is called right after Reset.
 func (y *Tally) Join(set ring.ReplicaSet) {
 	if len(set.Others) > 0 {
 		y.join(set.Natural, set.Others)
 	}
 }
 
-// JoinRead makes the tally one of a read of set: while an operation is Switching, the level must be met
-// among the replicas before it, too, unless two reads of the level need not meet anyway. It comes right after
-// Reset, with the same level and replication.
+// JoinRead prepares the tally for a read of set: while an operation is Switching, the level must also be met among the
+// replicas before it, unless two reads of the level need not overlap anyway. It is called right after Reset, with the same
+// level and replication.
 func (y *Tally) JoinRead(set ring.ReplicaSet, level ring.Consistency, r ring.Replication) {
 	if set.Before == nil || level == ring.NodeLocal {
 		return
@@ -100,13 +100,13 @@ func (y *Tally) join(natural []ring.NodeID, others [][]ring.NodeID) {
 	}
 }
 
-// TwoSided says whether the level must be met on more than one side of a change of the ring.
+// TwoSided reports whether the level must be met on more than one side of a change of the ring.
 func (y *Tally) TwoSided() bool { return y.sides > 1 }
 
-// Quotas are all that must be met.
+// Quotas returns all quotas that must be met.
 func (y *Tally) Quotas() []Quota { return y.quotas }
 
-// Covers says whether node's answer counts for q, which is one of the tally's.
+// Covers reports whether node's answer counts for q, which is one of the tally's.
 func (y *Tally) Covers(q *Quota, node ring.NodeID) bool {
 	if q.members != nil && !slices.Contains(q.members, node) {
 		return false
@@ -127,18 +127,18 @@ func (y *Tally) Covers(q *Quota, node ring.NodeID) bool {
 	return n.Datacenter == q.datacenter
 }
 
-// Counts says whether node's answer counts on any side, and whether on all of them.
+// Counts reports whether node's answer counts on any side, and whether on all of them.
 func (y *Tally) Counts(node ring.NodeID) (some, all bool) {
 	sides := 0
 	for i := range y.quotas {
-		if y.Covers(&y.quotas[i], node) { // one at most on each side
+		if y.Covers(&y.quotas[i], node) { // at most one on each side
 			sides++
 		}
 	}
 	return sides > 0, sides == y.sides
 }
 
-// Ask says whether node is one more that must be asked for the level to be met, and counts it then.
+// Ask reports whether node must also be asked for the level to be met; it then counts node as asked.
 func (y *Tally) Ask(node ring.NodeID) bool {
 	wanted := false
 	for i := range y.quotas {
@@ -151,7 +151,7 @@ func (y *Tally) Ask(node ring.NodeID) bool {
 	return wanted
 }
 
-// Replaces says whether node's answer counts wherever that of another, which failed, would be missed.
+// Replaces reports whether node's answer counts wherever the answer of a failed node is missing.
 func (y *Tally) Replaces(node, failed ring.NodeID) bool {
 	for i := range y.quotas {
 		if q := &y.quotas[i]; q.missed() && y.Covers(q, failed) && !y.Covers(q, node) {
@@ -161,7 +161,7 @@ func (y *Tally) Replaces(node, failed ring.NodeID) bool {
 	return true
 }
 
-// Helps says whether node's answer counts for any group in which that of another, which failed, is missed.
+// Helps reports whether node's answer counts for any group in which the answer of a failed node is missing.
 func (y *Tally) Helps(node, failed ring.NodeID) bool {
 	for i := range y.quotas {
 		if q := &y.quotas[i]; q.missed() && y.Covers(q, failed) && y.Covers(q, node) {
@@ -171,16 +171,16 @@ func (y *Tally) Helps(node, failed ring.NodeID) bool {
 	return false
 }
 
-// Opened says that node may answer.
+// Opened records that node may answer.
 func (y *Tally) Opened(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open++ }) }
 
-// Answered takes the answer of an open node.
+// Answered records the answer of an open node.
 func (y *Tally) Answered(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open--; q.Got++ }) }
 
-// Failed says that an open node will not answer.
+// Failed records that an open node will not answer.
 func (y *Tally) Failed(node ring.NodeID) { y.each(node, func(q *Quota) { q.Open-- }) }
 
-// Again says that node, which has answered, is asked once more.
+// Again records that node, which has answered, is asked once more.
 func (y *Tally) Again(node ring.NodeID) { y.each(node, func(q *Quota) { q.Got--; q.Open++ }) }
 
 func (y *Tally) each(node ring.NodeID, f func(*Quota)) {
@@ -191,7 +191,7 @@ func (y *Tally) each(node ring.NodeID, f func(*Quota)) {
 	}
 }
 
-// Satisfied says whether enough have answered.
+// Satisfied reports whether enough replicas have answered.
 func (y *Tally) Satisfied() bool {
 	for i := range y.quotas {
 		if y.quotas[i].missed() {
@@ -201,10 +201,10 @@ func (y *Tally) Satisfied() bool {
 	return true
 }
 
-// Hopeless says whether never enough will have answered.
+// Hopeless reports whether the level cannot be met any more.
 func (y *Tally) Hopeless() bool { return y.Short() != nil }
 
-// Short is the first quota that cannot be met; nil when all can.
+// Short returns the first quota that cannot be met; nil means that all can.
 func (y *Tally) Short() *Quota {
 	for i := range y.quotas {
 		if q := &y.quotas[i]; q.Got+q.Open < q.Need {
@@ -214,8 +214,8 @@ func (y *Tally) Short() *Quota {
 	return nil
 }
 
-// Totals are what errors tell: answers that count, and how many were needed; where the ring changes, those of
-// the first side that lacks some, or else of the side of now.
+// Totals returns the numbers for errors: answers that count, and the number required. During a change of the ring, they are
+// those of the first side that lacks answers, or else of the present side.
 func (y *Tally) Totals() (received, blockFor int) {
 	for side := range y.sides {
 		got, need := 0, 0
@@ -234,5 +234,5 @@ func (y *Tally) Totals() (received, blockFor int) {
 	return received, blockFor
 }
 
-// missed says whether q waits for answers.
+// missed reports whether q lacks answers.
 func (q *Quota) missed() bool { return q.Got < q.Need }

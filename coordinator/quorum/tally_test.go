@@ -8,7 +8,7 @@ import (
 	"cqld/ring"
 )
 
-// world is six nodes in two data centers.
+// world returns six nodes in two data centers.
 func world() (*ring.Topology, ring.Replication, map[ring.NodeID]string) {
 	datacenters := map[ring.NodeID]string{}
 	var nodes []*ring.Node
@@ -21,8 +21,8 @@ func world() (*ring.Topology, ring.Replication, map[ring.NodeID]string) {
 	return ring.NewTopology(1, nodes), ring.NewNetworkTopology(east, west), datacenters
 }
 
-// TestTallyCountsWhatTheLevelsMean compares a tally, after random answers and failures, with the words of the
-// levels: on each side, so many of all replicas, of the local data center, or of every one.
+// TestTallyCountsWhatTheLevelsMean compares a tally, after random answers and failures, with the definitions of the levels: on each
+// side, a number of all replicas, of those in the local data center, or of those in each.
 func TestTallyCountsWhatTheLevelsMean(t *testing.T) {
 	topology, replication, datacenters := world()
 	levels := []ring.Consistency{ring.One, ring.Quorum, ring.All, ring.LocalOne, ring.LocalQuorum, ring.EachQuorum, ring.NodeLocal}
@@ -66,14 +66,14 @@ func TestTallyCountsWhatTheLevelsMean(t *testing.T) {
 	}
 }
 
-// some is a few of the nodes.
+// some returns several of the nodes.
 func some(rnd *rand.Rand) []ring.NodeID {
 	ids := []ring.NodeID{1, 2, 3, 4, 5, 6}
 	rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	return ids[:1+rnd.IntN(6)]
 }
 
-// meant is what a level says of one side.
+// meant evaluates the definition of a level for one side.
 func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.NodeID]string, side, got, open []ring.NodeID) (satisfied, hopeless bool) {
 	met := func(need int, counts func(ring.NodeID) bool) {
 		n, more := 0, 0
@@ -105,7 +105,7 @@ func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.Node
 	return satisfied, hopeless
 }
 
-// TestAskTakesWhoIsNeeded asks as few as the level wants, those of both sides.
+// TestAskTakesWhoIsNeeded checks that as few nodes are asked as the level requires, first those of both sides.
 func TestAskTakesWhoIsNeeded(t *testing.T) {
 	topology, _, _ := world()
 	simple := ring.Replication{Class: ring.Simple, Factor: 3}

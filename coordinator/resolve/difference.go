@@ -7,9 +7,9 @@ import (
 	"cqld/row"
 )
 
-// Difference is the mutation that a replica which answered with have (nil: it has nothing) needs in
-// order to answer with merged; nil when it needs none. It shares no memory with either: the read may
-// have been answered, and its pages be used for another, before the last repair is sent.
+// Difference returns the mutation that a replica which answered with have (nil means no data) needs to answer with merged; nil
+// means none. It shares no memory with either: the read may have been answered, and its pages reused, before the last repair
+// is sent.
 func Difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation {
 	if have == nil {
 		have = &row.Partition{Header: *row.NewRow()}
@@ -28,8 +28,8 @@ func Difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation
 	empty := row.NewRow()
 	for i := range merged.Rows {
 		r := &merged.Rows[i]
-		// Both are in the command's order, and merged has every row that have has, unless it is
-		// shadowed: then it is passed over here.
+		// Both are in the command's order, and merged contains every row of have, except shadowed ones, which are skipped
+		// here.
 		old := empty
 		for k := at; k < len(have.Rows); k++ {
 			if bytes.Equal(have.Rows[k].Clustering, r.Clustering) {
@@ -51,12 +51,12 @@ func Difference(cmd *row.ReadCommand, merged, have *row.Partition) *row.Mutation
 	return m
 }
 
-// covers says whether h deletes all that t deletes.
+// covers reports whether h deletes everything that t deletes.
 func covers(h, t row.RangeTombstone) bool {
 	return h.Deletion == t.Deletion && bytes.Compare(h.Start, t.Start) <= 0 && bytes.Compare(h.End, t.End) >= 0
 }
 
-// rowDifference is what have lacks of merged.
+// rowDifference returns the parts of merged that have lacks.
 func rowDifference(merged, have *row.Row) (*row.Row, bool) {
 	d := row.NewRow()
 	d.Clustering = merged.Clustering
@@ -86,7 +86,7 @@ func rowDifference(merged, have *row.Row) (*row.Row, bool) {
 	return d, lacks
 }
 
-// cellBefore says whether a comes before b in a row.
+// cellBefore reports whether a precedes b in a row.
 func cellBefore(a, b *row.Cell) bool {
 	if a.Column != b.Column {
 		return a.Column < b.Column

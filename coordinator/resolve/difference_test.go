@@ -6,8 +6,8 @@ import (
 	"cqld/row"
 )
 
-// A repair may be sent when the read has been answered, and the pages it was made from hold another
-// read's rows (simulation, seed 163: rows of a partition that nobody had written).
+// TestRepairsOutliveTheirPages: a repair may be sent after the read was answered, when its pages contain another read's rows
+// (simulation, seed 163: rows of a partition that no client had written).
 func TestRepairsOutliveTheirPages(t *testing.T) {
 	page := []byte("key")
 	r := row.NewRow()

@@ -1,8 +1,8 @@
-// Package resolve makes one answer of the pages with which replicas have answered a read, and says
-// what each of them lacks of it.
+// Package resolve merges the pages with which replicas have answered a read, and determines the differences of each replica
+// from the result.
 //
-// It asks nobody and writes nothing: coordinator does, with the commands and mutations it gets here.
-// How two versions of a row become one is row.Reconcile's.
+// It sends no requests: package coordinator executes the commands and mutations that it returns. row.Reconcile determines which
+// of two versions of a row wins.
 //
 //	pages ─ Parse ─▶ versions ─ Resolver.Round ─▶ merged partitions ─ AppendPage ─▶ the answer
 //	                                 │ Difference ─▶ Repairs, for each replica

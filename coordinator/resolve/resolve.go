@@ -8,7 +8,7 @@ import (
 	"cqld/row"
 )
 
-// Version is one replica's page, taken apart. It shares memory with the page.
+// Version is one replica's decoded page. It shares memory with the page.
 type Version struct {
 	node       ring.NodeID
 	partitions []*row.Partition
@@ -17,14 +17,14 @@ type Version struct {
 	bytes      int
 }
 
-// Parse takes a page apart.
+// Parse decodes a page.
 func Parse(node ring.NodeID, page []byte) (*Version, error) {
 	v := &Version{node: node, bytes: len(page)}
 	var r row.PageReader
 	r.Reset(page)
 	for r.NextPartition() {
 		p := &row.Partition{Key: r.Key, Header: r.Header, RangeTombstones: r.RangeTombstones}
-		r.Header, r.RangeTombstones = row.Row{}, nil // the partition has them now
+		r.Header, r.RangeTombstones = row.Row{}, nil // the partition owns them now
 		var x row.Row
 		for r.NextRow(&x) {
 			p.Rows = append(p.Rows, x)
@@ -43,16 +43,15 @@ func Parse(node ring.NodeID, page []byte) (*Version, error) {
 	return v, nil
 }
 
-// Position is a place in the order of a command's rows: behind a row, or behind a whole partition.
+// Position is a position in the order of a command's rows: after a row, or after a whole partition.
 type Position struct {
 	Key        row.PartitionKey
 	Clustering []byte
 	Whole      bool
 }
 
-// end is how far v's answer goes; nil when it is complete. A page that was ended by a limit covers
-// its last partition up to the last row; one without rows was counted for its static row, and for
-// that the replica had to walk all of it.
+// end returns how far v's answer extends; nil means that it is complete. A page that a limit ended covers its last partition up
+// to the last row. One without rows was counted for its static row, for which the replica had to read the whole partition.
 func (v *Version) end() *Position {
 	if !v.more || v.at != nil {
 		return v.at
@@ -64,7 +63,7 @@ func (v *Version) end() *Position {
 	return &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].Clustering}
 }
 
-// compare orders positions as the rows of a command come.
+// compare orders positions in the order of a command's rows.
 func (a *Position) compare(b *Position, reversed bool) int {
 	if c := a.Key.Compare(b.Key); c != 0 {
 		return c
@@ -82,37 +81,37 @@ func (a *Position) compare(b *Position, reversed bool) int {
 	return bytes.Compare(a.Clustering, b.Clustering)
 }
 
-// Resolver merges replicas' answers to one command, over as many rounds as it takes to meet its
-// limit, and says what each replica lacks.
+// Resolver merges replicas' answers to one command, over as many rounds as are needed to meet its limit, and determines what
+// each replica lacks.
 type Resolver struct {
-	cmd         *row.ReadCommand // as the client asked
-	bytesMax    int              // ends the answer
+	cmd         *row.ReadCommand // the client's command
+	bytesMax    int              // size at which the answer ends
 	merged      []*row.Partition
-	counted     uint32 // live rows in merged, as limits count
-	countedLast uint32 // of them, those of the last partition
-	bytes       int    // of the pages that merged is made of, about
-	finished    bool   // the limit is met: there may be more
+	counted     uint32 // live rows in merged, as limits count them
+	countedLast uint32 // those of them in the last partition
+	bytes       int    // approximate size of the pages from which merged was made
+	finished    bool   // the limit is met: there may be more rows
 	// endsAt is the position at which the result of a filtered read ends, or nil if that is its last row.
 	endsAt *Position
 }
 
-// New makes the resolver of a command, as the client asked it. bytesMax ends the answer, about.
+// New returns the resolver of a client's command. The answer ends at about bytesMax.
 func New(cmd *row.ReadCommand, bytesMax int) Resolver { return Resolver{cmd: cmd, bytesMax: bytesMax} }
 
-// Finished says that the limit, or the size, is met: there may be more.
+// Finished reports that the limit, or the size, is met: there may be more rows.
 func (s *Resolver) Finished() bool { return s.finished }
 
-// Merged is the result so far.
+// Merged returns the present result.
 func (s *Resolver) Merged() []*row.Partition { return s.merged }
 
-// Repairs is what one replica lacks of a round's result.
+// Repairs contains what one replica lacks of a round's result.
 type Repairs struct {
 	Node      ring.NodeID
 	Mutations []*row.Mutation
 }
 
-// Round merges one round's answers to asked. It returns what each version lacks, in the order of
-// versions, and where the answer stops being complete: nil when the limit is met or there is no more.
+// Round merges one round's answers to asked. It returns what each version lacks, in the order of versions, and the position at
+// which the answer stops being complete: nil means that the limit is met or that there are no more rows.
 func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead bool) ([]Repairs, *Position) {
 	lacks := make([]Repairs, len(versions))
 	var bound *Position
@@ -145,8 +144,8 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 	return lacks, s.goOn(bound)
 }
 
-// goOn is where reading goes on, when it would at at: nowhere once a limit, or the size, is met. A
-// result that ends inside a partition must show a row of it: that is how a reader knows where it ended.
+// goOn returns where reading continues, given the candidate at: nil once a limit, or the size, is met. A result that ends inside
+// a partition must contain a row of it, from which the reader learns where it ended.
 //
 // A filtered read ends after one round at the position up to which all versions are complete, even if the round found
 // nothing: its versions can contain few rows of many, and the client's request continues from there.
@@ -165,7 +164,7 @@ func (s *Resolver) goOn(at *Position) *Position {
 	return at
 }
 
-// lowestKey is the next partition that any version has.
+// lowestKey returns the next partition in any version.
 func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool) {
 	for i, v := range versions {
 		if at[i] < len(v.partitions) {
@@ -177,8 +176,8 @@ func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool)
 	return lowest, ok
 }
 
-// partition merges the versions of one partition into the result. It returns a position when the
-// partition has to be read on from there before the next one can follow.
+// partition merges the versions of one partition into the result. It returns a position if the partition must be read on from
+// there before the next one can follow.
 func (s *Resolver) partition(asked *row.ReadCommand, same []*row.Partition, bound *Position, lacks []Repairs, shortRead bool) *Position {
 	present := make([]*row.Partition, 0, len(same))
 	var local *Position // how far all versions cover this partition
@@ -218,8 +217,7 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 	return local
 }
 
-// afterPartition is where reading goes on behind a partition that has all it may have: nowhere
-// special, except when the round ended inside it.
+// afterPartition returns where reading continues after a complete partition: nil, unless the round ended inside it.
 func (s *Resolver) afterPartition(bound *Position, p *row.Partition) *Position {
 	if bound != nil && bound.Key.Compare(p.Key) == 0 {
 		return &Position{Key: p.Key, Whole: true}
@@ -236,7 +234,7 @@ func keyOf(same []*row.Partition) row.PartitionKey {
 	return row.PartitionKey{}
 }
 
-// cutBehind removes the rows behind a position in the partition.
+// cutBehind removes the rows after a position in the partition.
 func cutBehind(p *row.Partition, end *Position, reversed bool) {
 	n := len(p.Rows)
 	for n > 0 {
@@ -249,9 +247,8 @@ func cutBehind(p *row.Partition, end *Position, reversed bool) {
 	p.Rows = p.Rows[:n]
 }
 
-// add appends m to the result, or to its last partition when m goes on with it, and cuts m and the
-// result at the limits. Of a part of a partition nobody knows yet whether its static row will be all
-// there is, so that does not count.
+// add appends m to the result, or to its last partition if m continues it, and truncates m and the result at the limits. For a
+// part of a partition it is not known yet whether the static row will be its only content, so the static row does not count.
 func (s *Resolver) add(m *row.Partition, part bool) {
 	last := m
 	if n := len(s.merged); n > 0 && s.merged[n-1].Key.Compare(m.Key) == 0 {
@@ -279,7 +276,7 @@ func (s *Resolver) add(m *row.Partition, part bool) {
 	s.finished = s.cmd.Limits.Rows > 0 && s.counted >= s.cmd.Limits.Rows
 }
 
-// CountRows is what p counts for against the limit of cmd.
+// CountRows returns the number of rows that p counts for the limit of cmd.
 func CountRows(p *row.Partition, cmd *row.ReadCommand) uint32 {
 	n := liveRows(p, cmd.Now)
 	if n == 0 && cmd.StaticCounts && p.Header.Live(cmd.Now) {
@@ -297,7 +294,7 @@ func liveRows(p *row.Partition, now int64) (n uint32) {
 	return n
 }
 
-// cutAt ends p at its live row number allowed; it returns that row's clustering when it was there.
+// cutAt ends p at its live row number allowed; it returns that row's clustering if the row exists.
 func cutAt(p *row.Partition, allowed uint32, now int64) []byte {
 	for i := range p.Rows {
 		if !p.Rows[i].Live(now) {

@@ -6,9 +6,9 @@ import (
 	"cqld/row"
 )
 
-// Continuation is the command that reads on behind end, where the answer to asked stopped short; nil
-// when nothing can be there. It asks for the rows that are missing, and for at least twice as many as
-// asked did, because of those too many were deleted; but for no more than rowsMax then.
+// Continuation returns the command that continues after end, where the answer to asked ended early; nil means that no rows can
+// follow. It requests the missing rows, and at least twice as many as asked did, because too many of those were deleted, but
+// then at most rowsMax.
 func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax uint32) *row.ReadCommand {
 	next := *s.cmd
 	if n := s.cmd.Limits.Rows; n > 0 {
@@ -31,13 +31,13 @@ func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax u
 	key := end.Key
 	next.Range.After = &key
 	if key.Token > next.Range.Tokens.Start {
-		// The token itself stays in: other keys may share it, and After excludes those before.
+		// The token is included: other keys may share it, and After excludes the earlier keys.
 		next.Range.Tokens.Start = key.Token - 1
 	}
 	return &next
 }
 
-// slicesBehind is what of slices comes behind the clustering c in reading order.
+// slicesBehind returns the parts of slices after the clustering c in reading order.
 func slicesBehind(in []row.Slice, c []byte, reversed bool) (out []row.Slice) {
 	for _, s := range in {
 		if reversed {

@@ -12,32 +12,32 @@ import (
 	"cqld/schema"
 )
 
-// shardPath is the path of a node's shard.
+// shardPath returns the path of a node's shard.
 func shardPath(node ring.NodeID) []byte { return wire.AppendUint64(nil, uint64(node)) }
 
-// errValue says that an update does not hold what it must.
-var errValue = errors.New("counter: an update with a value that is not 8 bytes")
+// errValue means that an update contains an invalid value.
+var errValue = errors.New("counter: the value of an update does not have 8 bytes")
 
-// Change turns additions into sums: those of some updates of one partition.
+// Change converts additions, those of some updates of one partition, to sums.
 type Change struct {
-	rows       []*changedRow // sorted by clustering, the header first
+	rows       []*changedRow // sorted by clustering, header first
 	tombstones []row.RangeTombstone
 	header     row.Deletion // the partition's
 }
 
-// changedRow is what is done to one row, or to the header.
+// changedRow contains the changes of one row, or of the header.
 type changedRow struct {
 	header     bool
 	clustering []byte
-	changes    row.Row // deletions, and one cell of what is added for each column
+	changes    row.Row // deletions, and one cell with the addition for each column
 	stored     row.Row
-	covered    row.Deletion // the latest deletion of wider scope that was found or is made
+	covered    row.Deletion // the latest deletion of wider scope, found or made by the updates
 }
 
-// delta is the value of a cell of an update.
+// delta returns the value of a cell of an update.
 func delta(c *row.Cell) int64 { return int64(binary.BigEndian.Uint64(c.Value)) }
 
-// Add takes the entries of an update; they are kept.
+// Add adds the entries of an update, and retains them.
 func (x *Change) Add(m *row.Mutation) error {
 	if len(x.rows) == 0 {
 		x.header = row.NoDeletion()
@@ -69,7 +69,7 @@ func (x *Change) Add(m *row.Mutation) error {
 	return entries.Err()
 }
 
-// Merge makes one of all changes of a row.
+// Merge merges all changes of each row.
 func (x *Change) Merge() {
 	slices.SortStableFunc(x.rows, func(a, b *changedRow) int {
 		switch {
@@ -98,7 +98,7 @@ func (x *Change) Merge() {
 	}
 }
 
-// join adds what o does to the same row.
+// join adds the changes of o to the same row.
 func (r *changedRow) join(o *changedRow) {
 	a := &r.changes
 	a.Deletion = a.Deletion.Max(o.changes.Deletion)
@@ -122,7 +122,7 @@ func (r *changedRow) join(o *changedRow) {
 	a.Sort()
 }
 
-// Command reads the rows whose sums will change; nil when there are none.
+// Command returns the command that reads the rows whose sums will change; nil means none.
 func (x *Change) Command(m *row.Mutation, now int64) *row.ReadCommand {
 	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, StaticCounts: true, Now: now}
 	any := false
@@ -141,10 +141,10 @@ func (x *Change) Command(m *row.Mutation, now int64) *row.ReadCommand {
 	return cmd
 }
 
-// errPage says that a page ends before it began.
-var errPage = errors.New("counter: a page holds nothing and is not the last")
+// errPage means that a page is empty but not the last.
+var errPage = errors.New("counter: a page is empty and not the last")
 
-// Take keeps what a page says, and gives the command for the rest; nil when there is none.
+// Take adds the sums in a page, and returns the command for the rest; nil means that there is none.
 func (x *Change) Take(page []byte, cmd *row.ReadCommand) (*row.ReadCommand, error) {
 	var p row.PageReader
 	p.Reset(page)
@@ -185,8 +185,8 @@ func (x *Change) Take(page []byte, cmd *row.ReadCommand) (*row.ReadCommand, erro
 	return &rest, nil
 }
 
-// Result is the mutation that holds the new sums of self's shards, stamped later than all that they
-// follow, and the deletions as they are.
+// Result returns the mutation with the new sums of self's shards, with timestamps after those of the previous sums, and with the
+// deletions unchanged.
 func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.NodeID, stamp int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(table, key)
@@ -206,7 +206,7 @@ func (x *Change) Result(table schema.StorageID, key row.PartitionKey, self ring.
 	return m
 }
 
-// sum replaces what is added by the new sums.
+// sum replaces the additions by the new sums.
 func (r *changedRow) sum(path []byte, stamp int64) {
 	for i := range r.changes.Cells {
 		c := &r.changes.Cells[i]

@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// adds is an update of row clustering: what is added to some columns, and a deletion.
+// adds returns an update of row clustering: additions to some columns, and a deletion.
 func adds(clustering string, deletion row.Deletion, values ...int64) *row.Mutation {
 	m := &row.Mutation{}
 	m.Reset(7, row.NewPartitionKey([]byte("k")))
@@ -23,7 +23,7 @@ func adds(clustering string, deletion row.Deletion, values ...int64) *row.Mutati
 	return m
 }
 
-// sums are the cells of a result.
+// sums returns the cells of a result.
 func sums(t *testing.T, m *row.Mutation) (values map[string]int64, stamps map[string]int64) {
 	t.Helper()
 	values, stamps = map[string]int64{}, map[string]int64{}
@@ -42,7 +42,7 @@ func sums(t *testing.T, m *row.Mutation) (values map[string]int64, stamps map[st
 	return values, stamps
 }
 
-// TestUpdatesLedTogetherAddUp compares updates that are led together with the sum of what they add.
+// TestUpdatesLedTogetherAddUp compares updates that are led together with the sum of their additions.
 func TestUpdatesLedTogetherAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -70,8 +70,8 @@ func TestUpdatesLedTogetherAddUp(t *testing.T) {
 	}
 }
 
-// TestSumsComeAfterWhatTheyFollow: a sum is later than the one it follows and than every deletion, and
-// what is deleted does not count.
+// TestSumsComeAfterWhatTheyFollow shows that the timestamp of a sum is after those of the previous sum and of every deletion, and
+// that deleted sums do not count.
 func TestSumsComeAfterWhatTheyFollow(t *testing.T) {
 	stored := func(stamp, value int64, deletion row.Deletion) []byte {
 		w := row.NewPageWriter(nil)
@@ -79,7 +79,7 @@ func TestSumsComeAfterWhatTheyFollow(t *testing.T) {
 		r := row.NewRow()
 		r.Clustering, r.Deletion = []byte("a"), deletion
 		r.Cells = []row.Cell{
-			{Column: 1, Path: shardPath(4), Timestamp: stamp + 500, Value: wire.AppendInt64(nil, 999)}, // another's shard
+			{Column: 1, Path: shardPath(4), Timestamp: stamp + 500, Value: wire.AppendInt64(nil, 999)}, // another node's shard
 			{Column: 1, Path: shardPath(5), Timestamp: stamp, Value: wire.AppendInt64(nil, value)},
 		}
 		w.Row(r)
@@ -90,7 +90,7 @@ func TestSumsComeAfterWhatTheyFollow(t *testing.T) {
 	at := func(stamp int64) row.Deletion { return row.Deletion{Timestamp: stamp, LocalTime: 1} }
 	for _, c := range []struct {
 		what             string
-		stamp            int64 // of the leader's clock
+		stamp            int64 // from the leader's clock
 		page             []byte
 		deletion         row.Deletion // in the update
 		sum, after, most int64
@@ -118,7 +118,7 @@ func TestSumsComeAfterWhatTheyFollow(t *testing.T) {
 	}
 }
 
-// TestBadUpdatesAreRefused: what is no addition is not counted.
+// TestBadUpdatesAreRefused shows that invalid additions are refused.
 func TestBadUpdatesAreRefused(t *testing.T) {
 	for _, cell := range []row.Cell{{Column: 1, Value: []byte("short")}, {Column: 1, Tombstone: true}} {
 		m, r := &row.Mutation{}, row.NewRow()

@@ -7,54 +7,53 @@ import (
 	"cqld/ring"
 )
 
-// Windows remember which updates a leader was asked for, so that a message that comes twice
-// counts once. A name that is too old to be remembered is refused: it may have been counted.
+// Windows records the updates that a leader has received, so that a duplicated message counts once. An update whose number is
+// older than the recorded ones is refused: it may have been counted.
 type Windows struct {
-	forgotten error // tells that
+	forgotten error // error for such an update
 
 	mu      sync.Mutex
-	limit   int // names kept for each life of a node
-	windows map[Life]*window
-	recent  []Life // of windows, least recently used first
+	limit   int // updates recorded for each process
+	windows map[Process]*window
+	recent  []Process // of windows, least recently used first
 }
 
-// Life is one process of a node: it numbers its updates.
-type Life struct {
+// Process identifies a process of a node, which numbers its updates.
+type Process struct {
 	Node        ring.NodeID
 	Incarnation uint64
 }
 
-// livesKept is how many lives of other nodes are remembered: each holds up to limit names,
-// and a message does not outlive a connection, which a node's next life has anew.
-const livesKept = 64
+// processesKept bounds the recorded processes of other nodes: each has up to limit updates. A message does not outlive its
+// connection, and a node's next process has new connections.
+const processesKept = 64
 
-// window is the names of one life of a node.
+// window contains the updates of one process.
 type window struct {
-	floor uint64 // names up to here are forgotten
+	floor uint64 // updates up to this number are no longer recorded
 	seen  map[uint64]*outcome
 }
 
-// outcome is what became of an update; guarded by Windows.mu.
+// outcome is the outcome of an update; guarded by Windows.mu.
 type outcome struct {
 	known   bool
 	err     error
-	waiting []func(error) // of the same message come again
+	waiting []func(error) // callbacks of duplicates
 }
 
-// NewWindows keeps limit names of each life; forgotten is told of those before.
+// NewWindows returns Windows that record limit updates of each process. Older ones receive the error forgotten.
 func NewWindows(limit int, forgotten error) *Windows {
-	return &Windows{limit: limit, forgotten: forgotten, windows: map[Life]*window{}}
+	return &Windows{limit: limit, forgotten: forgotten, windows: map[Process]*window{}}
 }
 
-// Enter notes an update and gives the function that is to be called with its outcome instead of done;
-// nil when the update must not be counted: then done is, or will be, called. Node zero is no name: the update did
-// not travel.
-func (w *Windows) Enter(life Life, sequence uint64, done func(error)) func(error) {
-	if life.Node == 0 {
+// Enter records an update and returns the function to be called with its outcome instead of done. nil means that the update must
+// not be counted: then done is, or will be, called. An update with node zero is not recorded: it was not sent by message.
+func (w *Windows) Enter(process Process, sequence uint64, done func(error)) func(error) {
+	if process.Node == 0 {
 		return done
 	}
 	w.mu.Lock()
-	x := w.windowLocked(life)
+	x := w.windowLocked(process)
 	o := x.seen[sequence]
 	switch {
 	case o != nil && !o.known:
@@ -90,20 +89,20 @@ func (w *Windows) Enter(life Life, sequence uint64, done func(error)) func(error
 	}
 }
 
-func (w *Windows) windowLocked(life Life) *window {
-	if n := len(w.recent); n > 0 && w.recent[n-1] == life {
-		return w.windows[life]
+func (w *Windows) windowLocked(process Process) *window {
+	if n := len(w.recent); n > 0 && w.recent[n-1] == process {
+		return w.windows[process]
 	}
-	if i := slices.Index(w.recent, life); i >= 0 {
-		w.recent = append(slices.Delete(w.recent, i, i+1), life)
-		return w.windows[life]
+	if i := slices.Index(w.recent, process); i >= 0 {
+		w.recent = append(slices.Delete(w.recent, i, i+1), process)
+		return w.windows[process]
 	}
-	if len(w.recent) == livesKept {
+	if len(w.recent) == processesKept {
 		delete(w.windows, w.recent[0])
 		w.recent = slices.Delete(w.recent, 0, 1)
 	}
 	x := &window{seen: map[uint64]*outcome{}}
-	w.windows[life] = x
-	w.recent = append(w.recent, life)
+	w.windows[process] = x
+	w.recent = append(w.recent, process)
 	return x
 }

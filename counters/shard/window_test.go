@@ -8,22 +8,22 @@ import (
 
 var errForgotten = errors.New("forgotten")
 
-// TestNamesCountOnce: whatever comes how often in which order, what is entered is entered once, and
-// nothing that was forgotten is entered again.
+// TestNamesCountOnce enters updates repeatedly and in any order: each is entered once, and none that is no longer recorded is
+// entered again.
 func TestNamesCountOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, limit := range []int{1, 8, 1000} {
 		w := NewWindows(limit, errForgotten)
 		type name struct {
-			Life
+			Process
 			sequence uint64
 		}
 		entered := map[name]int{}
 		answers := 0
 		asked := 5000
 		for i := range asked {
-			id := name{Life{1, uint64(rng.IntN(2))}, uint64(1 + max(0, i/3-rng.IntN(20)))}
-			if done := w.Enter(id.Life, id.sequence, func(error) { answers++ }); done != nil {
+			id := name{Process{1, uint64(rng.IntN(2))}, uint64(1 + max(0, i/3-rng.IntN(20)))}
+			if done := w.Enter(id.Process, id.sequence, func(error) { answers++ }); done != nil {
 				entered[id]++
 				done(nil)
 			}
@@ -44,22 +44,22 @@ func TestNamesCountOnce(t *testing.T) {
 	}
 }
 
-// TestTheSameMessageWaitsForTheFirst: its answer is the first one's, when that is known.
+// TestTheSameMessageWaitsForTheFirst shows that a duplicate receives the answer of the first message when it is known.
 func TestTheSameMessageWaitsForTheFirst(t *testing.T) {
 	w := NewWindows(10, errForgotten)
-	life := Life{Node: 1, Incarnation: 1}
+	process := Process{Node: 1, Incarnation: 1}
 	var got []error
 	note := func(err error) { got = append(got, err) }
-	done := w.Enter(life, 1, note)
-	if w.Enter(life, 1, note) != nil || len(got) != 0 {
+	done := w.Enter(process, 1, note)
+	if w.Enter(process, 1, note) != nil || len(got) != 0 {
 		t.Fatal("the second was not kept waiting")
 	}
 	failure := errors.New("too few replicas")
 	done(failure)
-	if w.Enter(life, 1, note) != nil || len(got) != 3 || !errors.Is(got[1], failure) || !errors.Is(got[2], failure) {
+	if w.Enter(process, 1, note) != nil || len(got) != 3 || !errors.Is(got[1], failure) || !errors.Is(got[2], failure) {
 		t.Errorf("answers %v", got)
 	}
-	if w.Enter(Life{}, 0, note) == nil {
+	if w.Enter(Process{}, 0, note) == nil {
 		t.Error("what has no name is not entered")
 	}
 }

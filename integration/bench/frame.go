@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// The frames of protocol v4, made by hand: nine bytes of header, then the body.
+// The frames of protocol v4, encoded here: nine bytes of header, then the body.
 
 const (
 	headerSize    = 9
@@ -20,7 +20,7 @@ const (
 	metaMorePages = 0x02
 )
 
-// appendHeader begins an EXECUTE; endFrame sets its length.
+// appendHeader starts an EXECUTE; endFrame sets its length.
 func appendHeader(b []byte, stream uint16) []byte {
 	return append(b, 4, 0, byte(stream>>8), byte(stream), opExecute, 0, 0, 0, 0)
 }
@@ -50,14 +50,14 @@ func appendInt32(b []byte, v int32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 4), uint32(v))
 }
 
-// frameReader takes answers from a connection through one buffer.
+// frameReader reads answers from a connection through one buffer.
 type frameReader struct {
 	src        io.Reader
 	buf        []byte
 	start, end int
 }
 
-// buffered tells whether a whole answer is there already, so that reading it does not wait.
+// buffered reports whether a whole answer is in the buffer, so that reading it does not block.
 func (r *frameReader) buffered() bool {
 	have := r.end - r.start
 	return have >= headerSize && have-headerSize >= int(binary.BigEndian.Uint32(r.buf[r.start+5:]))
@@ -96,7 +96,7 @@ func (r *frameReader) fill() error {
 	return err
 }
 
-// checkAnswer tells what is wrong with an answer that should have so many rows (0 for a write).
+// checkAnswer returns an error for an answer that does not have the given number of rows (0 for a write).
 func checkAnswer(header, body []byte, rows int) error {
 	if header[4] != opResult {
 		if len(body) > 6 {
@@ -114,7 +114,7 @@ func checkAnswer(header, body []byte, rows int) error {
 	if kind != kindRows || len(body) < 16 {
 		return fmt.Errorf("bench: a read answered with kind %d", kind)
 	}
-	// Kind, metadata flags and column count come first; the metadata itself was not asked for.
+	// Kind, metadata flags and column count come first; the metadata itself was not requested.
 	if flags := binary.BigEndian.Uint32(body[4:]); flags&metaMorePages != 0 || flags&4 == 0 {
 		return fmt.Errorf("bench: metadata flags %#x", flags)
 	}

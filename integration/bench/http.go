@@ -10,12 +10,12 @@ import (
 	"strconv"
 )
 
-// httpConn is a connection of HTTP/1.1 that has one request under way. It reads only what the load needs: the status, and
-// where the answer ends. net/http would cost several times the CPU, which the servers then would not have.
+// httpConn is an HTTP/1.1 connection with one request in flight. It parses only the status and the length of an answer. net/http would
+// use several times the CPU time, which the servers need.
 type httpConn struct {
 	sock net.Conn
 	in   *bufio.Reader
-	body []byte // of the last answer; used again
+	body []byte // of the last answer; reused
 }
 
 func dialHTTP(address string) (*httpConn, error) {
@@ -26,7 +26,7 @@ func dialHTTP(address string) (*httpConn, error) {
 	return &httpConn{sock: sock, in: bufio.NewReaderSize(sock, 256<<10)}, nil
 }
 
-// do sends a request as it is and reads the answer. The body is valid until the next call.
+// do sends an encoded request and reads the answer. The body is valid until the next call.
 func (c *httpConn) do(request []byte) (status int, body []byte, err error) {
 	if _, err := c.sock.Write(request); err != nil {
 		return 0, nil, err
@@ -89,7 +89,7 @@ func (c *httpConn) chunks() error {
 	}
 }
 
-// line is the next line without its end.
+// line returns the next line without its end.
 func (c *httpConn) line() ([]byte, error) {
 	b, err := c.in.ReadSlice('\n')
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// answers lets a connection read a text whatever it writes.
+// answers is a connection from which a text is read, whatever is written.
 type answers struct {
 	net.Conn
 	io.Reader

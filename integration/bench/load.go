@@ -12,7 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// run is one closed loop: so many requests in flight, until so many are done or the time is over.
+// run is one closed loop: a number of requests in flight, until a number of requests is complete or the time is over.
 type run struct {
 	addresses []string
 	work      workload
@@ -24,7 +24,7 @@ type run struct {
 	issued atomic.Int64
 }
 
-// outcome is what a run came to.
+// outcome is the result of a run.
 type outcome struct {
 	Ops     int64
 	Errors  int64
@@ -33,11 +33,11 @@ type outcome struct {
 	first   error
 }
 
-const perConnection = 32 // requests in flight on one connection, at most
+const perConnection = 32 // maximum requests in flight on one connection
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60_000_000, 3) }
 
-// do runs it, over as many connections as needed, spread over the servers.
+// do executes the run, over as many connections as needed, distributed over the servers.
 func (r *run) do() (*outcome, error) {
 	connections := max((r.inFlight+perConnection-1)/perConnection, min(len(r.addresses), r.inFlight), 2)
 	total := &outcome{Latency: newHistogram()}
@@ -80,8 +80,8 @@ type slot struct {
 	op   *operation
 }
 
-// connection is the loop over one connection: every answer that is there is taken and its slot asks again; then all new
-// requests go out with one write.
+// connection is the loop of one connection: it processes all answers in the buffer, each of which causes a new request; then it sends
+// all new requests with one write.
 func (r *run) connection(address string, slots int, seed uint64, began time.Time) (*outcome, error) {
 	o := &outcome{Latency: newHistogram()}
 	sock, err := net.Dial("tcp", address)
@@ -146,7 +146,7 @@ func (r *run) connection(address string, slots int, seed uint64, began time.Time
 	return o, nil
 }
 
-// startup starts the protocol on a fresh connection.
+// startup starts the protocol on a new connection.
 func startup(sock net.Conn, in *frameReader) error {
 	body := []byte("\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0")
 	frame := append([]byte{4, 0, 0, 0, 1, 0, 0, 0, byte(len(body))}, body...)

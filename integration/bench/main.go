@@ -32,14 +32,14 @@ type config struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := measureDoor(ctx, os.Args[1:]); err != nil {
+	if err := measureProtocol(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// measureDoor measures what the first argument names: the Tables door, or else CQL.
-func measureDoor(ctx context.Context, args []string) error {
+// measureProtocol measures the protocol in the first argument: Azure Tables, or CQL by default.
+func measureProtocol(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "tables" {
 		c, err := parseTables(args[1:])
 		if err != nil {
@@ -171,7 +171,7 @@ func (c *config) replication(t *target) int {
 	return len(t.addresses)
 }
 
-// consistency is ONE with a single replica, QUORUM otherwise.
+// consistency returns ONE with a single replica, QUORUM otherwise.
 func (c *config) consistency(t *target) uint16 {
 	if c.replication(t) == 1 {
 		return 1
@@ -207,7 +207,7 @@ func (c *config) measure(t *target, name string, inFlight int) (*measurement, er
 	return newMeasurement(t.name, name, inFlight, o, after-before, ownAfter-own), nil
 }
 
-// do runs a workload; inserts go on with ids that were not used before.
+// do executes a workload; inserts continue with new ids.
 func (t *target) do(work workload, inFlight int, ops int64, limit time.Duration) (*outcome, error) {
 	r := &run{addresses: t.addresses, work: work, inFlight: inFlight, ops: ops, limit: limit, first: t.next}
 	o, err := r.do()

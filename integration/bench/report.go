@@ -70,7 +70,7 @@ func (m *measurement) print(round string) {
 		fmt.Sprintf("%.1f", m.ServerCPU), fmt.Sprintf("%.1f", m.ClientCPU))
 }
 
-// end prints of each measurement the round that cost the server the least, and how servers compare by that.
+// end prints, for each measurement, the round with the lowest cost for the server, and compares the servers.
 func (r *report) end() {
 	if r.json {
 		return

@@ -16,8 +16,8 @@ import (
 	"cqld/integration/process"
 )
 
-// tablesConfig says what the Tables load measures: every workload at every number in flight on a table with the least
-// rows, and at one number with the other numbers of rows.
+// tablesConfig configures the measurements for Azure Tables: every workload at every number in flight on a table with the fewest rows,
+// and at one number in flight with the other numbers of rows.
 type tablesConfig struct {
 	servers   []string // cqld1, cqld4, azurite
 	workloads []string
@@ -109,7 +109,7 @@ func (c *tablesConfig) run(ctx context.Context) error {
 	return nil
 }
 
-// via1 is a ring that is there already, asked at its first node; nil when name asks for no such thing.
+// via1 returns an existing ring that is accessed at its first node; nil if name is not such a target.
 func via1(targets []*target, name string) *target {
 	ring, ok := strings.CutSuffix(name, "via1")
 	for _, t := range targets {
@@ -120,7 +120,7 @@ func via1(targets []*target, name string) *target {
 	return nil
 }
 
-// start starts a server, unless it runs already; its addresses are those of its Tables port.
+// start starts a server, unless it runs already; its addresses are those of its Azure Tables port.
 func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, error) {
 	if strings.Contains(name, "=") {
 		return running(name)
@@ -160,7 +160,7 @@ func (c *tablesConfig) start(ctx context.Context, dir, name string) (*target, er
 	return t, nil
 }
 
-// measureSpread fills a fresh table of each server step by step, and measures in between, the servers by turns.
+// measureSpread fills a new table of each server step by step, and measures the servers alternately after each step.
 func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, round int, spread string, out *tablesReport) error {
 	tables := map[*target]*spreadTable{}
 	for _, t := range targets {
@@ -200,7 +200,7 @@ func (c *tablesConfig) measureSpread(ctx context.Context, targets []*target, rou
 	return nil
 }
 
-// table makes or deletes a table.
+// table creates or deletes a table.
 func (t *target) table(ctx context.Context, method, path, body string) error {
 	c, err := client.New("http://"+t.addresses[0], azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
 	if err != nil {
@@ -214,7 +214,7 @@ func (t *target) table(ctx context.Context, method, path, body string) error {
 	return r.Err(201, 204)
 }
 
-// fill brings a table to so many rows. In many partitions each transaction is of one, so single inserts do it there.
+// fill adds rows to a table up to a number. With many partitions it uses single inserts, because a transaction has only one partition.
 func (t *target) fill(s *spreadTable, rows int) error {
 	missing := int64(rows) - s.rows.Load()
 	if missing <= 0 {
@@ -236,7 +236,7 @@ func (t *target) fill(s *spreadTable, rows int) error {
 	return err
 }
 
-// measure takes one measurement. Transactions go to a table of their own, so that they do not make the other grow.
+// measure takes one measurement. Transactions use a separate table, so that the other one does not grow.
 func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, name string, inFlight int) (*tablesMeasurement, error) {
 	on := s
 	if name == "batch" {
@@ -250,7 +250,7 @@ func (c *tablesConfig) measure(ctx context.Context, t *target, s *spreadTable, n
 	if err != nil {
 		return nil, err
 	}
-	// The first operations of a kind are slower: plans, columns and the compiled code of Azurite are made then.
+	// The first operations of a kind are slower, because they create plans, columns and Azurite's compiled code.
 	if _, err := (&tablesRun{addresses: t.addresses, op: op, inFlight: inFlight, ops: 200, limit: c.limit / 3}).do(); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tablesMeasurement is one line of the report of the Tables load.
+// tablesMeasurement is one line of the report for Azure Tables.
 type tablesMeasurement struct {
 	Server     string  `json:"server"`
 	Workload   string  `json:"workload"`
@@ -30,7 +30,7 @@ func newTablesMeasurement(server, workload string, inFlight, entities int, o *ou
 		P50: o.Latency.ValueAtQuantile(50), P99: o.Latency.ValueAtQuantile(99), CPU: float64(cpu.Microseconds()) / float64(max(o.Ops, 1))}
 }
 
-// point is what a measurement is of, whoever was measured.
+// point identifies a measurement, independently of the server.
 type point struct {
 	workload, partitions string
 	rows, inFlight       int
@@ -67,8 +67,8 @@ func (r *tablesReport) add(m *tablesMeasurement) {
 	}
 }
 
-// end prints of each point the rounds that cost the servers the least, and by what cqld does more in a second of CPU time
-// than Azurite.
+// end prints, for each point, the rounds with the lowest cost for the servers, and the ratio of cqld's to Azurite's operations per second
+// of CPU time.
 func (r *tablesReport) end() {
 	if r.json {
 		return

@@ -15,7 +15,7 @@ import (
 	"cqld/azuretables/client"
 )
 
-// The data of a Tables load: entities of about 1 KB, in one partition or in many.
+// The data for Azure Tables: entities of about 1 KB, in one partition or in many.
 const (
 	manyPartitions = 100
 	payloadSize    = 900
@@ -24,14 +24,14 @@ const (
 	accept         = "application/json;odata=nometadata"
 )
 
-// spreadTable is one table under load: its partitions, and how many rows it has.
+// spreadTable is one table under load: its partitions, and its number of rows.
 type spreadTable struct {
 	name string
 	many bool
 	rows atomic.Int64
 }
 
-// keys are those of the n-th row. Rows of many partitions go through them in turn.
+// keys returns the keys of the n-th row. Consecutive rows are in different partitions, if there are many.
 func (s *spreadTable) keys(n int64) (pk, rk string) {
 	if s.many {
 		return fmt.Sprintf("p%03d", n%manyPartitions), fmt.Sprintf("r%08d", n/manyPartitions)
@@ -39,7 +39,7 @@ func (s *spreadTable) keys(n int64) (pk, rk string) {
 	return "p", fmt.Sprintf("r%08d", n)
 }
 
-// tablesOp is one request: its bytes, how many entities it is about, and the status of the answer.
+// tablesOp is one request: its bytes, its number of entities, and the expected status.
 type tablesOp struct {
 	entities int
 	status   int
@@ -47,7 +47,7 @@ type tablesOp struct {
 	check    func(body []byte) error
 }
 
-// tablesConn is one connection and the buffers of its request.
+// tablesConn is one connection with the buffers of its request.
 type tablesConn struct {
 	*httpConn
 	key       []byte // of the development account, which all servers have
@@ -58,7 +58,7 @@ type tablesConn struct {
 	dateUntil time.Time
 }
 
-// ask makes the request's bytes of c.body.
+// ask encodes the request with c.body.
 func (c *tablesConn) ask(method, path, query, contentType, more string) {
 	if now := time.Now(); now.After(c.dateUntil) {
 		c.date, c.dateUntil = now.UTC().Format(http.TimeFormat), now.Truncate(time.Second).Add(time.Second)
@@ -87,7 +87,7 @@ func appendEntity(b []byte, pk, rk string, n int64) []byte {
 	return fmt.Appendf(b, `{"PartitionKey":"%s","RowKey":"%s","Bib":%d,"Finished":%v,"Name":"John","Payload":"%s"}`, pk, rk, n, n%2 == 0, payload)
 }
 
-// tablesWork are the operations by name, on a table that holds rows already.
+// tablesWork returns the operation with a name, on a table that contains rows.
 func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 	loaded := s.rows.Load()
 	switch name {
@@ -132,8 +132,8 @@ func tablesWork(name string, s *spreadTable) (*tablesOp, error) {
 	return nil, fmt.Errorf("bench: no workload %q; there are insert, upsert, point, batch, page", name)
 }
 
-// batch is a transaction of inserts behind the rows that the table has: in many partitions, of one of them. Azurite wants
-// boundaries to begin as those of the SDKs do.
+// batch encodes a transaction of inserts after the rows of the table, in one partition. Azurite requires boundaries with the prefixes that
+// the SDKs use.
 func (c *tablesConn) batch(s *spreadTable) {
 	from := s.rows.Add(batchSize) - batchSize
 	c.body = append(c.body[:0], "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n"...)
@@ -151,19 +151,19 @@ func (c *tablesConn) batch(s *spreadTable) {
 	c.ask("POST", "/$batch", "", "multipart/mixed; boundary=batch_b", "")
 }
 
-// range1000 asks for a thousand entities from somewhere on, in one partition or over ten and more.
+// range1000 returns a query for a thousand entities from a random position, in one partition or over ten or more.
 func (s *spreadTable) range1000(r *rand.Rand, loaded int64) string {
 	if s.many {
-		// From a partition on, so many behind it that they have a thousand.
+		// From a partition on, over as many as contain a thousand.
 		each := loaded / manyPartitions
 		last := manyPartitions - (pageSize+each-1)/each
 		return fmt.Sprintf("PartitionKey%%20ge%%20'p%03d'", r.Int64N(last+1))
 	}
-	// Not from the last thousand but one: inserts that a server did not do leave holes.
+	// Not from the last thousand but one: failed inserts leave gaps.
 	return fmt.Sprintf("PartitionKey%%20eq%%20'p'%%20and%%20RowKey%%20ge%%20'r%08d'", r.Int64N(max(loaded-2*pageSize, 0)+1))
 }
 
-// tablesRun is a closed loop: so many connections, a request under way on each.
+// tablesRun is a closed loop: a number of connections, with one request in flight on each.
 type tablesRun struct {
 	addresses []string
 	op        *tablesOp
@@ -196,10 +196,10 @@ func (r *tablesRun) do() (*outcome, error) {
 	return total, firstOf(errs)
 }
 
-// brokenMax is how many requests of a connection may end with a broken one.
+// brokenMax bounds the requests of a connection that end with a broken connection.
 const brokenMax = 20
 
-// again is a new connection in the place of a broken one.
+// again returns a new connection to replace a broken one.
 func (c *tablesConn) again(address string) (*httpConn, error) {
 	c.close()
 	conn, err := dialHTTP(address)
@@ -209,7 +209,7 @@ func (c *tablesConn) again(address string) (*httpConn, error) {
 	return conn, nil
 }
 
-// firstOf is the first error there is: what fails one connection fails most of them.
+// firstOf returns the first error: the cause of a failure is usually the same for most connections.
 func firstOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -237,7 +237,7 @@ func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*o
 		sent := time.Now()
 		status, body, err := c.do(c.request)
 		if err != nil && o.Errors < brokenMax {
-			// Azurite closes connections that it was too busy to answer.
+			// Azurite closes connections if it is too busy to answer.
 			o.Errors++
 			if c.httpConn, err = c.again(address); err == nil {
 				continue
@@ -247,7 +247,7 @@ func (r *tablesRun) connection(address string, seed uint64, began time.Time) (*o
 			return o, fmt.Errorf("bench: %s: %w", address, err)
 		}
 		if status == 500 || status == 503 || status == 404 {
-			o.Errors++ // a server under load may say that it could not, or have lost the row; what it did is counted
+			o.Errors++ // an overloaded server may return an error, or may have lost the row; only successes count
 			continue
 		}
 		if status != r.op.status {

@@ -20,12 +20,12 @@ type target struct {
 	ops       *operations
 	next      int64 // number of the next insert
 	warm      map[string]bool
-	startup   time.Duration // until the first answer, all nodes
+	startup   time.Duration // time until the first answers of all nodes
 	idleRSS   int64         // of one node
 	owned     bool
 }
 
-// startCqld builds cqld and starts nodes of it.
+// startCqld builds cqld and starts nodes.
 func startCqld(ctx context.Context, dir string, nodes int, sync string, flags []string) (*target, error) {
 	binary, err := process.Build(ctx, dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func startOracle(dir string, nodes int, sync string) (*target, error) {
 	return t, t.finish()
 }
 
-// running takes name=host:port/pid,host:port/pid: servers that run already.
+// running parses name=host:port/pid,host:port/pid: servers that run already.
 func running(spec string) (*target, error) {
 	name, list, ok := strings.Cut(spec, "=")
 	if !ok {
@@ -109,7 +109,7 @@ func (t *target) stop() {
 	}
 }
 
-// cpu is the CPU time of all its processes so far.
+// cpu returns the present CPU time of all its processes.
 func (t *target) cpu() (time.Duration, error) {
 	var sum time.Duration
 	for _, s := range t.ring.Servers {
@@ -122,14 +122,14 @@ func (t *target) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// load makes the schema and the data that reads ask for.
+// load creates the schema and the data for reads.
 func (t *target) load(rf int, consistency uint16) error {
 	keyspace := fmt.Sprintf("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", rf)
 	if err := process.Ask(t.addresses[0], append([]string{"DROP KEYSPACE IF EXISTS bench", keyspace}, schemaStatements...)...); err != nil {
 		return err
 	}
 	var err error
-	// A statement is prepared where it is executed.
+	// A statement must be prepared on the node that executes it.
 	for _, a := range t.addresses {
 		if t.ops, err = prepareWhenKnown(a, consistency); err != nil {
 			return err
@@ -149,10 +149,10 @@ func (t *target) load(rf int, consistency uint16) error {
 	return err
 }
 
-// schemaWait is how long Cassandra's gossip may take to tell a node of a new table.
+// schemaWait bounds the time in which Cassandra's gossip informs a node of a new table.
 const schemaWait = time.Minute
 
-// prepareWhenKnown prepares on a node that may not have heard of the tables yet.
+// prepareWhenKnown prepares on a node that may not know the tables yet.
 func prepareWhenKnown(address string, consistency uint16) (*operations, error) {
 	for end := time.Now().Add(schemaWait); ; time.Sleep(200 * time.Millisecond) {
 		ops, err := prepare(address, consistency)
@@ -162,7 +162,7 @@ func prepareWhenKnown(address string, consistency uint16) (*operations, error) {
 	}
 }
 
-// temporary gives a directory for data, on the disk of the working directory: /tmp is memory on some machines.
+// temporary returns a directory for data, on the disk of the working directory: /tmp is in memory on some machines.
 func temporary() (string, error) {
 	root, err := process.Root()
 	if err != nil {

@@ -30,17 +30,17 @@ const (
 	selectSlice = "SELECT c, v FROM bench.slice WHERE p = ?"
 )
 
-// operation is one kind of request: its prepared prefix, its values, and how many rows its answer has.
+// operation is one kind of request: its encoded prefix, its values, and the number of rows in its answer.
 type operation struct {
 	prefix []byte
 	values func(b []byte, n int64, r *rand.Rand) []byte
 	rows   int
 }
 
-// workload picks the operation of the n-th request.
+// workload selects the operation of the n-th request.
 type workload func(n int64, r *rand.Rand) *operation
 
-// operations prepares the statements on one server.
+// operations contains the statements prepared on one server.
 type operations struct {
 	insert, read, slice, loadSlice operation
 }
@@ -89,10 +89,10 @@ func prepare(address string, consistency uint16) (*operations, error) {
 	return ops, err
 }
 
-// spread turns a counter into an id that does not follow the counter's order.
+// spread maps a counter to an id in a different order.
 func spread(n int64) int64 { return int64(uint64(n) * 0x9E3779B97F4A7C15) }
 
-// workloads are by name what the command line offers. A mixed load is half writes, 45 % point reads, 5 % slices.
+// workload returns the workload with a name of the command line. A mixed load consists of half writes, 45 % point reads, 5 % slices.
 func (o *operations) workload(name string) (workload, error) {
 	switch name {
 	case "insert":

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// Kind says which answer came.
+// Kind is the kind of an answer.
 type Kind int
 
 // The kinds of answers; Rows to SchemaChange have the numbers of the protocol.
@@ -23,7 +23,7 @@ type Column struct {
 	Type                  Type
 }
 
-// Prepared is what PREPARE answered.
+// Prepared is the result of PREPARE.
 type Prepared struct {
 	ID, ResultID []byte
 	Binds        []Column
@@ -31,15 +31,15 @@ type Prepared struct {
 	Result       []Column
 }
 
-// Answer is everything a server said to one request.
+// Answer is a server's complete answer to one request.
 type Answer struct {
 	Kind        Kind
 	Err         *Error // for Failed
 	Warnings    []string
 	TracingID   []byte
 	Columns     []Column
-	Rows        [][][]byte // nil cell: null
-	PagingState []byte     // nil: no more pages
+	Rows        [][][]byte // nil cell means null
+	PagingState []byte     // nil means no more pages
 	MetadataID  []byte     // v5, when the result metadata changed
 	Keyspace    string     // for SetKeyspace
 	Change      []string   // for SchemaChange: CREATED, TABLE, ks, name, argument types…
@@ -154,7 +154,7 @@ func (a *Answer) decodePrepared(r *reader, version byte) {
 	for k := r.int(); k > 0 && r.err == nil; k-- {
 		p.KeyIndexes = append(p.KeyIndexes, r.short())
 	}
-	// Without bind markers Cassandra leaves the table specification out although it sets the flag for it.
+	// Without bind markers, Cassandra omits the table specification although it sets the flag for it.
 	if n == 0 {
 		flags &^= metaGlobal
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// errShort is what a truncated answer gives.
+// errShort is the error for a truncated answer.
 var errShort = errors.New("cqlclient: truncated answer")
 
-// reader consumes a message body; after the first short read every further one returns zero values and err stays set.
+// reader decodes a message body; after the first short read, every further one returns zero values and err stays set.
 type reader struct {
 	b   []byte
 	err error

@@ -74,7 +74,7 @@ func Dial(address string, version byte) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.sock.Close() }
 
-// frame is one envelope as it came.
+// frame is one received envelope.
 type frame struct {
 	version, flags, opcode byte
 	stream                 int16
@@ -83,7 +83,7 @@ type frame struct {
 
 func (f *frame) body() *reader { return &reader{b: f.data} }
 
-// roundTrip sends one request and waits for its answer; events that come between are dropped.
+// roundTrip sends one request and waits for its answer; it discards events.
 func (c *Conn) roundTrip(opcode, flags byte, body []byte) (*frame, error) {
 	c.stream = (c.stream + 1) & 0x7fff
 	env := []byte{c.Version, flags, byte(c.stream >> 8), byte(c.stream), opcode}

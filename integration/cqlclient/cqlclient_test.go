@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The vectors are those of the specification: an OPTIONS envelope in a segment of its own, and an empty payload.
+// The vectors are those of the specification: an OPTIONS envelope in its own segment, and an empty payload.
 func TestSegmentVectors(t *testing.T) {
 	envelope, _ := hex.DecodeString("050000010500000000")
 	if got := hex.EncodeToString(appendSegments(nil, envelope)); got != "090002a4c8c1050000010500000000b5557486" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Register asks for events of these types: TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE. The connection should be
-// used for NextEvent only from then on.
+// Register requests events of these types: TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE. From then on, the connection should be used
+// for NextEvent only.
 func (c *Conn) Register(types ...string) error {
 	body := appendShort(nil, len(types))
 	for _, t := range types {

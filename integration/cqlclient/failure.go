@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Error is an ERROR message: its code, its text and the fields that go with the code, as text.
+// Error is an ERROR message: its code, its text and the additional fields of the code, as text.
 type Error struct {
 	Code    int
 	Message string
@@ -21,7 +21,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Codes of ERROR messages that tests ask for by name.
+// Codes of ERROR messages that tests use.
 const (
 	CodeUnavailable  = 0x1000
 	CodeWriteTimeout = 0x1100

@@ -9,10 +9,10 @@ type Value struct {
 	Unset bool
 }
 
-// Options are the optional parts of a request. The zero value asks at ONE without paging.
+// Options are the optional parts of a request. The zero value means ONE without paging.
 type Options struct {
-	Consistency uint16 // 0 stands for ONE
-	Serial      uint16 // serial consistency, 0: not sent
+	Consistency uint16 // 0 means ONE
+	Serial      uint16 // serial consistency; 0 means that it is not sent
 	Values      []Value
 	PageSize    int
 	PagingState []byte
@@ -112,7 +112,7 @@ func (c *Conn) Query(text string, o Options) (*Answer, error) {
 	return c.answer(opQuery, o.flags(), c.appendOptions(appendLongString(nil, text), &o))
 }
 
-// Prepare prepares one statement; the Answer's Prepared tells its id and metadata.
+// Prepare prepares one statement; the Answer's Prepared contains its id and metadata.
 func (c *Conn) Prepare(text string) (*Answer, error) {
 	body := appendLongString(nil, text)
 	if c.Version >= 5 {
@@ -121,7 +121,7 @@ func (c *Conn) Prepare(text string) (*Answer, error) {
 	return c.answer(opPrepare, 0, body)
 }
 
-// Execute runs a prepared statement.
+// Execute executes a prepared statement.
 func (c *Conn) Execute(p *Prepared, o Options) (*Answer, error) {
 	body := appendString(nil, string(p.ID))
 	if c.Version >= 5 {

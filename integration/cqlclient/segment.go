@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Protocol v5 carries envelopes in segments: 3 bytes of header (17 bits length, 1 bit self-contained), CRC24 of them,
-// the payload, CRC32 of the payload; little-endian, unlike everything inside.
+// Protocol v5 transports envelopes in segments: 3 bytes of header (17 bits length, 1 bit self-contained), CRC24 of them, the payload,
+// CRC32 of the payload; little-endian, unlike the envelopes.
 
 const maxSegment = 1<<17 - 1
 
@@ -30,7 +30,7 @@ func payloadCRC(data []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA}), crc32.IEEETable, data)
 }
 
-// appendSegments wraps one envelope: one self-contained segment, or slices of it when it is larger than a segment.
+// appendSegments encodes one envelope: as one self-contained segment, or in slices if it is larger than a segment.
 func appendSegments(dst, envelope []byte) []byte {
 	self := uint32(1)
 	if len(envelope) > maxSegment {
@@ -50,7 +50,7 @@ func appendSegments(dst, envelope []byte) []byte {
 	return dst
 }
 
-// segmentReader gives the bytes inside segments, checked.
+// segmentReader returns the verified payloads of segments.
 type segmentReader struct {
 	src  io.Reader
 	rest []byte

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Text renders a value so that different bytes give different texts: decimals as unscaled value and scale, durations as
-// their three parts, the empty value of a type that has other values as "empty".
+// Text renders a value so that different bytes result in different texts: decimals as unscaled value and scale, durations as their three
+// parts, the empty value of a type that has other values as "empty".
 func (t Type) Text(b []byte) string {
 	if b == nil {
 		return "null"
@@ -40,7 +40,7 @@ func quoteText(s string) string {
 	return "'" + strings.NewReplacer("'", "''", "\\", "\\\\", "\n", "\\n", "\r", "\\r", "\t", "\\t", "\x00", "\\0").Replace(s) + "'"
 }
 
-// fixedSizes are the types whose values have one size.
+// fixedSizes contains the types whose values have a fixed size.
 var fixedSizes = [...]int{
 	tBigint: 8, tCounter: 8, tTimestamp: 8, tTime: 8, tDouble: 8, tFloat: 4, tInt: 4, tDate: 4, tSmallint: 2, tTinyint: 1, tBoolean: 1,
 	tUUID: 16, tTimeUUID: 16, tDuration: 0,
@@ -111,7 +111,7 @@ func signed(b []byte) *big.Int {
 	return v
 }
 
-// vint reads a zig-zag variable length integer.
+// vint decodes a zig-zag variable length integer.
 func vint(b []byte) (int64, []byte) {
 	if len(b) == 0 {
 		return 0, nil

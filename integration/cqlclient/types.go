@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Type is a column type as the protocol describes it.
+// Type is a column type as encoded in the protocol.
 type Type struct {
 	ID     int
 	Custom string // class name, or keyspace.name of a user type
@@ -76,7 +76,7 @@ func decodeType(r *reader) Type {
 	return t
 }
 
-// String gives the type in CQL.
+// String returns the type in CQL.
 func (t Type) String() string {
 	switch t.ID {
 	case tCustom:

@@ -104,7 +104,7 @@ func NewFirewall() (*Firewall, error) {
 	return f, nil
 }
 
-// Close ends the firewall program. Packets that it drops are dropped further on.
+// Close ends the firewall program. Packets that it drops continue to be dropped.
 func (f *Firewall) Close() error { return errors.Join(f.commands.Close(), f.cmd.Wait()) }
 
 // answer reads the result of one command.

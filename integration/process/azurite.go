@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// NewAzurite lays out an Azurite under dir, to compare with. It is started as a ring of one, and keeps its data as it does
-// by default: in memory, with a snapshot on disk every few seconds.
+// NewAzurite prepares an Azurite under dir, for comparisons. It is started as a ring of one, and stores its data as by default: in
+// memory, with a snapshot on disk every few seconds.
 func NewAzurite(dir string) (*Ring, error) {
 	root, err := Root()
 	if err != nil {
@@ -22,7 +22,7 @@ func NewAzurite(dir string) (*Ring, error) {
 	return &Ring{Servers: []*Server{s}}, nil
 }
 
-// WaitTables waits until the server takes connections at its Azure Tables port.
+// WaitTables waits until the server accepts connections at its Azure Tables port.
 func (s *Server) WaitTables(limit time.Duration) error {
 	var last error
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -2,12 +2,11 @@ package process
 
 import "syscall"
 
-// Pause stops the process where it is, as a machine that hangs does: it answers nothing, and its
-// connections stay open.
+// Pause stops the process, like a machine that hangs: it does not respond, and its connections stay open.
 func (s *Server) Pause() error { return syscall.Kill(s.PID, syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume continues the process.
 func (s *Server) Resume() error { return syscall.Kill(s.PID, syscall.SIGCONT) }
 
-// UseBinary makes the next Start run another build.
+// UseBinary makes the next Start execute another build.
 func (s *Server) UseBinary(path string) { s.argv[0] = path }

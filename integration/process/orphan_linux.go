@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// bound makes the process die with this one, so that a test that is killed leaves no servers behind.
+// bound makes the process end with this one, so that a killed test leaves no servers running.
 func bound(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -4,5 +4,5 @@ package process
 
 import "os/exec"
 
-// bound would make the process die with this one; only Linux can.
+// bound does nothing: only Linux can end a process with its parent.
 func bound(*exec.Cmd) {}

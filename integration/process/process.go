@@ -20,18 +20,18 @@ import (
 // Server is one server process.
 type Server struct {
 	Address string // of its CQL port, host:port
-	Tables  string // of its Azure Tables port, http://host:port; empty: it has none
-	Dir     string // its data and its log
+	Tables  string // of its Azure Tables port, http:// of its Azure Tables port, http://host:port; empty means none
+	Dir     string // directory of its data and its log
 	PID     int
 
 	argv []string
-	stop []string // a command that stops it; nil: SIGTERM
+	stop []string // a command that stops it; nil means SIGTERM
 	done chan struct{}
 
 	status *status // of a cqld node
 }
 
-// Root is the directory of the repository.
+// Root returns the directory of the repository.
 func Root() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -40,7 +40,7 @@ func Root() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Build builds cqld into dir, with more flags for go build, and returns the binary's path.
+// Build builds cqld into dir, with additional flags for go build, and returns the binary's path.
 func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -55,7 +55,7 @@ func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	return binary, nil
 }
 
-// Start runs the server's command; its output goes to Dir/out.log.
+// Start executes the server's command; its output is written to Dir/out.log.
 func (s *Server) Start() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return err
@@ -87,13 +87,13 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// AddFlags gives the next start more flags.
+// AddFlags adds flags to the next start.
 func (s *Server) AddFlags(flags ...string) { s.argv = append(s.argv, flags...) }
 
-// Kill ends the process at once, as a crash does.
+// Kill kills the process, like a crash.
 func (s *Server) Kill() { s.end(syscall.SIGKILL, time.Second) }
 
-// Stop ends the process as an operator does, and kills it when it has not ended in time.
+// Stop stops the process gracefully, and kills it if it does not end in time.
 func (s *Server) Stop() {
 	if s.stop != nil {
 		exec.Command(s.stop[0], s.stop[1:]...).Run()
@@ -117,7 +117,7 @@ func (s *Server) end(sig syscall.Signal, wait time.Duration) bool {
 	}
 }
 
-// Running tells whether the process has not ended.
+// Running reports whether the process has not ended.
 func (s *Server) Running() bool {
 	if s.done == nil {
 		return false
@@ -130,7 +130,7 @@ func (s *Server) Running() bool {
 	}
 }
 
-// Log returns the end of what the server printed.
+// Log returns the end of the server's output.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.Dir, "out.log"))
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Server) WaitAnswer(limit time.Duration) error {
 	return fmt.Errorf("process: no answer from %s within %v: %w\n%s", s.Address, limit, last, s.Log())
 }
 
-// Ask sends statements over a connection of their own.
+// Ask sends statements over a new connection.
 func Ask(address string, statements ...string) error {
 	c, err := cqlclient.Dial(address, 4)
 	if err != nil {
@@ -172,25 +172,25 @@ func Ask(address string, statements ...string) error {
 	return nil
 }
 
-// Usage is what a process has used so far.
+// Usage is the resource usage of a process.
 type Usage struct {
 	CPU time.Duration // user and system
 	RSS int64         // bytes
 }
 
-// ErrNoUsage tells that this operating system does not show the usage of other processes.
+// ErrNoUsage means that this operating system does not show the usage of other processes.
 var ErrNoUsage = errors.New("process: no /proc to read CPU time and memory from")
 
-// clockTick is the unit of CPU times in /proc; it is 1/100 s on every Linux port that Go has.
+// clockTick is the unit of CPU times in /proc; it is 1/100 s on all Linux ports of Go.
 const clockTick = 10 * time.Millisecond
 
-// Usage reads CPU time and memory of the process.
+// Usage returns the CPU time and memory of the process.
 func (s *Server) Usage() (Usage, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID))
 	if err != nil {
 		return Usage{}, errors.Join(ErrNoUsage, err)
 	}
-	// The name in parentheses may hold blanks; the numbers follow it.
+	// The name in parentheses may contain blanks; the numbers follow it.
 	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if len(f) < 22 {
 		return Usage{}, ErrNoUsage
@@ -204,7 +204,7 @@ func (s *Server) Usage() (Usage, error) {
 	return Usage{CPU: time.Duration(user+system) * clockTick, RSS: pages * int64(os.Getpagesize())}, nil
 }
 
-// loopback tells whether every address of 127.0.0.0/8 is usable, as on Linux, or 127.0.0.1 only.
+// loopback reports whether every address of 127.0.0.0/8 is usable, as on Linux, or only 127.0.0.1.
 func loopback() bool {
 	l, err := net.Listen("tcp", "127.0.0.42:0")
 	if err != nil {

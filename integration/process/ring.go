@@ -17,20 +17,20 @@ import (
 // Ring is a cluster of servers on this machine.
 type Ring struct {
 	Servers []*Server
-	// Spare are laid out and not started: nodes that may join.
+	// Spare are prepared and not started: nodes that may join.
 	Spare []*Server
 }
 
-// Options of a ring of cqld nodes.
+// Options configure a ring of cqld nodes.
 type Options struct {
 	Nodes int
-	Spare int      // more nodes that are laid out only
+	Spare int      // number of further nodes that are only prepared
 	Sync  string   // commitlog_sync, "" for the server's default
-	Flags []string // more flags of "cqld start"
+	Flags []string // additional flags of "cqld start"
 	YAML  []string // lines of each node's configuration file
 }
 
-// NewRing lays out a ring of cqld nodes under dir without starting it, at addresses that nothing listens on.
+// NewRing prepares a ring of cqld nodes under dir without starting it, at free addresses.
 func NewRing(binary, dir string, o Options) (*Ring, error) {
 	places, err := free(o.Nodes + o.Spare)
 	if err != nil {
@@ -71,13 +71,13 @@ func writeLines(path string, lines []string) error {
 	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// place is where one node listens.
+// place contains the addresses of one node.
 type place struct {
 	host                 string
 	cql, storage, tables int
 }
 
-// free finds places for n nodes: a loopback address each, or ports of 127.0.0.1 where that is the only one.
+// free returns places for n nodes: a loopback address each, or ports of 127.0.0.1 if that is the only one.
 func free(n int) ([]place, error) {
 	many, base := loopback(), os.Getpid()
 	for try := range 200 {
@@ -97,7 +97,7 @@ func free(n int) ([]place, error) {
 	return nil, errors.New("process: no free addresses for a ring")
 }
 
-// options are those of a node there that have no flag.
+// options returns those of a node's options that have no flag.
 func (p place) options(more []string) []string {
 	if p.tables == tablesPort {
 		return more
@@ -105,7 +105,7 @@ func (p place) options(more []string) []string {
 	return append([]string{"tables_port: " + strconv.Itoa(p.tables)}, more...)
 }
 
-// tablesPort is where a node serves Azure Tables unless it is told otherwise.
+// tablesPort is the default port for Azure Tables.
 const tablesPort = 10002
 
 func (p place) taken() bool {
@@ -141,7 +141,7 @@ func (r *Ring) Stop() {
 	}
 }
 
-// Addresses are the CQL addresses of all servers, as drivers want them.
+// Addresses returns the CQL addresses of all servers, in the format of drivers.
 func (r *Ring) Addresses() string {
 	var all []string
 	for _, s := range r.Servers {
@@ -150,7 +150,7 @@ func (r *Ring) Addresses() string {
 	return strings.Join(all, ",")
 }
 
-// Tables are the addresses of all servers for clients of Azure Tables, separated by commas.
+// Tables returns the addresses of all servers for clients of Azure Tables, separated by commas.
 func (r *Ring) Tables() string {
 	var all []string
 	for _, s := range r.Servers {
@@ -159,7 +159,7 @@ func (r *Ring) Tables() string {
 	return strings.Join(all, ",")
 }
 
-// WaitAgreed waits until every server knows all others, sees them alive, and all have one schema version.
+// WaitAgreed waits until every server knows all others, considers them alive, and all have the same schema version.
 func (r *Ring) WaitAgreed(limit time.Duration) error {
 	end := time.Now().Add(limit)
 	for {
@@ -211,7 +211,7 @@ func (r *Ring) agreed() error {
 	return nil
 }
 
-// NewOracle lays out nodes of the reference Cassandra under dir, to be started one after the other.
+// NewOracle prepares nodes of the reference Cassandra under dir, to be started one after the other.
 func NewOracle(dir string, nodes int, sync string) (*Ring, error) {
 	root, err := Root()
 	if err != nil {
@@ -228,7 +228,7 @@ func NewOracle(dir string, nodes int, sync string) (*Ring, error) {
 	return r, nil
 }
 
-// StartOracle starts the nodes of NewOracle in turn, as Cassandra wants it.
+// StartOracle starts the nodes of NewOracle one after the other, as Cassandra requires.
 func (r *Ring) StartOracle() error {
 	for _, s := range r.Servers {
 		if err := s.Start(); err != nil {

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// status is the last line that a cqld node wrote of its view of the ring, "up=N of=N …": CQL has no word for which
-// nodes are alive.
+// status is the last line that a cqld node wrote about its view of the ring, "up=N of=N …": CQL does not show which nodes are
+// alive.
 type status struct{ last atomic.Pointer[string] }
 
-// statusFD is the descriptor that a node writes to, the first after the standard three.
+// statusFD is the descriptor to which a node writes, the first after the standard three.
 const statusFD = 3
 
-// attach gives the process a pipe to write to, and returns what must be called once it was started.
+// attach gives the process a pipe for the status, and returns the function to call after its start.
 func (s *status) attach(cmd *exec.Cmd) (started func(), err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *status) follow(lines io.ReadCloser) {
 	}
 }
 
-// seesAlive tells whether the node counts so many nodes, all alive.
+// seesAlive reports whether the node knows that many nodes, and considers all alive.
 func (s *status) seesAlive(nodes int) bool {
 	line := s.last.Load()
 	return line != nil && strings.HasPrefix(*line, fmt.Sprintf("up=%d of=%d ", nodes, nodes))

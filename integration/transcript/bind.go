@@ -13,7 +13,7 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// parseBinds reads the values of one "? …" line.
+// parseBinds parses the values of one "? …" line.
 func parseBinds(line string) ([]cqlclient.Value, error) {
 	var out []cqlclient.Value
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
@@ -39,7 +39,7 @@ func parseBinds(line string) ([]cqlclient.Value, error) {
 	return out, nil
 }
 
-// nextWord cuts at the first blank outside quotes and brackets.
+// nextWord splits at the first blank outside quotes and brackets.
 func nextWord(line string) (word, rest string) {
 	quoted, depth := false, 0
 	for i, c := range line {
@@ -57,7 +57,7 @@ func nextWord(line string) (word, rest string) {
 	return line, ""
 }
 
-// encodeBind gives the wire form of type:value; 0x… is taken as it is, list:[…] nests.
+// encodeBind returns the wire form of type:value; 0x… is used unchanged, list:[…] nests.
 func encodeBind(word string) ([]byte, error) {
 	if h, ok := strings.CutPrefix(word, "0x"); ok {
 		b, err := hex.DecodeString(h)
@@ -76,7 +76,7 @@ func encodeBind(word string) ([]byte, error) {
 	return encodeScalar(kind, text)
 }
 
-// encodeList encodes lists and sets; a map is the list of its keys and values with half the count.
+// encodeList encodes lists and sets; a map is encoded as the list of its keys and values with half the count.
 func encodeList(inner string) ([]byte, error) {
 	values, err := parseBinds(inner)
 	if err != nil {

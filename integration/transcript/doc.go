@@ -1,9 +1,9 @@
-// Package transcript plays files of CQL statements against a server and renders every answer as text: columns with their
-// types, rows in canonical form, schema changes, warnings, errors with code and message. Recorded from the reference
-// Cassandra, the files say what cqld must answer. Statements whose answer cannot be equal say so with a directive
-// (mask=…); nothing is left out silently.
+// Package transcript executes files of CQL statements on a server and renders every answer as text: columns with their types, rows
+// in canonical form, schema changes, warnings, errors with code and message. The files are recorded from the reference Cassandra
+// and contain the answers that cqld must return. A directive (mask=…) marks statements whose answer cannot be equal; every other
+// difference is a failure.
 //
-// It does not decide which server it talks to, and it does not compare: that is datadriven's part in the test.
+// It does not select the server, and it does not compare: datadriven does that in the test.
 //
 //	# a comment
 //	cql                                one or more statements, each ended by ";" at the end of a line

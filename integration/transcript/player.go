@@ -10,20 +10,20 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// Player holds the connections of one file.
+// Player holds the connections for one file.
 type Player struct {
-	Statements int // how many were played
+	Statements int // number of executed statements
 
 	address  string
 	keyspace string
 	conns    map[byte]*cqlclient.Conn
 }
 
-// Open connects, and makes the file's keyspace anew, with one replica, and uses it. Keyspaces whose names begin with
-// that name are the file's own too: they are dropped now and by Close.
+// Open connects, and recreates the file's keyspace, with one replica, and uses it. Keyspaces whose names begin with that name also
+// belong to the file: they are dropped now and by Close.
 func Open(address, keyspace string) (*Player, error) { return OpenReplicated(address, keyspace, 1) }
 
-// OpenReplicated is Open for a keyspace with that replication factor.
+// OpenReplicated is Open with a replication factor.
 func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 	p := &Player{address: address, keyspace: keyspace, conns: map[byte]*cqlclient.Conn{}}
 	c, err := p.conn(5)
@@ -46,7 +46,7 @@ func OpenReplicated(address, keyspace string, factor int) (*Player, error) {
 	return p, nil
 }
 
-// Close drops what the file made.
+// Close drops the keyspaces of the file.
 func (p *Player) Close() error {
 	defer p.closeConns()
 	return p.dropKeyspaces(p.conns[5])
@@ -97,7 +97,7 @@ func (p *Player) dropKeyspaces(c *cqlclient.Conn) error {
 	return nil
 }
 
-// request is one block of a file, understood.
+// request is one parsed block of a file.
 type request struct {
 	version  byte
 	pageSize int
@@ -108,7 +108,7 @@ type request struct {
 	options  cqlclient.Options
 }
 
-// Play answers one block.
+// Play executes one block and returns the answers.
 func (p *Player) Play(d *datadriven.TestData) (string, error) {
 	rq, err := parseRequest(d)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *Player) Play(d *datadriven.TestData) (string, error) {
 	return strings.Join(collapse(out), "\n") + "\n", nil
 }
 
-// collapse writes n successive "ok" as "ok xn".
+// collapse replaces n successive "ok" by "ok xn".
 func collapse(in []string) []string {
 	var out []string
 	for i := 0; i < len(in); {
@@ -210,7 +210,7 @@ type boundStatement struct {
 	err   error
 }
 
-// split cuts a block into statements: each ends with a line that ends with ";", a batch with APPLY BATCH;.
+// split divides a block into statements: each ends with a line that ends with ";", a batch with APPLY BATCH;.
 func split(input string) []boundStatement {
 	var out []boundStatement
 	var cur boundStatement

@@ -9,7 +9,7 @@ import (
 	"cqld/integration/cqlclient"
 )
 
-// run sends one statement and renders its answer, all pages of it.
+// run sends one statement and renders its answer, including all pages.
 func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	send := func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Query(statement, o) }
 	if rq.prepared {
@@ -26,7 +26,7 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Whether rows that end with a page are followed by an empty one is the server's choice.
+		// A server may or may not send an empty page after a page that ends with the last row.
 		if len(pages) == 0 || len(a.Rows) > 0 || a.Err != nil {
 			pages = append(pages, rq.render(a))
 		}
@@ -43,7 +43,7 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	}
 }
 
-// render gives one answer as text without a newline at the end.
+// render renders one answer as text without a newline at the end.
 func (rq *request) render(a *cqlclient.Answer) string {
 	if a == nil {
 		return ""
@@ -69,7 +69,7 @@ func (rq *request) render(a *cqlclient.Answer) string {
 	return strings.Join(out, "\n")
 }
 
-// parserMessage is how the text of Cassandra's parser begins; what another parser says of the same place differs.
+// parserMessage matches the start of a message of Cassandra's parser; another parser's text for the same error differs.
 var parserMessage = regexp.MustCompile(`^line \d+:-?\d+ `)
 
 func renderError(e *cqlclient.Error) string {
@@ -79,7 +79,7 @@ func renderError(e *cqlclient.Error) string {
 	return e.Error()
 }
 
-// rareWarning begins the warning that Cassandra gives with the first statement prepared after USE only.
+// rareWarning is the start of a warning that Cassandra returns only for the first statement prepared after USE.
 const rareWarning = "`USE <keyspace>` with prepared statements"
 
 func (rq *request) rows(a *cqlclient.Answer) []string {
@@ -109,7 +109,7 @@ func (rq *request) rows(a *cqlclient.Answer) []string {
 	return append(out, fmt.Sprintf("(%d rows)", len(a.Rows)))
 }
 
-// describePrepared renders what PREPARE tells a driver; the ids are checked by the drivers, not here.
+// describePrepared renders the result of PREPARE; the drivers' tests check the ids.
 func describePrepared(c *cqlclient.Conn, statement string) (string, error) {
 	a, err := c.Prepare(statement)
 	if err != nil {

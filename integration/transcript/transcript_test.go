@@ -15,7 +15,7 @@ func TestSplitKeepsBatchesWhole(t *testing.T) {
 		}
 		got = append(got, s.text)
 	}
-	// A statement ends with the line that ends with ";", so text may hold one only inside a line.
+	// A statement ends with the line that ends with ";", so a text may contain one only within a line.
 	want := []string{"INSERT a", "BEGIN BATCH\nINSERT b;\nINSERT c;\nAPPLY BATCH", "SELECT 'x", "y'"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q", got)

@@ -8,16 +8,16 @@ import (
 	"cqld/ring"
 )
 
-// Arbiters is what a coordinator knows of the other nodes that it asks for turns: how long each takes to answer, and
-// which were silent. A silent one is avoided for a while, long before the failure detector notices that it is dead. The
-// zero value knows none; its methods may be called concurrently.
+// Arbiters contains a coordinator's knowledge of the nodes that it asks for turns: their response times, and which did not
+// respond. A coordinator avoids an unresponsive one for a while, long before the failure detector notices that it is dead. The
+// zero value is empty. Its methods may be called concurrently.
 type Arbiters struct {
 	waits  latency.Peers
 	mu     sync.Mutex
 	silent map[ring.NodeID]time.Duration // until when each is avoided
 }
 
-// Usable says whether an arbiter is to be asked. One that was silent is tried by one request after a while.
+// Usable reports whether to ask an arbiter. After a while, one request tries an unresponsive one again.
 func (k *Arbiters) Usable(node ring.NodeID, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -31,12 +31,12 @@ func (k *Arbiters) Usable(node ring.NodeID, now time.Duration) bool {
 	return true
 }
 
-// Patience is how long to wait for an arbiter before another one is asked.
+// Patience returns how long to wait for an arbiter before another one is asked.
 func (k *Arbiters) Patience(node ring.NodeID, now time.Duration) time.Duration {
 	return max(patienceWaits*k.waits.Of(node, now), patienceLeast)
 }
 
-// Answered notes that an arbiter took so long to answer, even if nothing waited for it any more.
+// Answered records an arbiter's response time, even if no request waited for it any more.
 func (k *Arbiters) Answered(node ring.NodeID, took, now time.Duration) {
 	k.waits.Record(node, took, now)
 	k.mu.Lock()
@@ -44,7 +44,7 @@ func (k *Arbiters) Answered(node ring.NodeID, took, now time.Duration) {
 	delete(k.silent, node)
 }
 
-// Silent notes that an arbiter did not answer in time.
+// Silent records that an arbiter did not answer in time.
 func (k *Arbiters) Silent(node ring.NodeID, now time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"cqld/ring"
 )
 
-// TestSilentArbitersAreAvoided shows that an arbiter that did not answer is left out at once, is tried by one request
-// after a while, and comes back when it answers.
+// TestSilentArbitersAreAvoided shows that an arbiter that did not answer is avoided at once, is tried by one request after a
+// while, and is used again when it answers.
 func TestSilentArbitersAreAvoided(t *testing.T) {
 	var k Arbiters
 	now := time.Minute
@@ -37,14 +37,14 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 	}
 }
 
-// TestTurnsOfDeadNodesEnd shows that the next request ends the turn of a node that is dead, and that a dead node that
-// waits gets none.
+// TestTurnsOfDeadNodesEnd shows that the next request ends the turn of a dead node, and that a dead node in the queue gets no
+// turn.
 func TestTurnsOfDeadNodesEnd(t *testing.T) {
 	dead := map[ring.NodeID]bool{}
 	var clock env.Clock = &testclock.Clock{}
-	home := NewHome(clock, func(n ring.NodeID) bool { return !dead[n] })
+	arbiter := NewArbiter(clock, func(n ring.NodeID) bool { return !dead[n] })
 	got := map[ring.NodeID]Turn{}
-	ask := func(from ring.NodeID) { home.Ask("a", from, time.Second, func(t Turn) { got[from] = t }) }
+	ask := func(from ring.NodeID) { arbiter.Ask("a", from, time.Second, func(t Turn) { got[from] = t }) }
 	ask(1)
 	ask(2)
 	ask(3)

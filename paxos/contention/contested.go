@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// Contested are the partitions that others were met at lately, each in the place of its line's hash. The zero value
-// has met none.
+// Contested contains the partitions with recent contention, each in the slot of its key's hash. The zero value is empty.
 type Contested struct {
 	mu     sync.Mutex
 	places [slots]struct {
-		line  string
-		until time.Duration
+		partition string
+		until     time.Duration
 	}
 }
 
-// Note remembers that others change the partition, too.
-func (k *Contested) Note(line string, now time.Duration) {
+// Note records that other coordinators change the partition, too.
+func (k *Contested) Note(partition string, now time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := &k.places[Hash(line)%slots]
-	s.line, s.until = line, now+contestedFor
+	s := &k.places[Hash(partition)%slots]
+	s.partition, s.until = partition, now+contestedFor
 }
 
-// Has says whether others change the partition.
-func (k *Contested) Has(line string, now time.Duration) bool {
+// Has reports whether other coordinators change the partition.
+func (k *Contested) Has(partition string, now time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := &k.places[Hash(line)%slots]
-	return s.line == line && now < s.until
+	s := &k.places[Hash(partition)%slots]
+	return s.partition == partition && now < s.until
 }

@@ -1,12 +1,12 @@
-// Package turn says whose turn it is with a partition that several coordinators change.
+// Package contention gives turns to coordinators that change the same partition concurrently.
 //
-// It orders, and promises nothing: who gets no turn in time goes on without, two homes that disagree about who is
-// alive let two go at once, and Paxos, of which it knows nothing, decides as it always does.
+// It only orders them and guarantees nothing. A coordinator that gets no turn in time continues without one, and two arbiters
+// with different views of which nodes are alive let two coordinators continue at once. Paxos does not depend on turns.
 //
-//	A ── turn? ──▶ Home ◀── turn? ── B
-//	A ◀── go ───── Home              (B waits, and gathers what comes for the partition meanwhile)
+//	A ── turn? ──▶ arbiter ◀── turn? ── B
+//	A ◀── turn ─── arbiter              (B waits, and collects further requests for the partition meanwhile)
 //	A   its round
-//	A ── pass ───▶ Home ─── go ────▶ B
+//	A ── pass ───▶ arbiter ─── turn ──▶ B
 //
-// Coordinators know from Contested at which partitions they have met others lately. A partition goes by its Line.
+// A coordinator records in Contested the partitions with recent contention. Partition returns the string by which a partition is identified.
 package contention

@@ -3,25 +3,25 @@ package contention
 import "time"
 
 const (
-	// kept is how long a turn is kept for a node that does not give it back, because it died or its round takes longer
-	// than any that goes well: keptTurns times what turns last on average, within bounds; kept before any was measured.
+	// kept is how long a turn lasts if the node does not return it, because the node died or its round takes unusually long:
+	// keptTurns times the average duration, within bounds; kept before there is an average.
 	kept                = 250 * time.Millisecond
 	keptTurns           = 8
 	keptLeast, keptMost = 100 * time.Millisecond, time.Second
-	// patienceWaits times what an arbiter's answers take on average, and at least patienceLeast, is how long its answer
-	// is waited for.
+	// A coordinator waits patienceWaits times the average response time of an arbiter, and at least patienceLeast, for its
+	// answer.
 	patienceWaits = 4
 	patienceLeast = 50 * time.Millisecond
-	// avoided is how long an arbiter is not asked that was silent. Then one request tries it again.
+	// avoided is how long an unresponsive arbiter is not asked. Then one request tries it again.
 	avoided = 500 * time.Millisecond
-	// silentMax bounds the arbiters that are avoided.
+	// silentMax bounds the avoided arbiters.
 	silentMax = 256
-	// WaitMax is how long a turn is waited for: some turns of others.
+	// WaitMax bounds the wait for a turn: several turns of others.
 	WaitMax = 500 * time.Millisecond
-	// contestedFor is how long a partition is known for being changed by several.
+	// contestedFor is how long a partition counts as contended.
 	contestedFor = 5 * time.Second
-	// linesMax bounds the partitions that are ordered at once, waitersMax the nodes that wait for one.
-	linesMax, waitersMax = 4096, 256
-	// slots is how many partitions are remembered, by a coordinator and by a home.
+	// partitionsMax bounds the partitions with turns at a time, waitersMax the nodes that wait for one partition.
+	partitionsMax, waitersMax = 4096, 256
+	// slots is the number of partitions that a coordinator, and an arbiter, remember.
 	slots = 1024
 )

@@ -12,16 +12,16 @@ import (
 	"cqld/schema"
 )
 
-// TestTurns shows that a home lets one go at a time, in the order in which they asked, and waits for nobody
+// TestTurns shows that an arbiter grants one turn at a time, in the order of the requests, and does not wait for nodes
 // for ever.
 func TestTurns(t *testing.T) {
 	clock := &testclock.Clock{}
-	home := NewHome(clock, func(ring.NodeID) bool { return true })
+	arbiter := NewArbiter(clock, func(ring.NodeID) bool { return true })
 	var went []string
 	tickets := map[string]uint64{}
-	ask := func(line string, from ring.NodeID, timeout time.Duration) {
-		home.Ask(line, from, timeout, func(got Turn) {
-			name := fmt.Sprint(line, from)
+	ask := func(partition string, from ring.NodeID, timeout time.Duration) {
+		arbiter.Ask(partition, from, timeout, func(got Turn) {
+			name := fmt.Sprint(partition, from)
 			tickets[name] = got.Ticket
 			switch {
 			case got.Ticket == 0:
@@ -44,55 +44,55 @@ func TestTurns(t *testing.T) {
 	ask("a", 3, 10*time.Millisecond)
 	ask("b", 2, time.Second)
 	expect("the first of each partition goes", "a1", "b2")
-	home.Pass("a", tickets["b2"])
+	arbiter.Pass("a", tickets["b2"])
 	expect("another partition's ticket passes nothing")
 	clock.Advance(20 * time.Millisecond)
-	home.Pass("a", tickets["a1"])
+	arbiter.Pass("a", tickets["a1"])
 	expect("then the second", "a2")
-	home.Pass("a", tickets["a2"])
+	arbiter.Pass("a", tickets["a2"])
 	expect("who has gone on without is told so", "a3 unordered")
 	ask("a", 2, time.Second)
 	expect("nobody came between", "a2 alone")
 	ask("a", 1, time.Second)
-	clock.Advance(130 * time.Millisecond) // eight times what turns took, 17.5 ms on average, are 140 ms
+	clock.Advance(130 * time.Millisecond) // eight times the average duration of turns, 17.5 ms, is 140 ms
 	expect("a turn is kept")
 	clock.Advance(20 * time.Millisecond)
 	expect("but not for ever", "a1")
-	home.Pass("a", tickets["a2"])
+	arbiter.Pass("a", tickets["a2"])
 	ask("a", 2, time.Second)
 	expect("what ended by itself is not passed again")
-	home.Pass("a", tickets["a1"])
+	arbiter.Pass("a", tickets["a1"])
 	expect("the next", "a2")
 }
 
-// TestContestedPartitionsAreForgotten after a while, each by itself.
+// TestContestedPartitionsAreForgotten after a while, each individually.
 func TestContestedPartitionsAreForgotten(t *testing.T) {
 	var k Contested
-	a, b := Line(1, row.NewPartitionKey([]byte("k"))), Line(2, row.NewPartitionKey([]byte("k")))
+	a, b := Partition(1, row.NewPartitionKey([]byte("k"))), Partition(2, row.NewPartitionKey([]byte("k")))
 	k.Note(a, time.Minute)
 	for _, x := range []struct {
-		line string
-		at   time.Duration
-		want bool
+		partition string
+		at        time.Duration
+		want      bool
 	}{
 		{a, time.Minute, true}, {b, time.Minute, false}, {a, time.Minute + contestedFor - 1, true}, {a, time.Minute + contestedFor, false},
 	} {
-		if got := k.Has(x.line, x.at); got != x.want {
-			t.Errorf("%q at %v: contested %v", x.line, x.at, got)
+		if got := k.Has(x.partition, x.at); got != x.want {
+			t.Errorf("%q at %v: contested %v", x.partition, x.at, got)
 		}
 	}
 }
 
-// TestLinesTellPartitionsApart: of tables and of keys.
+// TestLinesTellPartitionsApart shows that Partition distinguishes tables and keys.
 func TestLinesTellPartitionsApart(t *testing.T) {
 	seen := map[string]bool{}
 	for _, table := range []uint32{1, 256, 1 << 24} {
 		for _, key := range []string{"", "\x00", "k", string(make([]byte, 100))} {
-			line := Line(schema.StorageID(table), row.NewPartitionKey([]byte(key)))
-			if seen[line] {
-				t.Errorf("table %d, key %q: the line of another", table, key)
+			partition := Partition(schema.StorageID(table), row.NewPartitionKey([]byte(key)))
+			if seen[partition] {
+				t.Errorf("table %d, key %q: the partition of another", table, key)
 			}
-			seen[line] = true
+			seen[partition] = true
 		}
 	}
 }

@@ -8,18 +8,17 @@ import (
 	"cqld/schema"
 )
 
-// Definer turns definitions into schema changes. It looks at one snapshot; schema.Apply checks
-// again when the change is made.
+// Definer converts definitions to schema changes. It uses one snapshot of the schema; schema.Apply checks again when the
+// change is made.
 type Definer struct {
 	Schema    *schema.Schema
 	Topology  *ring.Topology
 	Keyspace  string             // of unqualified names; empty means none is in use
 	NewID     func() schema.UUID // for tables
-	NowMicros func() int64       // for what is dropped
+	NowMicros func() int64       // for dropped columns and tables
 }
 
-// Definition is what a statement means: a change, what to tell the client when it was made, and
-// warnings.
+// Definition is the meaning of a statement: a change, the event for the client, and warnings.
 type Definition struct {
 	Change   schema.Change
 	Event    schema.Event
@@ -29,8 +28,8 @@ type Definition struct {
 
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define says what a statement means. The errors are schema's, *Unauthorized and *cql.SyntaxError;
-// a statement that is no definition, or one that is not executed yet, is *schema.Invalid.
+// Define returns the meaning of a statement. The errors are schema's, *Unauthorized and *cql.SyntaxError. A statement that is
+// not a definition, or is not supported yet, is *schema.Invalid.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
 	def := d.define(stmt)
 	return def, def.err
@@ -60,7 +59,7 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	return refuse(notSupported(statementName(stmt)))
 }
 
-// KeyspaceOf returns the keyspace that a name is in.
+// KeyspaceOf returns the keyspace of a name.
 func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	if n.Keyspace != "" {
 		return n.Keyspace, nil
@@ -71,7 +70,7 @@ func (d *Definer) KeyspaceOf(n cql.QualifiedName) (string, error) {
 	return d.Keyspace, nil
 }
 
-// mayChange refuses what the system needs as it is. permission and resource are for the message.
+// mayChange refuses changes of system keyspaces. permission and resource are for the message.
 func mayChange(keyspace, permission, resource string) error {
 	switch {
 	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):
@@ -85,7 +84,7 @@ func mayChange(keyspace, permission, resource string) error {
 // Unauthorized is the error for a change that no user may make.
 type Unauthorized struct{ Msg string }
 
-// Error returns the message, in Cassandra's words.
+// Error returns Cassandra's message.
 func (e *Unauthorized) Error() string { return e.Msg }
 
 func invalidf(format string, args ...any) error {
@@ -96,7 +95,7 @@ func configf(format string, args ...any) error {
 	return &schema.Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
-// syntaxf returns an error in a property: Cassandra calls it one of syntax, although it parses.
+// syntaxf returns an error in a property. As in Cassandra it is a syntax error, although the statement can be parsed.
 func syntaxf(format string, args ...any) error {
 	return &cql.SyntaxError{Msg: fmt.Sprintf(format, args...)}
 }

@@ -11,11 +11,11 @@ import (
 	"cqld/types"
 )
 
-// Describer describes what one snapshot holds.
+// Describer describes the contents of one snapshot of the schema.
 type Describer struct {
 	Schema    *schema.Schema
 	Topology  *ring.Topology
-	Cluster   string // its name
+	Cluster   string // the cluster's name
 	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
 
@@ -23,20 +23,20 @@ type Describer struct {
 	rows    [][][]byte
 }
 
-// Column is a column of what DESCRIBE answers with.
+// Column is a column of the result of DESCRIBE.
 type Column struct {
 	Name string
 	Type *types.Type
 }
 
-// Describe answers a statement with columns, and rows of values in wire form.
+// Describe executes a statement. It returns columns, and rows of values in wire form.
 func (d *Describer) Describe(stmt *cql.Describe) ([]Column, [][][]byte, error) {
 	d.columns, d.rows = nil, nil
 	err := d.describe(stmt)
 	return d.columns, d.rows, err
 }
 
-// describe fills in the columns and rows.
+// describe adds the columns and rows.
 func (d *Describer) describe(stmt *cql.Describe) error {
 	switch stmt.Kind {
 	case cql.DescribeCluster:
@@ -71,7 +71,7 @@ func (d *Describer) addRow(values ...string) {
 	d.rows = append(d.rows, row)
 }
 
-// list names the keyspaces; or the tables or types of the keyspace in use, or else of all.
+// list lists the keyspaces, or the tables or types of the current keyspace or, without one, of all.
 func (d *Describer) list(kind cql.DescribeKind) error {
 	keyspaces := ignoringCase(d.Schema.KeyspaceNames())
 	if kind == cql.DescribeKeyspaces {
@@ -102,7 +102,7 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 	return nil
 }
 
-// ignoringCase sorts names as Cassandra lists them.
+// ignoringCase sorts names as Cassandra does.
 func ignoringCase(names []string) []string {
 	slices.SortStableFunc(names, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
 	return names
@@ -110,7 +110,7 @@ func ignoringCase(names []string) []string {
 
 func notInKeyspaces(name string) error { return invalidf("'%s' not found in keyspaces", name) }
 
-// element describes what one name stands for.
+// element describes the elements with one name.
 func (d *Describer) element(stmt *cql.Describe) error {
 	name := stmt.Name
 	if stmt.Kind == cql.DescribeKeyspace {
@@ -182,7 +182,7 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 	return notSupported("This DESCRIBE")
 }
 
-// addKeyspace adds a keyspace, and what is in it unless only it is wanted.
+// addKeyspace adds a keyspace and, unless only is set, its elements.
 func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	d.addRow(types.QuoteName(k.Name), "keyspace", types.QuoteName(k.Name), keyspaceText(k))
 	if only {
@@ -204,7 +204,7 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
 }
 
-// typesInOrder returns the types of k, each after those it is made of.
+// typesInOrder returns the types of k, each after the types of its parts.
 func typesInOrder(k *schema.Keyspace) []*types.Type {
 	var ordered []*types.Type
 	placed := map[string]bool{}
@@ -227,7 +227,7 @@ func typesInOrder(k *schema.Keyspace) []*types.Type {
 	return ordered
 }
 
-// describeCluster describes the ring, and with a user's keyspace in use who holds its ranges.
+// describeCluster describes the ring and, if the current keyspace is a user's, the replicas of its ranges.
 func (d *Describer) describeCluster() error {
 	d.textColumns("cluster", "partitioner", "snitch")
 	d.addRow(d.Cluster, "Murmur3Partitioner", "DynamicEndpointSnitch")
@@ -241,7 +241,7 @@ func (d *Describer) describeCluster() error {
 	return nil
 }
 
-// ownership returns a map from the token that ends a range to the addresses of its replicas.
+// ownership returns a map from the last token of each range to the addresses of its replicas.
 func (d *Describer) ownership(k *schema.Keyspace) []byte {
 	placement := d.Topology.Placement(k.Replication)
 	type entry struct {

@@ -12,8 +12,7 @@ import (
 	"cqld/schema"
 )
 
-// defaultFactor is the replication factor of a keyspace that names none, as far as there are nodes
-// (design §5).
+// defaultFactor is the replication factor of a keyspace that specifies none, limited by the number of nodes (design §5).
 const defaultFactor = 4
 
 func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
@@ -36,7 +35,7 @@ func (d *Definer) createKeyspace(stmt *cql.CreateKeyspace) Definition {
 	}
 	c := &schema.CreateKeyspace{Keyspace: stmt.Keyspace, IfNotExists: stmt.IfNotExists}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
-	if d.Schema.Keyspace(stmt.Keyspace) != nil { // Apply will say so, before anything about the replication
+	if d.Schema.Keyspace(stmt.Keyspace) != nil { // Apply returns this error, before errors about the replication
 		c.Replication = ring.Replication{Class: ring.Simple}
 		return def
 	}
@@ -100,8 +99,8 @@ func (d *Definer) dropKeyspace(stmt *cql.DropKeyspace) Definition {
 		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetKeyspace, Keyspace: stmt.Keyspace}}
 }
 
-// replication reads the option of that name; previous is that of the keyspace that is altered.
-// Without a class it is SimpleStrategy, without a factor the default one.
+// replication parses the option; previous is that of the altered keyspace. The default class is SimpleStrategy, the default
+// factor defaultFactor.
 func (d *Definer) replication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
 	class, ok := options["class"]
 	if !ok && len(options) > 0 {
@@ -140,9 +139,8 @@ func (d *Definer) simpleReplication(keyspace string, options map[string]string) 
 	return ring.Replication{Class: ring.Simple, Factor: factor}, nil
 }
 
-// networkReplication expands replication_factor over all data centers. Where a keyspace is altered,
-// a data center that it has already keeps its factor unless it is named, as in Cassandra: a shorthand
-// must not take replicas away by surprise.
+// networkReplication expands replication_factor to all data centers. In ALTER KEYSPACE, a data center that the keyspace already
+// has keeps its factor unless it is named, as in Cassandra: the shorthand must not remove replicas unexpectedly.
 func (d *Definer) networkReplication(keyspace string, options map[string]string, previous ring.Replication) (ring.Replication, error) {
 	expand, given := options["replication_factor"]
 	named := maps.Clone(options)
@@ -202,7 +200,7 @@ func parseFactor(text string) (int, error) {
 	return int(n), nil
 }
 
-// nodesIn counts the members of a data center that own tokens; of all of them for "".
+// nodesIn returns the number of members of a data center that own tokens; "" means all data centers.
 func (d *Definer) nodesIn(datacenter string) int {
 	n := 0
 	for _, node := range d.Topology.Nodes() {

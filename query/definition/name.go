@@ -2,7 +2,7 @@ package definition
 
 import "cqld/cql"
 
-// statementName names a statement that is not executed yet.
+// statementName returns the name of a statement that is not supported yet.
 func statementName(stmt cql.Statement) string {
 	switch stmt.(type) {
 	case *cql.CreateIndex:
@@ -31,7 +31,7 @@ func statementName(stmt cql.Statement) string {
 	return roleStatementName(stmt)
 }
 
-// roleStatementName names a statement about roles and permissions.
+// roleStatementName returns the name of a statement about roles and permissions.
 func roleStatementName(stmt cql.Statement) string {
 	switch stmt.(type) {
 	case *cql.CreateRole:

@@ -8,7 +8,7 @@ import (
 	"cqld/schema"
 )
 
-// tableProperties returns the names that may stand in WITH of a table.
+// tableProperties returns the valid names in WITH of a table.
 func tableProperties() []string {
 	return []string{"id", "additional_write_policy", "allow_auto_snapshot", "bloom_filter_fp_chance", "caching", "cdc",
 		"comment", "compaction", "compression", "crc_check_chance", "default_time_to_live", "extensions",
@@ -16,7 +16,7 @@ func tableProperties() []string {
 		"min_index_interval", "read_repair", "speculative_retry", "tombstone_gc", "write_ordering"}
 }
 
-// tableOptions is o with what WITH says, and the names of what it says. The values are checked.
+// tableOptions returns o with the options of WITH, and their names. The values are checked.
 func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string, error) {
 	p, err := newProperties(of, tableProperties()...)
 	if err != nil {
@@ -53,14 +53,14 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	return o, r.set, r.err
 }
 
-// optionReader reads options into their places until one is wrong.
+// optionReader reads options into fields until one is invalid.
 type optionReader struct {
 	p   properties
 	set []string
 	err error
 }
 
-// next reports whether the option is there and should be read.
+// next reports whether the option is present and no earlier one was invalid.
 func (r *optionReader) next(name string) bool {
 	if r.err != nil || !r.p.has(name) {
 		return false
@@ -114,7 +114,7 @@ func parseMemtable(name string) (string, error) {
 	return name, nil
 }
 
-// parseExtensions takes blobs as they are, and other text as its bytes.
+// parseExtensions decodes blobs, and keeps other text as its bytes.
 func parseExtensions(m map[string]string) map[string][]byte {
 	out := make(map[string][]byte, len(m))
 	for name, text := range m {

@@ -8,10 +8,10 @@ import (
 	"cqld/cql"
 )
 
-// properties reads the properties of a WITH. Its errors are those of syntax: so Cassandra has it.
+// properties reads the properties of a WITH. Its errors are syntax errors, as in Cassandra.
 type properties struct{ of cql.Properties }
 
-// newProperties refuses names that are not known.
+// newProperties refuses unknown names.
 func newProperties(of cql.Properties, known ...string) (properties, error) {
 	for _, p := range of {
 		if !slices.Contains(known, p.Name) {
@@ -26,7 +26,7 @@ func (p properties) has(name string) bool {
 	return ok
 }
 
-// text returns the value of a property; ok is false when it is not there.
+// text returns the value of a property; ok is false if it is absent.
 func (p properties) text(name string) (value string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {
@@ -78,7 +78,7 @@ func (p properties) double(name string, otherwise float64) (float64, error) {
 	return f, nil
 }
 
-// stringMap returns the value of a property that is a map; ok is false when it is not there.
+// stringMap returns the value of a property that is a map; ok is false if it is absent.
 func (p properties) stringMap(name string) (m map[string]string, ok bool, err error) {
 	t, ok := p.of.Get(name)
 	if !ok {
@@ -97,7 +97,7 @@ func (p properties) stringMap(name string) (m map[string]string, ok bool, err er
 		}
 		return m, true, nil
 	case *cql.SetLiteral:
-		if len(t.Elements) == 0 { // {} is written alike for both
+		if len(t.Elements) == 0 { // {} is an empty map or an empty set
 			return m, true, nil
 		}
 	}

@@ -59,8 +59,7 @@ func (w *world) describe(internals bool) []string {
 	return texts
 }
 
-// randomTable returns a CREATE TABLE of any shape, with names that must be quoted and options that are
-// not the usual ones.
+// randomTable returns a CREATE TABLE with random columns, names that must be quoted, and non-default options.
 func randomTable(rnd *rand.Rand, name string) string {
 	kinds := []string{"int", "text", "timeuuid", "frozen<list<int>>", "frozen<u>", "tuple<int, text>", "vector<float, 3>"}
 	values := append([]string{"list<text>", "set<frozen<u>>", "map<text, frozen<map<int, text>>>", "u", "duration"}, kinds...)
@@ -95,8 +94,7 @@ func randomTable(rnd *rand.Rand, name string) string {
 		strings.Join(with, " AND ")
 }
 
-// What DESCRIBE says makes the same keyspace again; with internals the same ids and dropped
-// columns, too.
+// The statements of DESCRIBE create the same keyspace again; with internals, also the same ids and dropped columns.
 func TestDescribeCanBeReplayed(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

@@ -32,7 +32,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	c := &schema.CreateTable{Keyspace: keyspace, Table: b.name, IfNotExists: stmt.IfNotExists, Options: options}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: b.name}}
 	if d.Schema.Keyspace(keyspace) == nil || d.Schema.Table(keyspace, b.name) != nil {
-		return def // Apply will say so, before anything about the columns
+		return def // Apply returns this error, before errors about the columns
 	}
 	if c.ID, err = b.id(); err != nil {
 		return refuse(err)
@@ -46,7 +46,7 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	return def
 }
 
-// tableBuilder turns the columns of a CREATE TABLE into those of the change.
+// tableBuilder converts the columns of a CREATE TABLE to those of the change.
 type tableBuilder struct {
 	d        *Definer
 	stmt     *cql.CreateTable
@@ -56,7 +56,7 @@ type tableBuilder struct {
 	counters int
 }
 
-// checkForm checks what needs no schema.
+// checkForm performs the checks that need no schema.
 func (b *tableBuilder) checkForm() error {
 	keys := slices.Clone(b.stmt.PrimaryKeys)
 	for i, c := range b.stmt.Columns {
@@ -90,7 +90,7 @@ func (b *tableBuilder) checkForm() error {
 	return nil
 }
 
-// id returns the one that WITH gives, or a new one.
+// id returns the id in WITH, or a new one.
 func (b *tableBuilder) id() (schema.UUID, error) {
 	p := properties{b.stmt.Options.Properties}
 	text, ok, err := p.text("id")
@@ -121,7 +121,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		resolved[i] = t
 	}
 	if len(b.key.Partition) == 0 {
-		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name) // spelled so in Cassandra
+		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name) // Cassandra's spelling
 	}
 	descending, err := b.clusteringOrder()
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		specs = append(specs, spec)
 	}
 	others := 0
-	var byClass []string // counters whose type is named by its class
+	var byClass []string // counters whose type is written as its class name
 	for i, c := range b.stmt.Columns {
 		if slices.Contains(keys, c.Name) {
 			continue
@@ -164,7 +164,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		others++
 		specs = append(specs, spec)
 	}
-	if b.counters > 0 && b.counters == len(byClass) { // a class does not make a counter table
+	if b.counters > 0 && b.counters == len(byClass) { // a class name does not make the table a counter table
 		return nil, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace, b.name, byClass[0])
 	}
 	return specs, b.checkTogether(specs, others)
@@ -181,7 +181,7 @@ func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) erro
 	return nil
 }
 
-// clusteringOrder says of each clustering column whether it is descending.
+// clusteringOrder returns for each clustering column whether it is descending.
 func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 	descending := map[string]bool{}
 	var strangers []string
@@ -243,7 +243,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 		return refuse(err)
 	}
 	if t == nil {
-		return def // Apply will say so
+		return def // Apply returns this error
 	}
 	switch a := stmt.Action.(type) {
 	case *cql.AddColumns:
@@ -306,13 +306,12 @@ func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {
 	return nil
 }
 
-// alterOptions takes the options from WITH; t is nil when there is no such table, and then the
-// values are checked all the same.
+// alterOptions applies the options in WITH. t is nil if the table does not exist; the values are then only checked.
 func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.SetTableOptions) error {
 	if (properties{a.Options.Properties}).has("id") {
 		return configf("Cannot alter table id.")
 	}
-	// As in Cassandra, what is set must first fit the defaults of what is not.
+	// As in Cassandra, the given options must also be valid together with the defaults of the others.
 	if _, _, err := tableOptions(schema.DefaultOptions(), a.Options.Properties); err != nil || t == nil {
 		return err
 	}

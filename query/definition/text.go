@@ -13,8 +13,8 @@ import (
 	"cqld/types"
 )
 
-// The text of DESCRIBE is that of Cassandra to the byte, its two spaces before durable_writes
-// included: people diff it, and tools replay it.
+// The text of DESCRIBE is identical to Cassandra's, including its two spaces before durable_writes: users compare it, and
+// tools execute it.
 
 func keyspaceText(k *schema.Keyspace) string {
 	if k.Virtual {
@@ -80,9 +80,9 @@ func droppedByName(t *schema.Table) []schema.DroppedColumn {
 	return dropped
 }
 
-// columnsText returns what stands in parentheses: the columns, and the primary key unless it stands
-// beside its only column. With internals, a column that was dropped and added again is among the
-// dropped ones: ALTERs behind the statement drop and add it.
+// columnsText returns the list in parentheses: the columns, and the primary key unless it is written with its only column. With
+// internals, a column that was dropped and added again is listed as dropped, because ALTER statements after the CREATE drop
+// and add it.
 func columnsText(t *schema.Table, internals bool) string {
 	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0
 	wasDropped := func(name string) bool {
@@ -110,7 +110,7 @@ func columnsText(t *schema.Table, internals bool) string {
 	return " (\n    " + strings.Join(lines, ",\n    ") + "\n)"
 }
 
-// simpleFirst puts the columns of one cell before those of many, as Cassandra stores them.
+// simpleFirst sorts single-cell columns before multi-cell columns, as Cassandra stores them.
 func simpleFirst(columns []*schema.Column) []*schema.Column {
 	var simple, complex []*schema.Column
 	for _, c := range columns {
@@ -146,7 +146,7 @@ func primaryKeyText(t *schema.Table) string {
 	return "(" + strings.Join(append([]string{partition}, names(t.Clustering)...), ", ") + ")"
 }
 
-// orderText is CLUSTERING ORDER BY, where there is a clustering.
+// orderText returns CLUSTERING ORDER BY if there are clustering columns.
 func orderText(t *schema.Table) []string {
 	var parts []string
 	for _, c := range t.Clustering {
@@ -162,8 +162,8 @@ func orderText(t *schema.Table) []string {
 	return []string{"CLUSTERING ORDER BY (" + strings.Join(parts, ", ") + ")"}
 }
 
-// optionTexts returns the options in Cassandra's order; cqld's own stand last, and only where they are
-// not at their default, so that the text of an ordinary table can be given to Cassandra.
+// optionTexts returns the options in Cassandra's order. cqld's own options are last, and are omitted if they have the default,
+// so that Cassandra accepts the text of an ordinary table.
 func optionTexts(o *schema.Options) []string {
 	integer := func(n int32) string { return strconv.Itoa(int(n)) }
 	texts := []string{

@@ -9,13 +9,13 @@ import (
 	"cqld/types"
 )
 
-// typeOf finds out what a type as written means in a keyspace. The user-defined types are those of
-// that keyspace, whether or not the type says so.
+// typeOf resolves a type as written in a keyspace. User-defined types are those of that keyspace, whether or not the type is
+// qualified.
 func (d *Definer) typeOf(keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	return ResolveType(d.Schema.Keyspace(keyspace), keyspace, e)
 }
 
-// ResolveType returns the type that e means in k (which may be nil) called keyspace.
+// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace.
 func ResolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error) {
 	r := typeResolver{keyspace: keyspace, k: k}
 	return r.resolve(e, false)
@@ -26,7 +26,7 @@ type typeResolver struct {
 	k        *schema.Keyspace
 }
 
-// resolve resolves e; inFrozen says that frozen<…> or a tuple stands around it, which freezes it.
+// resolve resolves e; inFrozen means that it is inside frozen<…> or a tuple, which freezes it.
 func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, error) {
 	if e.Frozen {
 		switch e.Kind {
@@ -77,12 +77,12 @@ func customType(class string) (*types.Type, error) {
 	return t, nil
 }
 
-// hasCustom reports whether t is, or has a part that is, no type of CQL.
+// hasCustom reports whether t, or a part of it, is not a CQL type.
 func hasCustom(t *types.Type) bool {
 	return t.Kind() == types.Custom || slices.ContainsFunc(t.Elems(), hasCustom)
 }
 
-// parts resolves what stands inside of a tuple, which is frozen.
+// parts resolves the elements of a tuple, which are frozen.
 func (r *typeResolver) parts(e *cql.TypeExpr) ([]*types.Type, error) {
 	var parts []*types.Type
 	for i := range e.Args {
@@ -115,7 +115,7 @@ func (r *typeResolver) vector(e *cql.TypeExpr) (*types.Type, error) {
 	return types.NewVector(elem, e.Dimensions), nil
 }
 
-// vectorDimensionsMax is Cassandra's limit: what a vector's length fits in.
+// vectorDimensionsMax is Cassandra's limit on the dimension of a vector.
 const vectorDimensionsMax = 1 << 13 * 1024
 
 func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, error) {
@@ -189,7 +189,7 @@ func (d *Definer) createType(stmt *cql.CreateType) Definition {
 	for i := range stmt.Fields {
 		fields = append(fields, stmt.Fields[i].Name)
 		if k.Type(name) != nil {
-			continue // Apply will say so, before anything about the fields
+			continue // Apply returns this error, before errors about the fields
 		}
 		t, err := d.typeOf(keyspace, &stmt.Fields[i].Type)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 func (l *Library) addAggregates() {
 	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }}, "countrows")
-	// The argument is a blob, as in Cassandra: values of all types are that. So elements in parentheses are counted, too.
+	// The argument is a blob, as in Cassandra: values of every type match it. So elements in parentheses are counted, too.
 	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }})
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
 		l.make(name, func(name string, c Call) (*Function, error) {
@@ -51,7 +51,7 @@ func (c *counter) Add(args [][]byte) error {
 func (c *counter) Result() ([]byte, error) { return native(types.Bigint).AppendInt64(nil, c.n), nil }
 func (c *counter) Reset()                  { c.n = 0 }
 
-// extreme keeps the least or the greatest value.
+// extreme keeps the minimum or the maximum.
 type extreme struct {
 	t     *types.Type
 	sign  int
@@ -70,14 +70,14 @@ func (e *extreme) Add(args [][]byte) error {
 func (e *extreme) Result() ([]byte, error) { return e.value, nil }
 func (e *extreme) Reset()                  { e.value = nil }
 
-// sum adds numbers up; integers wrap as Java's do, and an average of them is cut.
+// sum adds numbers. As in Java, integers overflow, and their average is truncated.
 type sum struct {
 	of, returns *types.Type
 	average     bool
 	n           int64
-	whole       []byte // of integers and decimals
+	whole       []byte // for integers and decimals
 	float       float64
-	lost        float64 // what rounding took from float (Kahan)
+	lost        float64 // the rounding error of float (Kahan)
 	plain       float64 // the simple sum, for infinities
 }
 
@@ -87,7 +87,7 @@ func newSum(of, returns *types.Type, average bool) *sum {
 	return s
 }
 
-// wide returns the type that is added in: an average must not wrap on the way.
+// wide returns the type of the sum: the sum for an average must not overflow.
 func (s *sum) wide() *types.Type {
 	switch {
 	case s.of.Kind() == types.Decimal:
@@ -164,7 +164,7 @@ func castZero(t *types.Type) []byte {
 	return t.AppendInt64(nil, 0)
 }
 
-// averageDecimal divides with the scale of the sum, half to even.
+// averageDecimal divides with the scale of the sum, rounding half to even.
 func averageDecimal(total []byte, n int64) ([]byte, error) {
 	d, ok := native(types.Decimal).Decimal(total)
 	if !ok {

@@ -39,7 +39,7 @@ func isNumericSetOrList(t *types.Type) bool {
 	return isSetOrList(t) && t.Elems()[0].IsNumber()
 }
 
-// makeOf adds a function of one collection that fits; messages call it what, and parameter in signatures.
+// makeOf adds a function of one collection for which fits returns true. what is its name in messages, parameter in signatures.
 func (l *Library) makeOf(name string, fits func(*types.Type) bool, what, parameter string, f func(string, *types.Type) *Function) {
 	l.make(name, func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
@@ -78,7 +78,7 @@ func everySecond(parts [][]byte, from int) [][]byte {
 	return out
 }
 
-// accumulate runs an aggregation over the elements of a collection.
+// accumulate executes an aggregation over the elements of a collection.
 func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
 	return &Function{Name: name, Args: []*types.Type{t}, Returns: returns, Eval: strict(func(args [][]byte) ([]byte, error) {
 		var x Accumulator
@@ -116,7 +116,7 @@ func (l *Library) addVector() {
 	}
 }
 
-// floatVector returns the type of the two arguments of a function of vectors.
+// floatVector returns the type of the two arguments of a function on vectors.
 func floatVector(name string, args ...Arg) (*types.Type, error) {
 	given := make([]*types.Type, 2)
 	for i, a := range args {
@@ -146,7 +146,7 @@ func floatVector(name string, args ...Arg) (*types.Type, error) {
 	return given[0], nil
 }
 
-// cannotInfer says that nothing tells the type of an argument of a function with that signature.
+// cannotInfer returns the error for an argument whose type is unknown in a function with that signature.
 func cannotInfer(a Arg, signature string) error {
 	return invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", a, signature)
 }

@@ -37,7 +37,7 @@ func (l *Library) addBlobOf(word string, t *types.Type) {
 	}
 }
 
-// addCast adds the functions behind CAST(x AS type).
+// addCast adds the functions for CAST(x AS type).
 func (l *Library) addCast() {
 	numbers := numericKinds()
 	for _, to := range numbers {
@@ -85,7 +85,7 @@ func castText(from, _ *types.Type, v []byte) ([]byte, error) {
 	return from.AppendText(nil, v), nil
 }
 
-// castNumber converts as Java does: integers are cut, floats lose their fraction.
+// castNumber converts as Java does: integers and floats are truncated.
 func castNumber(from, to *types.Type, v []byte) ([]byte, error) {
 	switch to.Kind() {
 	case types.Float, types.Double:

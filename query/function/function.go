@@ -7,17 +7,17 @@ import (
 	"cqld/types"
 )
 
-// Env is what functions may ask of the outside: the time and new identifiers.
+// Env provides the time and new identifiers to functions.
 type Env interface {
-	// NowMillis is the wall clock's time, the same during one statement.
+	// NowMillis returns the wall-clock time in ms, which is the same during one statement.
 	NowMillis() int64
-	// TimeUUID is a new time-based UUID.
+	// TimeUUID returns a new time-based UUID.
 	TimeUUID() [16]byte
-	// RandomUUID is a new random UUID.
+	// RandomUUID returns a new random UUID.
 	RandomUUID() [16]byte
 }
 
-// Match says how well an argument fits a type.
+// Match is how well an argument matches a type.
 type Match uint8
 
 // The matches, from worst to best.
@@ -29,14 +29,14 @@ const (
 
 // Arg is an argument of a call that is being resolved.
 type Arg interface {
-	// Match says how well the argument fits t.
+	// Match returns how well the argument matches t.
 	Match(t *types.Type) Match
-	// Type is the type that the argument has when nothing else says which: the preferred type of a
-	// literal, nil of a bind marker or null.
+	// Type returns the type that the argument has without other information: the preferred type of a literal, nil for a
+	// bind marker or null.
 	Type() *types.Type
-	// Elements is the number of elements of a list literal, which may be a vector too; -1 otherwise.
+	// Elements returns the number of elements of a list literal, which may also be a vector; -1 for other arguments.
 	Elements() int
-	// String is the argument as written.
+	// String returns the argument as written.
 	String() string
 	// IsMarker reports whether the argument is or contains a bind marker.
 	IsMarker() bool
@@ -49,13 +49,13 @@ type Function struct {
 	Returns *types.Type
 	// Eval computes the value; a nil argument or result is null.
 	Eval func(env Env, args [][]byte) ([]byte, error)
-	// New begins an aggregation.
+	// New starts an aggregation.
 	New func() Accumulator
-	// Volatile functions may answer differently at every call.
+	// Volatile functions may return a different value for every call.
 	Volatile bool
 }
 
-// Accumulator is one aggregation under way.
+// Accumulator is an aggregation in progress.
 type Accumulator interface {
 	Add(args [][]byte) error
 	Result() ([]byte, error)
@@ -81,8 +81,8 @@ func (f *Function) String() string {
 // TypeText returns a type as error messages about functions show it.
 func TypeText(t *types.Type) string { return t.String() }
 
-// Invalid is a call, or what stands around one, that is well formed and means nothing; package query
-// answers with it (0x2200). Its text is Cassandra's.
+// Invalid is the error for a well-formed call that is not valid; package query returns it to the client (0x2200). Its text is
+// Cassandra's.
 type Invalid struct{ Msg string }
 
 // Error returns the message.
@@ -92,7 +92,7 @@ func invalidf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...)}
 }
 
-// Failure is a call that failed while it was executed (protocol code 0x1400).
+// Failure is the error of a call that failed during its execution (protocol code 0x1400).
 type Failure struct {
 	Keyspace, Function string
 	Args               []string
@@ -102,8 +102,7 @@ type Failure struct {
 // Error returns the message.
 func (e *Failure) Error() string { return e.Msg }
 
-// Assignable says how well a value of type from fits a receiver of type to. Whether it is frozen
-// makes no difference to a value.
+// Assignable returns how well a value of type from matches a receiver of type to. It ignores whether the types are frozen.
 func Assignable(from, to *types.Type) Match {
 	from, to = from.Freeze(), to.Freeze()
 	if from.Equal(to) {
@@ -115,7 +114,7 @@ func Assignable(from, to *types.Type) Match {
 	return NoMatch
 }
 
-// compatible reports whether every value of type from is also one of type to, byte for byte.
+// compatible reports whether every value of type from is also a value of type to, with the same bytes.
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {

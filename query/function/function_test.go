@@ -10,7 +10,7 @@ import (
 	"cqld/types"
 )
 
-// testEnv is an outside that stands still.
+// testEnv is a constant Env.
 type testEnv struct{}
 
 func (testEnv) NowMillis() int64     { return 1600000000000 }
@@ -34,7 +34,7 @@ func typedArgs(ts ...*types.Type) []Arg {
 	return out
 }
 
-// sample are values of a type: its edges, and some at random.
+// sample returns values of a type: boundary values, and random ones.
 func sample(rng *rand.Rand, t *types.Type) [][]byte {
 	out := [][]byte{nil, {}}
 	add := func(texts ...string) {
@@ -59,12 +59,12 @@ func sample(rng *rand.Rand, t *types.Type) [][]byte {
 	return out
 }
 
-// TestNoFunctionPanics calls every signature with valid values of its types, nulls and empty ones,
-// and checks that what comes back is a value of the type it promises.
+// TestNoFunctionPanics calls every signature with valid values of its types, nulls and empty ones, and checks that the results are
+// values of the declared type.
 func TestNoFunctionPanics(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := New()
-	for _, name := range slices.Sorted(maps.Keys(l.fixed)) { // so that the seed repeats
+	for _, name := range slices.Sorted(maps.Keys(l.fixed)) { // sorted, so that a seed repeats
 		for _, f := range l.fixed[name] {
 			choices := make([][][]byte, len(f.Args))
 			for i, a := range f.Args {
@@ -137,7 +137,7 @@ func TestAdditionCommutes(t *testing.T) {
 	}
 }
 
-// TestSumOfPartsIsTheSum: adding values in any order gives the same integer.
+// TestSumOfPartsIsTheSum checks that the sum of integers does not depend on their order.
 func TestSumOfPartsIsTheSum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, k := range []types.Kind{types.Int, types.Bigint, types.Smallint, types.Tinyint, types.Varint, types.Decimal} {
@@ -218,7 +218,7 @@ func TestEveryBlobConversionGoesBack(t *testing.T) {
 	}
 }
 
-// TestFloorOfFarTimesEnds: months are counted in 32 bits, which a wide interval and a far time exceed.
+// TestFloorOfFarTimesEnds checks that months are counted correctly beyond 32 bits, for a wide interval and a distant time.
 func TestFloorOfFarTimesEnds(t *testing.T) {
 	for _, c := range []struct{ ms, want int64 }{
 		{1<<63 - 1, 0}, {-1, 0}, {1700000000000, 1698796800000},

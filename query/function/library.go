@@ -4,16 +4,16 @@ import (
 	"cqld/types"
 )
 
-// Library is all native functions by name. It is immutable.
+// Library contains all native functions by name. It is immutable.
 type Library struct {
 	fixed     map[string][]*Function
 	factories map[string]factory
 }
 
-// factory makes the signature for a call of a function that takes arguments of many types.
+// factory creates the signature for a call of a function that accepts arguments of many types.
 type factory func(c Call) (*Function, error)
 
-// New makes the library.
+// New returns the library.
 func New() *Library {
 	l := &Library{fixed: map[string][]*Function{}, factories: map[string]factory{}}
 	l.addTime()
@@ -30,7 +30,7 @@ func New() *Library {
 	return l
 }
 
-// add adds a signature under its name and further ones.
+// add adds a signature under its name and aliases.
 func (l *Library) add(f *Function, aliases ...string) {
 	l.fixed[f.Name] = append(l.fixed[f.Name], f)
 	for _, a := range aliases {
@@ -40,7 +40,7 @@ func (l *Library) add(f *Function, aliases ...string) {
 	}
 }
 
-// make adds a factory under a name and further ones.
+// make adds a factory under a name and aliases.
 func (l *Library) make(name string, f func(name string, c Call) (*Function, error), aliases ...string) {
 	for _, n := range append([]string{name}, aliases...) {
 		l.factories[n] = func(c Call) (*Function, error) { return f(n, c) }
@@ -57,13 +57,13 @@ func args(kinds ...types.Kind) []*types.Type {
 	return out
 }
 
-// numericKinds returns the types of numbers, in the order in which Cassandra lists signatures.
+// numericKinds returns the numeric types, in the order in which Cassandra lists signatures.
 func numericKinds() []types.Kind {
 	return []types.Kind{types.Int, types.Float, types.Smallint, types.Decimal, types.Counter, types.Tinyint,
 		types.Bigint, types.Varint, types.Double}
 }
 
-// anyNull reports whether an argument is null: most functions answer null then.
+// anyNull reports whether an argument is null: most functions then return null.
 func anyNull(args [][]byte) bool {
 	for _, a := range args {
 		if a == nil {
@@ -73,7 +73,7 @@ func anyNull(args [][]byte) bool {
 	return false
 }
 
-// strict makes a function of f that is null as soon as an argument is.
+// strict returns a function that returns null if an argument is null, and f of the arguments otherwise.
 func strict(f func(args [][]byte) ([]byte, error)) func(Env, [][]byte) ([]byte, error) {
 	return func(_ Env, args [][]byte) ([]byte, error) {
 		if anyNull(args) {

@@ -73,7 +73,7 @@ func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.
 	})
 }
 
-// masked returns the value that stands for every value of a type.
+// masked returns the default mask of a type.
 func masked(t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Ascii, types.Text:

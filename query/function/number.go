@@ -11,7 +11,7 @@ import (
 	"cqld/types"
 )
 
-// The operators' functions, by the names Cassandra gives them.
+// The functions of the operators, with Cassandra's names.
 const (
 	opAdd      = "_add"
 	opSubtract = "_substract"
@@ -55,7 +55,7 @@ func (l *Library) addOperators() {
 	}
 }
 
-// zero is 0 as a value of t.
+// zero returns 0 as a value of t.
 func zero(t *types.Type) []byte {
 	switch t.Kind() {
 	case types.Decimal:
@@ -99,7 +99,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 		x, ok := operand(aType, a)
 		y, ok2 := operand(bType, b)
 		if !ok || !ok2 {
-			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's words
+			return nil, errors.New("Infinite or NaN") //nolint:staticcheck // Java's text
 		}
 		return computeDecimal(op, x, y)
 	case types.Varint:
@@ -112,8 +112,8 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 	return computeInt(op, to, x, y)
 }
 
-// operand returns a number as an operand of decimal arithmetic. Small integers go through a double, as
-// in Cassandra, and so have one digit behind the point.
+// operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers are converted by way of a
+// double, and therefore have one digit after the decimal point.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	if t.IsInteger() && t.Kind() != types.Varint {
 		x, ok := t.Float64(v)
@@ -141,7 +141,7 @@ func computeInt(op string, to *types.Type, x, y int64) ([]byte, error) {
 		}
 		switch {
 		case y == -1 && op == opDivide:
-			v = -x // the least integer stays what it is, as in Java
+			v = -x // the minimum integer stays the same, as in Java
 		case y == -1:
 			v = 0
 		case op == opDivide:
@@ -203,17 +203,17 @@ func computeFloat(op string, to *types.Type, x, y float64) []byte {
 	return to.AppendFloat64(nil, math.Mod(x, y))
 }
 
-// The bounds of a decimal's exponents; beyond, arithmetic would need memory without limit.
+// The bounds of a decimal's exponents; beyond them, arithmetic would need unlimited memory.
 const (
 	decimalExponentMax = 10000
 	decimalScaleMin    = 32
 	decimalScaleMax    = 1000
 	decimalPrecision   = 10000
-	// decimalBitsMax bounds the coefficients that are computed with, to about 131,072 digits.
+	// decimalBitsMax bounds the coefficients in computations, to about 131,072 digits.
 	decimalBitsMax = 435412
 )
 
-// decimalContext computes exactly as far as the precision goes.
+// decimalContext computes exactly within the precision.
 func decimalContext() *apd.Context {
 	return &apd.Context{Precision: decimalPrecision, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent,
 		Traps: apd.DefaultTraps &^ (apd.Inexact | apd.Rounded | apd.Subnormal | apd.Underflow), Rounding: apd.RoundHalfUp}
@@ -249,7 +249,7 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 	return types.AppendDecimal(nil, v), nil
 }
 
-// exactDivision gives c the precision that a whole quotient of x and y needs.
+// exactDivision sets the precision of c for the whole quotient of x and y.
 func exactDivision(c *apd.Context, x, y *apd.Decimal) *apd.Context {
 	digits := x.NumDigits() + y.NumDigits() + int64(max(x.Exponent, -x.Exponent)) + int64(max(y.Exponent, -y.Exponent)) + decimalScaleMax
 	c.Precision = max(c.Precision, uint32(digits))
@@ -260,8 +260,8 @@ func tooLarge(d *apd.Decimal) bool {
 	return d.Exponent > decimalExponentMax || d.Exponent < -decimalExponentMax || d.Coeff.BitLen() > decimalBitsMax
 }
 
-// divideDecimal divides as Cassandra's DecimalType does: with 32 digits behind the point or as many
-// as it takes to show 32 digits that count, rounded half up, superfluous zeros cut off.
+// divideDecimal divides as Cassandra's DecimalType does: with 32 digits after the decimal point, or as many as are needed for 32
+// significant digits, rounded half up, without trailing zeros.
 func divideDecimal(c *apd.Context, x, y *apd.Decimal) ([]byte, error) {
 	quotient := new(apd.Decimal)
 	if _, err := c.Quo(quotient, x, y); err != nil {
@@ -305,7 +305,7 @@ func temporal(op string, k types.Kind, sign int) *Function {
 		})}
 }
 
-// imprecise returns the failure of an operation with a duration that is finer than the type.
+// imprecise returns the failure of an operation with a duration that has a finer unit than the type.
 func imprecise(op string, t *types.Type, sign int, unit string, duration []byte) error {
 	return &Failure{Keyspace: "system", Function: op, Args: []string{t.String(), "duration"},
 		Msg: fmt.Sprintf("the operation '%s %s duration' failed: The duration must have a %s precision. Was: %s",
@@ -356,11 +356,11 @@ func mathOf(name string, t *types.Type, v []byte) ([]byte, error) {
 	return t.AppendInt64(nil, truncate(t, x)), nil
 }
 
-// truncate is Java's cast of a double to an integer.
+// truncate converts a double to an integer as Java's cast does.
 func truncate(t *types.Type, x float64) int64 {
 	upper, lower := int64(math.MaxInt64), int64(math.MinInt64)
 	switch t.Kind() {
-	case types.Int, types.Smallint, types.Tinyint: // the smaller ones go through int
+	case types.Int, types.Smallint, types.Tinyint: // smaller types are converted by way of int
 		upper, lower = math.MaxInt32, math.MinInt32
 	}
 	switch {

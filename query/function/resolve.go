@@ -10,13 +10,13 @@ import (
 type Call struct {
 	Name string // in lower case, without keyspace
 	Args []Arg
-	// Receiver is the type that the result is needed in; nil when any will do.
+	// Receiver is the required type of the result; nil means any type.
 	Receiver *types.Type
 	// PartitionKey are the types of the partition key, for token().
 	PartitionKey []*types.Type
 }
 
-// shown returns the name in messages: functions behind syntax are named with their keyspace.
+// shown returns the name for messages: functions that implement syntax are named with their keyspace.
 func (c *Call) shown() string {
 	if strings.HasPrefix(c.Name, "_") || strings.HasPrefix(c.Name, "cast_as_") {
 		return "system." + c.Name
@@ -24,15 +24,14 @@ func (c *Call) shown() string {
 	return c.Name
 }
 
-// Exists reports whether some native function is called name.
+// Exists reports whether there is a native function with this name.
 func (l *Library) Exists(name string) bool {
 	_, fixed := l.fixed[name]
 	_, made := l.factories[name]
 	return fixed || made
 }
 
-// Resolve finds the signature that a call means. It returns nil without an error when there is no
-// function of that name.
+// Resolve returns the signature for a call. It returns nil without an error if there is no function with that name.
 func (l *Library) Resolve(c Call) (*Function, error) {
 	candidates := l.fixed[c.Name]
 	if make, ok := l.factories[c.Name]; ok {
@@ -51,7 +50,7 @@ func (l *Library) Resolve(c Call) (*Function, error) {
 	return pick(c, candidates)
 }
 
-// checkArgs says what is wrong with a call of the only function of its name.
+// checkArgs returns the error in the arguments for a call of the only function with its name.
 func checkArgs(f *Function, args []Arg) error {
 	if len(args) != len(f.Args) {
 		return invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
@@ -122,7 +121,7 @@ func signatures(fs []*Function) string {
 	return strings.Join(texts, ", ")
 }
 
-// operatorText returns the operator that a function computes.
+// operatorText returns the operator that a function implements.
 func operatorText(name string) (string, bool) {
 	switch name {
 	case "_add":

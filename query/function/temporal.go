@@ -71,7 +71,7 @@ func millisOf(t *types.Type, v []byte) int64 {
 	return c.Int64()
 }
 
-// fromMillis returns a Unix time as a timestamp, bigint or date.
+// fromMillis converts a Unix time in ms to a timestamp, bigint or date.
 func fromMillis(t *types.Type, ms int64) []byte {
 	if t.Kind() == types.Date {
 		d, _ := types.DateFromMillis(ms)
@@ -90,7 +90,7 @@ func floorDiv(a, b int64) int64 {
 
 func floorMod(a, b int64) int64 { return a - floorDiv(a, b)*b }
 
-// addFloor adds floor(time, duration[, start]): the beginning of the interval a time lies in.
+// addFloor adds floor(time, duration[, start]): the start of the interval that contains a time.
 func (l *Library) addFloor() {
 	for _, from := range []types.Kind{types.Timestamp, types.Timeuuid, types.Date} {
 		returns := native(types.Timestamp)
@@ -152,8 +152,8 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	return fromMillis(to, floorMonths(start, ms, d)), nil
 }
 
-// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so n is searched
-// for; what is beyond the range of times counts as after.
+// floorMonths returns the last start + n·d that is not after ms. Months differ in length, so it searches for n; times out of
+// range count as after.
 func floorMonths(start, ms int64, d types.DurationValue) int64 {
 	at := start
 	n := sort.Search(math.MaxInt32/int(d.Months), func(i int) bool {

@@ -1,6 +1,6 @@
-// Package identifier makes UUIDs, and the paths of list elements, which are UUIDs based on time.
+// Package identifier generates UUIDs, and the paths of list elements, which are time-based UUIDs.
 //
-// Time and randomness are handed in.
+// Time and randomness are injected.
 package identifier
 
 import (
@@ -11,10 +11,10 @@ import (
 	"cqld/types"
 )
 
-// Source makes UUIDs. Those based on time ascend within a node, and their node part is random. Its
-// methods are safe for concurrent use.
+// Source generates UUIDs. Time-based ones ascend within a node, and their node part is random. Its methods are safe for
+// concurrent use.
 type Source struct {
-	last         atomic.Uint64 // ticks of 100 ns, given out
+	last         atomic.Uint64 // last used tick of 100 ns
 	clockAndNode uint64
 	mu           struct {
 		sync.Mutex
@@ -22,8 +22,8 @@ type Source struct {
 	}
 }
 
-// New draws the node part of the UUIDs to come: variant 2, and the multicast bit that marks a node
-// which is no network card. The Source serializes its use of rand.
+// New generates the node part of the UUIDs: variant 2, and the multicast bit, which marks a node ID that is not a network
+// card's. The Source serializes its use of rand.
 func New(rand env.Rand) *Source {
 	s := new(Source)
 	s.mu.rand = rand
@@ -31,7 +31,7 @@ func New(rand env.Rand) *Source {
 	return s
 }
 
-// ticks returns a time that no other call gets: at least now.
+// ticks returns a time that no other call returns, not before millis.
 func (s *Source) ticks(millis int64) uint64 {
 	now := types.UUIDTicks(millis, 0)
 	for {
@@ -62,14 +62,14 @@ func (s *Source) RandomUUID() (id [16]byte) {
 	return id
 }
 
-// ListPath returns the path of an element appended to a list: behind every one before it.
+// ListPath returns the path of an element that is appended to a list: after all earlier ones.
 func (s *Source) ListPath(millis int64) []byte { return s.path(s.ticks(millis)) }
 
-// listFrontMillis is the time around which the paths of prepended elements are mirrored: the later
-// one is prepended, the earlier its path. It lies before every list.
+// listFrontMillis is the time at which the paths of prepended elements are mirrored: the later an element is prepended, the
+// smaller is its path. It is before every list's creation.
 const listFrontMillis = 1262304000000 // 2010-01-01
 
-// ListFrontPath returns the path of an element prepended to a list: before every one there is.
+// ListFrontPath returns the path of an element that is prepended to a list: before all existing ones.
 func (s *Source) ListFrontPath(millis int64) []byte {
 	return s.path(2*types.UUIDTicks(listFrontMillis, 0) - s.ticks(millis))
 }

@@ -1,5 +1,5 @@
-// Package permissions derives the permissions that a statement needs from its syntax. Package query asks for them whenever it
-// executes the statement.
+// Package permissions derives the permissions that a statement needs from its syntax. Package query checks them at each
+// execution of the statement.
 package permissions
 
 import (
@@ -11,8 +11,8 @@ import (
 	"cqld/schema"
 )
 
-// Required returns the permissions that a statement needs, each of them once, as Cassandra 5.0 asks for them. keyspace is
-// that of unqualified names. It refuses a kind of statement that it doesn't know. Errors are *schema.Invalid.
+// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. keyspace is the keyspace of
+// unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
 //
 // USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
 func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
@@ -51,10 +51,10 @@ func (c *requirer) table(p auth.Permission, n cql.QualifiedName) {
 	c.need(p, auth.Table(c.in(n), n.Name))
 }
 
-// tables adds a permission on all tables of the keyspace that a name is in.
+// tables adds a permission on all tables of the keyspace of a name.
 func (c *requirer) tables(p auth.Permission, n cql.QualifiedName) { c.need(p, auth.AllTables(c.in(n))) }
 
-// data adds what statements about rows need, and those that need nothing.
+// data handles statements about rows, and those that need no permission.
 func (c *requirer) data(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.Select:
@@ -84,7 +84,7 @@ func (c *requirer) data(stmt cql.Statement) bool {
 	return true
 }
 
-// modification adds what a change of rows needs. A conditional one also needs SELECT, because its answer shows rows.
+// modification adds the permissions for a change of rows. A conditional one also needs SELECT, because its result contains rows.
 func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 	c.table(auth.Modify, n)
 	if conditional {
@@ -92,10 +92,10 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 	}
 }
 
-// definition adds what changes of the schema need, except for those of functions.
+// definition handles changes of the schema, except for those of functions.
 //
-// Cassandra asks for ALTER on the table of an index or a view. The schema has neither yet, so that the table of an existing
-// one is not known, and the permission is needed on all tables of the keyspace. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view. The schema has neither yet, so the table is unknown, and the
+// permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -134,7 +134,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	return true
 }
 
-// function adds what changes of functions and aggregates need.
+// function handles changes of functions and aggregates.
 func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
@@ -146,7 +146,7 @@ func (c *requirer) function(stmt cql.Statement) bool {
 	case *cql.CreateAggregate:
 		c.createFunction(stmt.Name, stmt.Args, stmt.OrReplace)
 		for _, name := range []string{stmt.StateFunction, stmt.FinalFunction} {
-			if name != "" { // which of the functions of that name is meant depends on types
+			if name != "" { // the function that is meant depends on types
 				c.need(auth.Execute, auth.KeyspaceFunctions(c.in(stmt.Name)))
 			}
 		}
@@ -160,8 +160,8 @@ func (c *requirer) function(stmt cql.Statement) bool {
 	return true
 }
 
-// createFunction adds what CREATE FUNCTION needs. The schema has no functions yet, so that OR REPLACE needs the permissions
-// for both of its meanings.
+// createFunction adds the permissions for CREATE FUNCTION. The schema has no functions yet, so OR REPLACE requires the
+// permissions for both of its meanings.
 func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, replace bool) {
 	c.need(auth.Create, auth.KeyspaceFunctions(c.in(n)))
 	if replace {
@@ -169,7 +169,7 @@ func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, repl
 	}
 }
 
-// dropFunction adds what DROP FUNCTION needs: without argument types, the permission on all functions of the keyspace.
+// dropFunction adds the permissions for DROP FUNCTION: without argument types, on all functions of the keyspace.
 func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
 	if hasArgs {
 		c.need(auth.Drop, auth.Function(c.in(n), signature(n.Name, args)))
@@ -190,8 +190,8 @@ func signature(name string, args []cql.TypeExpr) string {
 	return string(append(b, ')'))
 }
 
-// role adds what statements about roles, permissions and identities need. Identities follow Cassandra 5.0.7. LIST needs
-// DESCRIBE on all roles; Cassandra also lets a role list what concerns itself.
+// role handles statements about roles, permissions and identities. Identities follow Cassandra 5.0.7. LIST needs DESCRIBE on all
+// roles; Cassandra also lets a role list its own permissions.
 func (c *requirer) role(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateRole:
@@ -220,8 +220,8 @@ func (c *requirer) role(stmt cql.Statement) bool {
 	return true
 }
 
-// grant adds what GRANT and REVOKE need: AUTHORIZE on the resource, and the permissions themselves. No role passes on what it
-// lacks.
+// grant adds the permissions for GRANT and REVOKE: AUTHORIZE on the resource, and the permissions themselves. A role cannot grant
+// permissions that it lacks.
 func (c *requirer) grant(permissions []cql.Permission, on *cql.Resource) {
 	r := c.resource(on)
 	c.need(auth.Authorize, r)

@@ -1,6 +1,6 @@
-// Package plancache keeps compiled statements by their id, or by their text and keyspace, within a number of bytes.
+// Package plancache caches compiled statements by their id, or by their text and keyspace, within a number of bytes.
 //
-// It does not know what a plan is and does not compile: package query does.
+// It does not interpret or compile plans: package query does.
 package plancache
 
 import (
@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// PlanBytes is about what a plan takes besides its text, which the AST holds once more.
+// PlanBytes is the approximate size of a plan without its text, of which the AST contains another copy.
 const PlanBytes = 1500
 
-// Size is about the number of bytes that a plan with a text of that length takes.
+// Size returns the approximate size in bytes of a plan with a text of that length.
 func Size(text int) int { return PlanBytes + 4*text }
 
-// Key is what a plan is found by: an id, or a text and its keyspace.
+// Key identifies a plan: by an id, or by a text and its keyspace.
 type Key struct {
 	ID       [16]byte
 	Keyspace string
@@ -25,40 +25,38 @@ type Key struct {
 // Entry is a plan in a Cache.
 type Entry[P any] struct {
 	Key Key
-	// Changed says that the statement was prepared before, with other columns in its result. Other
-	// clients may still know those.
+	// Changed means that the statement was prepared before with other result columns, which other clients may still use.
 	Changed bool
 
 	plan atomic.Pointer[P]
-	used atomic.Bool // since the hand passed
-	// stale says that the columns of a table have changed: the statement has to be prepared again.
+	used atomic.Bool // since the clock hand last passed
+	// stale means that the columns of a table have changed: the statement must be prepared again.
 	stale atomic.Bool
 	size  int
-	// resultID is the result metadata's id when the statement was prepared: clients of v4 know those
-	// columns and no others.
+	// resultID is the id of the result metadata when the statement was prepared: clients of v4 know exactly those columns.
 	resultID []byte
 }
 
 // Plan returns the current plan.
 func (e *Entry[P]) Plan() *P { return e.plan.Load() }
 
-// Replace puts a plan for another schema in place of the current one.
+// Replace replaces the current plan by one for another schema.
 func (e *Entry[P]) Replace(p *P) { e.plan.Store(p) }
 
-// Knows reports whether clients that prepared the statement know the columns of that result metadata;
-// an empty id is a result without columns.
+// Knows reports whether clients that prepared the statement know the result metadata with this id; an empty id is a
+// result without columns.
 func (e *Entry[P]) Knows(resultID []byte) bool {
 	return len(resultID) == 0 || string(resultID) == string(e.resultID)
 }
 
-// MarkStale makes the statement one that has to be prepared again.
+// MarkStale records that the statement must be prepared again.
 func (e *Entry[P]) MarkStale() { e.stale.Store(true) }
 
-// Stale reports whether the statement has to be prepared again.
+// Stale reports whether the statement must be prepared again.
 func (e *Entry[P]) Stale() bool { return e.stale.Load() }
 
-// Cache keeps plans by key. What was not used since the hand last passed goes first (CLOCK: as good
-// as LRU, and a hit writes nothing shared). Its methods are safe for concurrent use.
+// Cache caches plans by key. It evicts entries that were not used since the clock hand last passed (CLOCK: as good as LRU, and
+// a hit writes no shared memory). Its methods are safe for concurrent use.
 type Cache[P any] struct {
 	mu struct {
 		sync.RWMutex
@@ -70,14 +68,14 @@ type Cache[P any] struct {
 	bytesMax int
 }
 
-// New makes a cache of at most that many bytes.
+// New returns a cache of at most bytesMax bytes.
 func New[P any](bytesMax int) *Cache[P] {
 	c := &Cache[P]{bytesMax: bytesMax}
 	c.mu.byKey = map[Key]*Entry[P]{}
 	return c
 }
 
-// Get finds an entry; nil when there is none.
+// Get returns an entry, or nil.
 func (c *Cache[P]) Get(k Key) *Entry[P] {
 	c.mu.RLock()
 	e := c.mu.byKey[k]
@@ -88,8 +86,8 @@ func (c *Cache[P]) Get(k Key) *Entry[P] {
 	return e
 }
 
-// Put adds a plan whose text has that length, or gives the entry that is there the plan, and returns
-// the entry. resultID is the id of its result's metadata, empty without one; it is kept.
+// Put adds a plan with the length of its text, or replaces the plan of the existing entry, and returns the entry. resultID is the
+// id of the result's metadata, empty without one; it is retained.
 func (c *Cache[P]) Put(k Key, p *P, text int, resultID []byte) *Entry[P] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +113,7 @@ func (c *Cache[P]) Put(k Key, p *P, text int, resultID []byte) *Entry[P] {
 	return e
 }
 
-// evictLocked drops the first plan under the hand that was not used for a whole turn.
+// evictLocked removes the first plan at the clock hand that was not used during a whole revolution.
 func (c *Cache[P]) evictLocked() {
 	for {
 		if c.mu.hand >= len(c.mu.ring) {
@@ -136,7 +134,7 @@ func (c *Cache[P]) evictLocked() {
 	}
 }
 
-// Entries returns all entries, in no order.
+// Entries returns all entries in any order.
 func (c *Cache[P]) Entries() []*Entry[P] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

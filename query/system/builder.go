@@ -36,11 +36,11 @@ func (b *builder) readsPrefix(first string) bool {
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
 }
 
-// values are a row's values in wire form by column name; what is missing or nil is null.
+// values contains a row's values in wire form by column name; a missing or nil value is null.
 type values map[string][]byte
 
-// add adds a row. A value for a column that the table does not have, or a missing key, is a mistake
-// of this package, which yield reports.
+// add adds a row. A value for a column that the table does not have, or a missing key, is a bug in this package; yield
+// returns it as an error.
 func (b *builder) add(v values) {
 	for name := range v {
 		if b.table.Column(name) == nil {
@@ -74,7 +74,7 @@ func (b *builder) fail(format string, args ...any) {
 	}
 }
 
-// partition returns the partition that a row belongs to.
+// partition returns the partition of a row.
 func (b *builder) partition(v values) *row.Partition {
 	var key []byte
 	for _, c := range b.table.PartitionKey {
@@ -97,7 +97,7 @@ func (b *builder) partition(v values) *row.Partition {
 	return p
 }
 
-// appendCells appends the cells of one value: one, or one an element.
+// appendCells appends the cells of a value: one, or one for each element.
 func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	if !c.Type.MultiCell() {
 		return append(cells, row.Cell{Column: c.ID, Value: value})
@@ -114,7 +114,7 @@ func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	return cells
 }
 
-// yield hands out the partitions, rows in order.
+// yield passes the partitions with sorted rows to f.
 func (b *builder) yield(f func(*row.Partition) bool) error {
 	if b.err != nil {
 		return b.err

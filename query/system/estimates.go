@@ -7,7 +7,7 @@ import (
 	"cqld/schema"
 )
 
-// Estimate says about how many partitions this node has of a table, and how large they are.
+// Estimate contains the approximate number and size of a table's partitions on this node.
 type Estimate struct {
 	MeanBytes  int64
 	Partitions func(ring.Range) int64 // in a range that this node holds
@@ -19,8 +19,8 @@ const (
 	localPrimaryRanges = "local_primary"
 )
 
-// estimateRows are those of system.size_estimates and system.table_estimates. Spark, Hadoop, Flink, Trino and Beam read them to divide
-// a table into parts of equal size: a row for each range of which this node is the first replica, also for empty tables.
+// estimateRows adds the rows of system.size_estimates and system.table_estimates. Spark, Hadoop, Flink, Trino and Beam read them to
+// divide a table into parts of equal size: a row for each range of which this node is the first replica, also for empty tables.
 func (s *Source) estimateRows(b *builder, typed bool) {
 	if s.o.Estimate == nil {
 		return

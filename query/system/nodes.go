@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-// localRow is system.local: this node. There is none before the node is a member.
+// localRow adds the row of system.local: this node. There is none before the node is a member.
 func (s *Source) localRow(b *builder) {
 	self := s.o.View.Topology().Node(s.o.View.Self())
 	if self == nil {
@@ -46,9 +46,9 @@ func bootstrapped(n *ring.Node) string {
 	return "COMPLETED"
 }
 
-// peerRows is system.peers, or peers_v2: all other nodes that own tokens. A driver ignores a peer
-// that is not complete, or is the node it asks. The schema version is this node's: a change of the
-// schema is answered when every live node has it, so a driver that waits for agreement need not.
+// peerRows adds the rows of system.peers or peers_v2: all other nodes that own tokens. A driver ignores a peer that is not
+// complete, or that is the node to which it is connected. The schema version is this node's: a schema change is answered after
+// every live node has applied it, so a driver that waits for agreement does not need to.
 func (s *Source) peerRows(b *builder, v2 bool) {
 	version := s.o.View.Schema().Version()
 	addresses := map[netip.Addr]bool{}

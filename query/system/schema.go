@@ -10,7 +10,7 @@ import (
 	"cqld/schema"
 )
 
-// keyspaces calls f for every keyspace that Cassandra calls virtual, or every other.
+// keyspaces calls f for every keyspace that is virtual in Cassandra, or for every other one.
 func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	now := s.o.View.Schema()
 	for _, name := range now.KeyspaceNames() {
@@ -20,8 +20,8 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows are those of system_schema. There are no views, functions, aggregates, indexes,
-// triggers or masks yet, so the tables of these are empty.
+// schemaRows adds the rows of system_schema. There are no views, functions, aggregates, indexes, triggers or masks yet, so their
+// tables are empty.
 func (s *Source) schemaRows(b *builder) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		switch b.table.Name {
@@ -54,8 +54,8 @@ func replicationMap(r ring.Replication) map[string]string {
 	return m
 }
 
-// tableValues returns a table's options. What has its usual value and came later than Cassandra 4 is
-// null, as it is there: drivers take null for the default.
+// tableValues returns a table's options. An option that Cassandra 4 does not have is null if it has the default value:
+// drivers interpret null as the default.
 func tableValues(t *schema.Table) values {
 	o := &t.Options
 	flags := []string{"compound"}
@@ -147,7 +147,7 @@ func typeRows(b *builder, k *schema.Keyspace) {
 	}
 }
 
-// virtualSchemaRows are those of system_virtual_schema.
+// virtualSchemaRows adds the rows of system_virtual_schema.
 func (s *Source) virtualSchemaRows(b *builder) {
 	s.keyspaces(true, func(k *schema.Keyspace) {
 		switch b.table.Name {

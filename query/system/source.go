@@ -9,9 +9,9 @@ import (
 	"cqld/schema"
 )
 
-// What drivers are told of this server. They choose the tables they read and the syntax they use by
-// the release: it must be at least 4.0 for peers_v2, virtual tables and DESCRIBE on the server, and
-// cqlsh warns when it is another than the one that cqlsh was made for (6.2.2: 5.0.0).
+// The versions that this server reports. Drivers choose the tables and the syntax by the release: it must be at least 4.0 for
+// peers_v2, virtual tables and server-side DESCRIBE. cqlsh warns if the release differs from the one for which it was built
+// (6.2.2: 5.0.0).
 const (
 	ReleaseVersion  = "5.0.0"
 	CQLVersion      = "3.4.7"
@@ -19,14 +19,14 @@ const (
 	Partitioner     = "org.apache.cassandra.dht.Murmur3Partitioner"
 )
 
-// View is what the rows are made of: the snapshots that every node has.
+// View provides the snapshots from which rows are generated.
 type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
 	Topology() *ring.Topology
 }
 
-// Client is a connection, as system_views.clients shows it.
+// Client is a connection in system_views.clients.
 type Client struct {
 	Address         netip.AddrPort
 	Hostname        string // empty means the address
@@ -53,28 +53,28 @@ type Job struct {
 	Created, Began, Ended   time.Time // zero means not yet
 }
 
-// Options are what a Source is made of.
+// Options are the dependencies of a Source.
 type Options struct {
 	View        View
 	ClusterName string
 	Generation  int32 // seconds since 1970 at which this node started
-	// Clients are the connections of this node; nil means none.
+	// Clients returns the connections of this node; nil means none.
 	Clients func() []Client
-	// Estimate measures a table of this node; nil means the tables of estimates are empty.
+	// Estimate measures a table of this node; nil means that the tables of estimates are empty.
 	Estimate func(*schema.Table) Estimate
 	// Jobs returns the jobs of this node; nil means none.
 	Jobs func() []Job
-	// Settings are this node's configuration, by name; nil means none.
+	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }
 
-// Source makes up rows. It is safe for concurrent use.
+// Source generates rows. It is safe for concurrent use.
 type Source struct{ o Options }
 
-// New makes a Source.
+// New returns a Source.
 func New(o Options) *Source { return &Source{o} }
 
-// Serves reports whether the rows of t come from here.
+// Serves reports whether this package generates the rows of t.
 func (s *Source) Serves(t *schema.Table) bool { return t.Virtual }
 
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of

@@ -68,7 +68,7 @@ func everything() *row.ReadCommand {
 	return &row.ReadCommand{Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()}}
 }
 
-// value is the value of a one-cell column; nil is null.
+// value returns the value of a single-cell column; nil is null.
 func value(t *schema.Table, r *row.Row, column string) []byte {
 	for _, c := range r.Cells {
 		if c.Column == t.Column(column).ID {

@@ -14,7 +14,7 @@ import (
 
 func text(s string) []byte { return append([]byte{}, s...) }
 
-// textOrNull is null for "".
+// textOrNull returns null for "".
 func textOrNull(s string) []byte {
 	if s == "" {
 		return nil
@@ -28,7 +28,7 @@ func bigint(n int64) []byte { return wire.AppendInt64(nil, n) }
 
 func double(f float64) []byte { return wire.AppendUint64(nil, math.Float64bits(f)) }
 
-// timestampOrNull is null for the zero time.
+// timestampOrNull returns null for the zero time.
 func timestampOrNull(t time.Time) []byte {
 	if t.IsZero() {
 		return nil

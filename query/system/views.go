@@ -2,7 +2,7 @@ package system
 
 import "time"
 
-// viewRows are those of system_views.
+// viewRows adds the rows of system_views.
 func (s *Source) viewRows(b *builder) {
 	switch b.table.Name {
 	case "clients":

@@ -10,13 +10,13 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// termArg is a term whose fit to types is asked.
+// termArg is a term as an argument of a call that is being resolved.
 type termArg struct {
 	c *Compiler
 	t cql.Term
 }
 
-// Arg is t as an argument of a call that is being resolved.
+// Arg returns t as an argument of a call that is being resolved.
 func (c *Compiler) Arg(t cql.Term) function.Arg { return &termArg{c, t} }
 
 func (c *Compiler) args(terms []cql.Term) []function.Arg {
@@ -30,10 +30,10 @@ func (c *Compiler) args(terms []cql.Term) []function.Arg {
 // String returns the term as written.
 func (a *termArg) String() string { return Text(a.t) }
 
-// IsMarker reports whether a bind marker stands in the term.
+// IsMarker reports whether the term contains a bind marker.
 func (a *termArg) IsMarker() bool { return HasMarker(a.t) }
 
-// Elements returns the number of elements of a list literal, -1 for other terms.
+// Elements returns the number of elements of a list literal, or -1 for other terms.
 func (a *termArg) Elements() int {
 	if l, ok := a.t.(*cql.ListLiteral); ok {
 		return len(l.Elements)
@@ -41,7 +41,7 @@ func (a *termArg) Elements() int {
 	return -1
 }
 
-// Type returns the type that the term has when nothing else says which; nil when that is unknown.
+// Type returns the type that the term has without other information, or nil if it is unknown.
 func (a *termArg) Type() *types.Type {
 	switch t := a.t.(type) {
 	case *cql.TypeHint:
@@ -61,7 +61,7 @@ func (a *termArg) Type() *types.Type {
 	return nil
 }
 
-// Match says how well the term fits a type.
+// Match returns how well the term matches a type.
 func (a *termArg) Match(to *types.Type) function.Match {
 	switch t := a.t.(type) {
 	case *cql.BindMarker:
@@ -117,7 +117,7 @@ func matchLiteral(t *cql.Literal, to *types.Type) function.Match {
 	return function.WeakMatch
 }
 
-// matchAll returns the worst match of the terms; an empty literal fits weakly.
+// matchAll returns the worst match of the terms; an empty literal is a weak match.
 func (a *termArg) matchAll(terms []cql.Term, to *types.Type) function.Match {
 	if len(terms) == 0 {
 		return function.WeakMatch
@@ -172,7 +172,7 @@ func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match
 	return function.WeakMatch
 }
 
-// HasMarker reports whether a bind marker stands in the term.
+// HasMarker reports whether the term contains a bind marker.
 func HasMarker(t cql.Term) bool {
 	switch t := t.(type) {
 	case *cql.BindMarker:

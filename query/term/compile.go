@@ -10,40 +10,40 @@ import (
 	"cqld/types"
 )
 
-// Marker is what is known of one bind marker of a statement.
+// Marker describes one bind marker of a statement.
 type Marker struct {
 	Spec   Spec
 	Column *schema.Column // the column whose whole value it is; nil otherwise
 }
 
-// Spec is a value by its name and type: what a term becomes, or what a bind marker is for
-// (Cassandra's ColumnSpecification). Keyspace and Table are empty outside of a table.
+// Spec is the name and type of a value: of a term's receiver or a bind marker (Cassandra's ColumnSpecification). Keyspace and
+// Table are empty outside of a table.
 type Spec struct {
 	Keyspace, Table, Name string
 	Type                  *types.Type
 }
 
-// Compiler compiles the terms of one statement and learns from them what its bind markers are for.
+// Compiler compiles the terms of one statement and determines the types of its bind markers.
 type Compiler struct {
 	Schema    *schema.Schema
 	Functions *function.Library
-	// ResolveType is the type that e means in k (which may be nil) called keyspace.
+	// ResolveType resolves the type e in the keyspace k, which may be nil and has the name keyspace.
 	ResolveType func(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.Type, error)
 
 	Keyspace string        // of unqualified names
-	Table    *schema.Table // of the statement; nil before it is known
+	Table    *schema.Table // of the statement; nil while it is unknown
 	Markers  []Marker      // by index
 
-	calls map[callKey]*function.Function // resolved for an argument's fit; nil where none fits
+	calls map[callKey]*function.Function // resolved to match arguments; nil where none matches
 }
 
-// callKey is a call and the type that its result is needed in; nil when any will do.
+// callKey is a call and the required type of its result; nil means any type.
 type callKey struct {
 	call     cql.Term
 	receiver *types.Type
 }
 
-// Bind notes what the bind marker is for.
+// Bind records the receiver of a bind marker.
 func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column) {
 	for len(c.Markers) <= m.Index {
 		c.Markers = append(c.Markers, Marker{})
@@ -54,7 +54,7 @@ func (c *Compiler) Bind(m *cql.BindMarker, receiver Spec, column *schema.Column)
 	c.Markers[m.Index] = Marker{Spec: receiver, Column: column}
 }
 
-// Receiver returns the spec of a value that becomes something of the statement's table.
+// Receiver returns the spec of a value in the statement's table.
 func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 	r := Spec{Name: name, Type: t}
 	if c.Table != nil {
@@ -63,7 +63,7 @@ func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 	return r
 }
 
-// ColumnTerm compiles a term that becomes the value of a column.
+// ColumnTerm compiles a term that is assigned to a column.
 func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 	r := c.Receiver(col.Name, col.Type)
 	if m, ok := t.(*cql.BindMarker); ok {
@@ -73,7 +73,7 @@ func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 	return c.Term(t, r)
 }
 
-// Term compiles a term that becomes a value of receiver.
+// Term compiles a term that is assigned to receiver.
 func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	switch t := t.(type) {
 	case *cql.Literal:
@@ -101,7 +101,7 @@ func (c *Compiler) Term(t cql.Term, receiver Spec) (Term, error) {
 	return c.call(t, name, args, receiver)
 }
 
-// callOf returns a term as the function call that it is or stands for.
+// callOf returns a term as the function call that it is or represents.
 func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	switch t := t.(type) {
 	case *cql.FunctionCall:
@@ -116,7 +116,7 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	return name, nil, false
 }
 
-// CastName returns the type's part of a cast function's name.
+// CastName returns the type's part of the name of a cast function.
 func CastName(t cql.TypeExpr) string {
 	if t.Name == "varchar" {
 		return "text"
@@ -162,7 +162,7 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	return &constTerm{wire.BytesValue(NotNil(b))}, nil
 }
 
-// call compiles a function call; source is what is written, for messages.
+// call compiles a function call; source is the text for messages.
 func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term, receiver Spec) (Term, error) {
 	fn, err := c.Resolve(name, c.args(args), receiver.Type)
 	if err != nil {
@@ -201,7 +201,7 @@ func functionArg(i int, name string) string {
 	return "arg" + string(rune('0'+i%10)) + "(system." + name + ")"
 }
 
-// Resolve finds a native function; nil when there is none of that name.
+// Resolve returns a native function, or nil if there is none with that name.
 func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
 	if name.Keyspace != "" && name.Keyspace != "system" {
 		return nil, nil
@@ -219,9 +219,8 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 	return fn, nil
 }
 
-// resolveArg finds the function that a call among arguments means, nil when none fits. It
-// remembers the outcome: the functions around the call ask for each of their signatures, and the
-// calls around those again.
+// resolveArg resolves a call in an argument; nil means that no function matches. It caches the result, because each signature of
+// the enclosing functions, and of those around them, asks for it.
 func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Function {
 	key := callKey{call, receiver}
 	if fn, ok := c.calls[key]; ok {

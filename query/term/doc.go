@@ -1,11 +1,10 @@
-// Package term is what the values written in a statement mean: it compiles literals, bind markers,
-// collections and function calls for the type they are to become, and evaluates them once the bind
-// markers have values.
+// Package term implements the values in a statement: it compiles literals, bind markers, collections and function calls for the
+// type of their receiver, and evaluates them when the bind markers have values.
 //
-// It does not parse (cql does), does not know the functions themselves (function does), and not what
-// becomes of a value: a key, a cell or a column of the result is package query's. It never sees rows.
+// It does not parse (package cql does), does not implement the functions (package function does), and does not use the values:
+// package query makes keys, cells and result columns of them. It never accesses rows.
 //
 //	cql.Term ── Compiler.Term(receiver) ──▶ Term ── Eval(Scope: values, time, identifiers) ──▶ wire.Value
 //	                   │
-//	                   └──▶ Marker: what each bind marker is for, as PREPARE answers
+//	                   └──▶ Marker: the receiver of each bind marker, for the result of PREPARE
 package term

@@ -146,7 +146,7 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
 
-// SplitCollection yields the parts of a list, set or map; nil for bytes that are not one.
+// SplitCollection returns the parts of a list, set or map; nil for bytes that are not a collection.
 func SplitCollection(b []byte, perEntry int) [][]byte {
 	if len(b) == 0 {
 		return nil
@@ -164,8 +164,7 @@ func SplitCollection(b []byte, perEntry int) [][]byte {
 	return parts
 }
 
-// SplitFields yields the fields of a tuple or user-defined type, as many as the type has; those
-// that are missing are null.
+// SplitFields returns the fields of a tuple or user-defined type, as many as the type has; missing fields are null.
 func SplitFields(b []byte, t *types.Type) [][]byte {
 	c := wire.NewCursor(b)
 	parts := make([][]byte, len(t.Elems()))
@@ -178,7 +177,7 @@ func SplitFields(b []byte, t *types.Type) [][]byte {
 	return parts
 }
 
-// EqualValue compares values; null is equal to nothing but null.
+// EqualValue compares values; null equals only null.
 func EqualValue(t *types.Type, a, b []byte) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

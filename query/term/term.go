@@ -8,20 +8,20 @@ import (
 	"cqld/types"
 )
 
-// Scope is what a term is evaluated in: the bound values and the outside.
+// Scope is the environment of an evaluation: the bound values, time and identifiers.
 type Scope struct {
 	Values []wire.Value
 	Env    function.Env
 	JSON   []wire.Value // of INSERT … JSON, by column
 }
 
-// Term is a compiled cql.Term: a value once the bind markers have theirs.
+// Term is a compiled cql.Term, which can be evaluated with the values of the bind markers.
 type Term interface {
-	// Eval is the value in s; its bytes may be those of a bound value.
+	// Eval returns the value in s; its bytes may be those of a bound value.
 	Eval(s *Scope) (wire.Value, error)
 }
 
-// constTerm has its value already.
+// constTerm is a constant.
 type constTerm struct{ v wire.Value }
 
 func (t *constTerm) Eval(*Scope) (wire.Value, error) { return t.v, nil }
@@ -32,8 +32,8 @@ type MarkerTerm struct {
 	Type  *types.Type
 }
 
-// Eval returns the value bound to the marker, checked against its type and in canonical form: clients
-// may send the elements of sets and the entries of maps in any order and more than once.
+// Eval returns the value bound to the marker, checked against its type and in canonical form: clients may send the elements of
+// sets and the entries of maps in any order and repeatedly.
 func (t *MarkerTerm) Eval(s *Scope) (wire.Value, error) {
 	v := s.Values[t.Index]
 	if v.Kind == wire.ValueSet {
@@ -72,7 +72,7 @@ func (t *callTerm) Eval(s *Scope) (wire.Value, error) {
 	return wire.BytesValue(b), nil
 }
 
-// NotNil tells an empty value from null.
+// NotNil returns an empty slice for nil, so that an empty value is not null.
 func NotNil(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -80,13 +80,13 @@ func NotNil(b []byte) []byte {
 	return b
 }
 
-// partsKind is what a partsTerm builds.
+// partsKind is the kind of value that a partsTerm builds.
 type partsKind uint8
 
 const (
 	partsList partsKind = iota + 1
 	partsSet
-	partsMap // keys and values by turns
+	partsMap // alternating keys and values
 	partsFields
 	partsVector
 )
@@ -95,7 +95,7 @@ const (
 type partsTerm struct {
 	kind  partsKind
 	typ   *types.Type
-	parts []Term // nil where a field of a user-defined type is not given
+	parts []Term // nil for an omitted field of a user-defined type
 }
 
 func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
@@ -129,13 +129,13 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 	return wire.BytesValue(NotNil(b)), nil
 }
 
-// isConst reports whether a term has its value without being evaluated.
+// isConst reports whether a term is constant.
 func isConst(t Term) bool {
 	_, ok := t.(*constTerm)
 	return ok
 }
 
-// fold evaluates a term whose parts are all constant.
+// fold evaluates a term if all of its parts are constant.
 func fold(t Term, parts []Term) (Term, error) {
 	for _, p := range parts {
 		if p != nil && !isConst(p) {

@@ -9,7 +9,7 @@ import (
 	"cqld/types"
 )
 
-// parsed returns the term that text writes.
+// parsed returns the term in text.
 func parsed(t *testing.T, text string) cql.Term {
 	t.Helper()
 	stmt, err := cql.Parse("INSERT INTO k.t (c) VALUES (" + text + ")")
@@ -28,7 +28,7 @@ func typed(t *testing.T, text string) *types.Type {
 	return typ
 }
 
-// A term without markers and volatile functions has its value, or its error, before it is evaluated.
+// A term without markers and volatile functions is evaluated, or fails, when it is compiled.
 func TestConstantTermsAreEvaluatedWhenCompiled(t *testing.T) {
 	for _, x := range []struct{ typ, text, json, err string }{
 		{typ: "int", text: "1", json: "1"},
@@ -70,7 +70,7 @@ func TestConstantTermsAreEvaluatedWhenCompiled(t *testing.T) {
 	}
 }
 
-// A marker takes its type from its place, and its value from the scope, which must fit the type.
+// A marker gets its type from its position, and its value, which must match the type, from the scope.
 func TestMarkersLearnWhatTheyAreFor(t *testing.T) {
 	c := &Compiler{Functions: function.New()}
 	compiled, err := c.Term(parsed(t, "(?, 'x')"), c.Receiver("c", typed(t, "frozen<tuple<int, text>>")))

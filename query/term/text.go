@@ -7,7 +7,7 @@ import (
 	"cqld/types"
 )
 
-// Text returns a term as Cassandra's messages and result names spell it.
+// Text returns a term as Cassandra's messages and result names show it.
 func Text(t cql.Term) string {
 	switch t := t.(type) {
 	case nil:
@@ -62,7 +62,7 @@ func termsText(terms []cql.Term) string {
 	return strings.Join(parts, ", ")
 }
 
-// RelationText returns a relation as Cassandra's messages spell it.
+// RelationText returns a relation as Cassandra's messages show it.
 func RelationText(r cql.Relation) string {
 	switch r := r.(type) {
 	case *cql.ColumnRelation:
@@ -98,7 +98,7 @@ func namesText(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// AssignmentText returns an element of SET as Cassandra's messages spell it.
+// AssignmentText returns an element of SET as Cassandra's messages show it.
 func AssignmentText(a cql.Assignment) string {
 	switch a := a.(type) {
 	case *cql.SetColumn:
@@ -117,7 +117,7 @@ func AssignmentText(a cql.Assignment) string {
 	return ""
 }
 
-// SelectorText returns a selector as Cassandra's messages and result names spell it.
+// SelectorText returns a selector as Cassandra's messages and result names show it.
 func SelectorText(x cql.Selector) string {
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
@@ -178,8 +178,8 @@ func selectorsText(in []cql.Selector) string {
 	return strings.Join(parts, ", ")
 }
 
-// HintText returns a type as the name of a result column with the type hint e shows it: tuples are not
-// called frozen, as they always are.
+// HintText returns a type as the name of a result column with the type hint e shows it: tuples, which are always frozen, are not
+// shown as frozen.
 func HintText(e *cql.TypeExpr, t *types.Type) string {
 	if t.Kind() == types.UDT {
 		text := t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())

@@ -17,7 +17,7 @@ type Transaction struct {
 	Failed   bool               // it certainly did not take effect
 }
 
-// edge kinds: why one transaction must come before another.
+// edgeKind is the reason why one transaction must precede another.
 type edgeKind uint8
 
 const (
@@ -42,7 +42,7 @@ func Check(txns []*Transaction) (anomalies []string) {
 	anomalies = append(anomalies, g.orders()...)
 	anomalies = append(anomalies, g.reads()...)
 	if len(anomalies) > 0 {
-		return anomalies // the order of versions is not one
+		return anomalies // the versions have no order
 	}
 	g.connect()
 	return g.cycles()
@@ -60,7 +60,7 @@ type appendGraph struct {
 	edges  []map[int]edgeKind
 }
 
-// orders finds the longest read of each list; all others must be its beginnings.
+// orders finds the longest read of each list; all others must be prefixes of it.
 func (g *appendGraph) orders() (anomalies []string) {
 	g.order = map[string][]int64{}
 	for _, t := range g.txns {
@@ -90,8 +90,8 @@ func (g *appendGraph) orders() (anomalies []string) {
 	return anomalies
 }
 
-// reads finds what cannot be read: values of failed transactions (G1a), of the midst of one (G1b), and
-// those that nobody appended.
+// reads finds invalid reads: values of failed transactions (G1a), intermediate values of a transaction (G1b), and values that
+// no transaction appended.
 func (g *appendGraph) reads() (anomalies []string) {
 	for i, t := range g.txns {
 		for _, key := range slices.Sorted(maps.Keys(t.Reads)) {
@@ -139,7 +139,7 @@ func (g *appendGraph) connect() {
 			if read && len(list) < len(order) {
 				g.edge(i, g.writer[appendedTo{key, order[len(list)]}], edgeRW)
 			}
-			// What was acknowledged and is in no read comes after the longest; who read that did not see it.
+			// Acknowledged appends that are in no read come after the longest read, whose transaction did not see them.
 			for _, v := range t.Appends[key] {
 				if slices.Contains(order, v) {
 					continue
@@ -170,12 +170,12 @@ func (g *appendGraph) edge(from, to int, kind edgeKind) {
 	}
 }
 
-// cycles finds transactions that came before themselves, by the least that makes them so.
+// cycles finds transactions that precede themselves, with the smallest set of edge kinds.
 func (g *appendGraph) cycles() []string {
 	for _, c := range []struct {
 		name  string
 		kinds edgeKind
-		once  edgeKind // of which a cycle has one edge
+		once  edgeKind // kind of which a cycle has one edge
 	}{
 		{"G0", edgeWW, 0}, {"G1c", edgeWW | edgeWR, 0}, {"G-single", edgeWW | edgeWR, edgeRW},
 		{"G0 in real time", edgeWW | edgeTime, 0}, {"G1c in real time", edgeWW | edgeWR | edgeTime, 0},
@@ -201,7 +201,7 @@ func (g *appendGraph) cycles() []string {
 	return nil
 }
 
-// path is a way by edges of the kinds, both ends included; nil when there is none.
+// path returns a path with edges of the given kinds, including both ends; nil means that there is none.
 func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
 	came := map[int]int{}
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
@@ -225,7 +225,7 @@ func (g *appendGraph) path(from, to int, kinds edgeKind) []int {
 	return nil
 }
 
-// describe tells a cycle. Two that read one version of a list and both appended to it are a lost update.
+// describe describes a cycle. Two transactions that read one version of a list and both appended to it are a lost update.
 func (g *appendGraph) describe(name string, path []int) string {
 	for _, i := range path {
 		for _, k := range path {

@@ -40,7 +40,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// ring counts the hosts that the driver tells its policy.
+// ring counts the hosts that the driver reports to its policy.
 type ring struct {
 	gocql.HostSelectionPolicy
 	mu    sync.Mutex
@@ -75,7 +75,7 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	c.ProtoVersion = 4
 	c.DefaultIdempotence = true
 	c.PoolConfig.HostSelectionPolicy = r
-	c.ReconnectInterval = time.Second // how often the driver tries nodes that are down; events may be missed
+	c.ReconnectInterval = time.Second // interval at which the driver retries nodes that are down; events may be missed
 	if !s.NoRetries {
 		c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
 	}
@@ -98,7 +98,7 @@ func (s *session) Row(text string, args ...any) (map[string]any, error) {
 }
 
 func (s *session) Ints(size int, state []byte, text string) ([]int, []byte, error) {
-	// A query with a page state, even an empty one, is not paged on by the driver.
+	// The driver does not fetch further pages for a query with a paging state, even an empty one.
 	iter := s.query(text, nil).PageSize(size).PageState(state).Iter()
 	var values []int
 	next := iter.PageState()

@@ -12,7 +12,7 @@ func report(kind string, err error) {
 	fmt.Println(kind, time.Now().UnixMilli(), strings.Join(strings.Fields(err.Error()), " "))
 }
 
-// runFailover writes until the input ends, then reads back what was acknowledged.
+// runFailover writes until the input ends, then reads the acknowledged rows.
 func runFailover(d Driver, s Settings) int {
 	db, err := d.Open(s, "")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Settings come from the environment, see ../README.md.
+// Settings are read from the environment; see ../README.md.
 type Settings struct {
 	Points   []string
 	DC       string
@@ -25,26 +25,26 @@ type Statement struct {
 	Args []any
 }
 
-// Session is what the checks need of a driver. All work is done at QUORUM.
+// Session contains the driver's operations that the checks use. All requests use QUORUM.
 type Session interface {
 	Exec(text string, args ...any) error
-	// Row reads the only row, columns by name.
+	// Row reads the only row, with columns by name.
 	Row(text string, args ...any) (map[string]any, error)
 	// Ints reads the first column of one page, or of all pages when size is zero and the driver pages by itself.
 	Ints(size int, state []byte, text string) (values []int, next []byte, err error)
 	// AllInts reads the first column of all rows in pages of size.
 	AllInts(size int, text string) ([]int, error)
 	Batch(logged bool, statements []Statement) error
-	// CAS executes a conditional statement and reads what was found instead when it is not applied.
+	// CAS executes a conditional statement and returns the existing row if it is not applied.
 	CAS(text string, args ...any) (applied bool, row map[string]any, err error)
 	BatchCAS(statements []Statement) (applied bool, err error)
 	Named(name string, value any) any
-	// Ring tells how many nodes the driver knows, and how many tokens.
+	// Ring returns the numbers of nodes and tokens that the driver knows.
 	Ring() (nodes, tokens int)
-	// Table tells column name → "kind type order" of a table's metadata, or nil when the driver knows no such table.
+	// Table returns column name → "kind type order" of a table's metadata, or nil if the driver does not know the table.
 	Table(keyspace, table string) map[string]string
 	Agree() error
-	// Trace runs the statement traced and returns what was traced as text.
+	// Trace executes the statement with tracing and returns the trace as text.
 	Trace(text string) (string, error)
 	Close()
 }
@@ -59,7 +59,7 @@ type Driver struct {
 	Code         func(error) int // code of an ERROR message
 }
 
-// Main runs the program that the first argument names and returns the exit code.
+// Main executes the program that the first argument names and returns the exit code.
 func Main(d Driver) int {
 	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
 		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go")}
@@ -90,7 +90,7 @@ func (s Settings) createKeyspace() string {
 	return fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", s.Keyspace, s.RF)
 }
 
-// same compares by what the values print, so that a driver may choose its Go types.
+// same compares the printed values, so that a driver may choose its Go types.
 func same(got, want any, what string) error {
 	if g, w := text(got), text(want); g != w {
 		return fmt.Errorf("%s: got %s, want %s", what, g, w)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// runRing tells how many nodes and tokens the driver knows of, whenever that changes, until stdin ends.
+// runRing prints the numbers of nodes and tokens that the driver knows, after each change, until stdin ends.
 func runRing(d Driver, s Settings) int {
 	session, err := d.Open(s, "")
 	if err != nil {

@@ -14,8 +14,7 @@ const (
 	rollingPause   = 5 * time.Millisecond // between two requests of one worker
 )
 
-// runRolling writes and reads with several workers until the input ends. The driver repeats nothing: each request that
-// fails is printed.
+// runRolling writes and reads with several workers until the input ends. The driver does not retry: each failed request is printed.
 func runRolling(d Driver, s Settings) int {
 	s.NoRetries = true
 	db, err := d.Open(s, "")

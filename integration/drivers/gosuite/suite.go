@@ -46,7 +46,7 @@ func runSuite(d Driver, s Settings) int {
 	return failed
 }
 
-// until asks until the condition holds, ten seconds at most.
+// until polls until the condition holds, for at most ten seconds.
 func until(what string, holds func() bool) error {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if holds() {
@@ -157,7 +157,7 @@ func (t *suite) pair(k int, a, b any) error {
 	return firstError(err, same(row["a"], a, "a"), same(row["b"], b, "b"))
 }
 
-// nulls: reading a null gives the zero value in both drivers, so emptiness is asked by filtering.
+// nulls: both drivers return the zero value for null, so the check uses a filter.
 func (t *suite) nulls() error {
 	insert := "INSERT INTO " + t.ks + ".nulls (k, a, b) VALUES (?, ?, ?)"
 	return firstError(
@@ -222,7 +222,7 @@ func (t *suite) batch() error {
 	return nil
 }
 
-// counters: clients that add at once, by statements and by a batch.
+// counters: concurrent additions, by statements and by a batch.
 func (t *suite) counters() error {
 	table := t.ks + ".counters"
 	if err := t.db.Exec("CREATE TABLE " + table + " (k int PRIMARY KEY, c counter)"); err != nil {
@@ -264,7 +264,7 @@ func (t *suite) events() error {
 		return err
 	}
 	defer other.Close()
-	// The metadata of a keyspace is kept until an event says that it changed.
+	// The driver caches the metadata of a keyspace until an event reports a change.
 	if t.db.Table(t.ks, "seen") != nil {
 		return fmt.Errorf("a table before it was made")
 	}
@@ -314,7 +314,7 @@ func (t *suite) errors() error {
 }
 
 func (t *suite) tracing() error {
-	// The trace is written behind the answer.
+	// The trace is written after the answer.
 	return until("a trace with its events", func() bool {
 		trace, err := t.db.Trace("SELECT * FROM " + t.ks + ".nulls WHERE k = 7")
 		return err == nil && strings.Count(trace, "\n") > 1

@@ -99,7 +99,7 @@ func (s *suite) types() error {
 		s.same(strings.Contains(string(r.Value), `"large@odata.type":"Edm.Int64"`), format != aztables.MetadataFormatNone, "type annotations with %s", format)
 		s.same(strings.Contains(string(r.Value), `"odata.editLink"`), format == aztables.MetadataFormatFull, "links with %s", format)
 	}
-	// An EDMEntity doubles quotes in the body, too, and an empty key cannot be asked for: both are the SDK's.
+	// An EDMEntity doubles quotes in the body, too, and an empty key cannot be requested: these are properties of the SDK.
 	for _, k := range []string{"it's", "a b", "ü%&+"} {
 		b, err := json.Marshal(props{"PartitionKey": k, "RowKey": k, "v": k})
 		if err != nil {
@@ -241,7 +241,7 @@ func (s *suite) transactions() error {
 		"another partition":       {append([]aztables.TransactionAction{add("x")}, rows(1, "q")...), "400 Bad Request", "CommandsInBatchActOnDifferentPartitions"},
 	} {
 		_, err = c.SubmitTransaction(s.ctx, t.actions, nil)
-		// The SDK's error has the status of the whole; the text shows what was answered within.
+		// The SDK's error has the status of the whole answer; its text contains the answer within.
 		s.fails(err, 202, "", "%s", what)
 		s.same(err != nil && strings.Contains(err.Error(), t.status) && strings.Contains(err.Error(), t.code), true, "%s: %v", what, err)
 	}
@@ -327,7 +327,7 @@ func (s *suite) signatures() error {
 	}
 	now := time.Now().UTC()
 	by := func(v aztables.SASSignatureValues) (*aztables.Client, error) {
-		// By default the SDK signs for https alone.
+		// By default, the SDK signs only for https.
 		v.Protocol, v.TableName = aztables.SASProtocolHTTPSandHTTP, s.prefix+"Sas"
 		sas, err := v.Sign(s.key)
 		if err != nil {
@@ -341,7 +341,7 @@ func (s *suite) signatures() error {
 	}
 	read, err1 := by(aztables.SASSignatureValues{Permissions: "r", ExpiryTime: now.Add(time.Hour)})
 	expired, err2 := by(aztables.SASSignatureValues{Permissions: "r", StartTime: now.Add(-time.Hour), ExpiryTime: now.Add(-time.Minute)})
-	// Ranges of keys are signed by this SDK and then left out of the URL.
+	// This SDK signs ranges of keys and then omits them from the URL.
 	stored, err3 := by(aztables.SASSignatureValues{Identifier: "stored"})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// developmentKey is public: every emulator has it.
+// developmentKey is public: all emulators use it.
 const developmentKey = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 func environment(name, otherwise string) string {
@@ -27,7 +27,7 @@ func environment(name, otherwise string) string {
 	return otherwise
 }
 
-// suite is the checks and what they are made against.
+// suite contains the checks and the clients.
 type suite struct {
 	ctx       context.Context
 	endpoints []string // of the account, one for each node
@@ -89,7 +89,7 @@ func (s *suite) readSAS(table string) (string, error) {
 		ExpiryTime: time.Now().UTC().Add(time.Hour)}.Sign(s.key)
 }
 
-// same counts a check and keeps it when it fails.
+// same counts a check and records its failure.
 func (s *suite) same(got, want any, what string, args ...any) {
 	s.count++
 	if !reflect.DeepEqual(got, want) {
@@ -97,7 +97,7 @@ func (s *suite) same(got, want any, what string, args ...any) {
 	}
 }
 
-// fails wants an error of the service with this status and code.
+// fails checks for an error of the service with this status and code.
 func (s *suite) fails(err error, status int, code, what string, args ...any) {
 	var r *azcore.ResponseError
 	if !errors.As(err, &r) {
@@ -117,7 +117,7 @@ func (s *suite) service(node int) (*aztables.ServiceClient, error) {
 	return aztables.NewServiceClientWithSharedKey(s.endpoint(node), s.key, options())
 }
 
-// table is a client of a table at a node; the table's name gets the prefix.
+// table returns a client of a table at a node; the table's name gets the prefix.
 func (s *suite) table(name string, node int) (*aztables.Client, error) {
 	c, err := s.service(node)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *suite) table(name string, node int) (*aztables.Client, error) {
 	return c.NewClient(s.prefix + name), nil
 }
 
-// fresh makes a table.
+// fresh creates a table.
 func (s *suite) fresh(name string) (*aztables.Client, error) {
 	c, err := s.table(name, 0)
 	if err != nil {
