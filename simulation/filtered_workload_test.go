@@ -69,7 +69,7 @@ func newFiltereds(c *Cluster) *filtereds {
 func (w *filtereds) counts() (tried, acked int) { return w.tried, w.acked }
 
 func (w *filtereds) start() {
-	w.launch(filteredClients, 30*time.Millisecond, func(l *life, client int, end func() bool) {
+	w.launch(filteredClients, 30*time.Millisecond, func(l *process, client int, end func() bool) {
 		p := w.parts[client]
 		if p.pending == nil && w.rand.Chance(500) {
 			w.read(l, w.draw(p), ring.Quorum, func(error) { end() })
@@ -94,7 +94,7 @@ func filteredInt(i int) []byte { return []byte{0, 0, 0, byte(i)} }
 func (w *filtereds) value() []byte { return []byte{'0' + byte(w.rand.Intn(filteredValues))} }
 
 // change draws what is done to a partition.
-func (w *filtereds) change(l *life, p *filteredPartition) *row.Mutation {
+func (w *filtereds) change(l *process, p *filteredPartition) *row.Mutation {
 	p.changes++
 	stamp, now := w.c.stamp(), clock{l}.Now().Unix()
 	deletion := row.Deletion{Timestamp: stamp, LocalTime: now}
@@ -137,7 +137,7 @@ func (w *filtereds) change(l *life, p *filteredPartition) *row.Mutation {
 }
 
 // write tries the pending change; once it is acknowledged, the model has it, too.
-func (w *filtereds) write(l *life, p *filteredPartition, done func(error)) {
+func (w *filtereds) write(l *process, p *filteredPartition, done func(error)) {
 	w.tried++
 	m := p.pending
 	l.write(m, ring.Quorum, func(err error) {
@@ -227,7 +227,7 @@ func (w *filtereds) part(r filteredRow, position int) int {
 }
 
 // read reads page after page, and compares the rows of the client's partition with the model.
-func (w *filtereds) read(l *life, q *filteredQuery, level ring.Consistency, done func(error)) {
+func (w *filtereds) read(l *process, q *filteredQuery, level ring.Consistency, done func(error)) {
 	w.tried++
 	p, began := q.part, q.part.changes
 	now := clock{l}.Now().Unix()
@@ -300,14 +300,14 @@ func (w *filtereds) compare(q *filteredQuery, level ring.Consistency, found []fi
 func (w *filtereds) readBack() {
 	for _, p := range w.parts {
 		if p.pending != nil {
-			w.c.must(w.c.present()[0], "the last change of a filtered partition", func(l *life, done func(error)) { w.write(l, p, done) })
+			w.c.must(w.c.present()[0], "the last change of a filtered partition", func(l *process, done func(error)) { w.write(l, p, done) })
 		}
-		w.c.everywhere("a filtered partition", func(l *life, done func(error)) { w.read(l, w.draw(p), ring.Quorum, done) })
-		w.c.must(w.c.present()[0], "a filtered partition at ALL", func(l *life, done func(error)) {
+		w.c.everywhere("a filtered partition", func(l *process, done func(error)) { w.read(l, w.draw(p), ring.Quorum, done) })
+		w.c.must(w.c.present()[0], "a filtered partition at ALL", func(l *process, done func(error)) {
 			w.read(l, &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key}}, ring.All, done)
 		})
 		for range 3 {
-			w.c.everywhere("a filtered partition at ONE", func(l *life, done func(error)) {
+			w.c.everywhere("a filtered partition at ONE", func(l *process, done func(error)) {
 				q := w.draw(p)
 				q.pager.only, q.pager.reversed = &p.key, false
 				w.read(l, q, ring.One, done)
