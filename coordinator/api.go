@@ -33,8 +33,6 @@ type Replica interface {
 	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
 	// Truncate drops all rows of a table, and what is kept for others of it. One that has been made is not made again.
 	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
-	// Partitions answers with the next partition keys of its own, in their order.
-	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
 }
 
 // Blocking is a Replica on this node that can also read in the caller's goroutine, which waits for the disk then: a

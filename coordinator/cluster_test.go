@@ -19,6 +19,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/testcluster"
 	"cqld/internal/wire"
+	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/replica"
@@ -237,6 +238,7 @@ type clusterOptions struct {
 	batchUnsafe   batchlog.Unsafe
 	counterLimits counters.Limits
 	counterUnsafe counters.Unsafe
+	listingLimits listing.Limits
 	pageBytes     int
 	store         func(*storage.Engine) hints.Store // what hints and batches are stored in; nil: the engine
 }
@@ -287,6 +289,8 @@ func (n *node) start() {
 	post := &postbox{n, n.life}
 	local := replica.NewLocal(disk{n.engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.coord.FollowTruncation(t, done) })
 	replica.Serve(post, local)
+	pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.engine})
+	listing.Serve(post, pages)
 	var store hints.Store = n.engine
 	if o.store != nil {
 		store = o.store(n.engine)
@@ -297,6 +301,7 @@ func (n *node) start() {
 		LocalDatacenter: o.datacenters[n.id-1], Unsafe: o.unsafe, Limits: o.limits, Stamps: stamps,
 		Arriving: func() bool { return n.arriving },
 	}, store: store, hints: hints.Options{Limits: o.hintLimits, Unsafe: hints.Unsafe{Disabled: o.noHints}},
+		listing:  listing.Options{Limits: o.listingLimits, Replicas: listing.NewDirectory(pages, post, n)},
 		batches:  batchlog.Options{Limits: o.batchLimits, Unsafe: o.batchUnsafe, Holders: batchlog.NewClient(post)},
 		counters: counters.Options{Limits: o.counterLimits, Unsafe: o.counterUnsafe, Leaders: counters.NewClient(post)}})
 	n.coord, n.hints, n.batches = n.parts.Coordinator, n.parts.hints, n.parts.batches

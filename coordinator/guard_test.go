@@ -20,6 +20,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/internal/wire"
+	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/replica"
@@ -81,7 +82,7 @@ func placeOf() string {
 
 // ofOperation returns a function's name without its package if the package has operations.
 func ofOperation(function string) (string, bool) {
-	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters."} {
+	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters.", "cqld/listing."} {
 		if name, ok := strings.CutPrefix(function, pkg); ok {
 			return name, true
 		}
@@ -197,7 +198,9 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		if n.id == 1 {
 			o.View, o.Clock, o.Guard = panicView{n, p}, panicClock{realClock{time.Now()}, p, calls}, g
 		}
-		n.parts = newParts(partsOptions{Options: o, store: n.engine, batches: batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
+		pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.engine})
+		listing.Serve(n, pages)
+		n.parts = newParts(partsOptions{Options: o, store: n.engine, listing: listing.Options{Replicas: listing.NewDirectory(pages, callPost{n, calls}, n)}, batches: batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
 			counters: counters.Options{Leaders: counters.NewClient(callPost{n, calls})}})
 		n.coord = n.parts.Coordinator
 		n.parts.serve(n)
@@ -247,8 +250,8 @@ func panicRequests() map[string]panicRequest {
 			n.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: panicTimeout}, func(_ []byte, err error) { done(err) })
 		},
 		"partitions": func(n *benchNode, done func(error)) {
-			n.coord.Partitions(&coordinator.PartitionsRequest{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum, Timeout: panicTimeout, Now: 1},
-				func(_ *coordinator.Partitions, err error) { done(err) })
+			n.parts.lister.List(&listing.Request{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum, Timeout: panicTimeout, Now: 1},
+				func(_ *listing.Result, err error) { done(err) })
 		},
 		"batch": func(n *benchNode, done func(error)) {
 			n.parts.batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},

@@ -23,9 +23,6 @@ type Limits struct {
 	// ResultBytes ends a merged answer early, as storage ends a page: it says that there is more.
 	// Eight ranges of such pages from three replicas are 96 MiB, for the widest read there can be.
 	ResultBytes int
-	// PartitionKeys is the most keys in one answer of Partitions: ten pages of a client; of 1 KiB each,
-	// the longest that Azure has, they are over the ResultBytes that bound an answer, too.
-	PartitionKeys int
 	// PlansMax is how often a request is planned when replicas refuse it for their epoch. With
 	// pauses of 10, 20, 40, … 640 ms it waits 1.3 s, and metadata reaches every node in a few ms.
 	PlansMax int
@@ -43,7 +40,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.RoundsMax, 1_000)
 	setDefault(&l.RoundRowsMax, 10_000)
 	setDefault(&l.ResultBytes, 4<<20)
-	setDefault(&l.PartitionKeys, 10_000)
 	setDefault(&l.PlansMax, 8)
 	setDefault(&l.TruncationMost, 2*time.Minute)
 	return l

@@ -7,6 +7,7 @@ import (
 	"cqld/coordinator"
 	"cqld/counters"
 	"cqld/hints"
+	"cqld/listing"
 	"cqld/messaging"
 	"cqld/ring"
 )
@@ -17,6 +18,7 @@ type parts struct {
 	hints    *hints.Hints
 	batches  *batchlog.Log
 	counters *counters.Counters
+	lister   *listing.Lister
 }
 
 // partsOptions configure parts. What several of them need is taken from Options of the coordinator.
@@ -27,6 +29,7 @@ type partsOptions struct {
 	hints    hints.Options
 	batches  batchlog.Options
 	counters counters.Options
+	listing  listing.Options
 }
 
 // newParts makes a coordinator and the protocols on top of it, as package assembly does.
@@ -57,6 +60,10 @@ func newParts(o partsOptions) *parts {
 	n.Coordinator, n.View, n.Replicas, n.Clock, n.LocalDatacenter = p.Coordinator, o.View, o.Replicas, o.Clock, o.LocalDatacenter
 	n.Stamps, n.Guard = o.Stamps, o.Guard
 	p.counters = counters.New(n)
+	l := o.listing
+	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, o.View, o.Clock, o.LocalDatacenter, o.Guard
+	l.Unsafe.OneSide = o.Unsafe.ReadOneSide
+	p.lister = listing.New(l)
 	return p
 }
 

@@ -188,6 +188,7 @@ func (s *scenario) start(d *datadriven.TestData) {
 	o.limits.WritesInFlight = int64(number(d, "writes", 0))
 	o.limits.ReadsInFlight = int64(number(d, "reads", 0))
 	o.limits.ResultBytes = number(d, "result_bytes", 0)
+	o.listingLimits.Bytes = o.limits.ResultBytes
 	o.pageBytes = number(d, "page_bytes", 0)
 	s.o = o
 	s.c = newCluster(s.t, o)
@@ -536,6 +537,7 @@ func (s *scenario) stats(d *datadriven.TestData) {
 	s.show("Hints", n.hints.Stats())
 	s.show("Batches", n.batches.Stats())
 	s.show("Paxos.", n.proposer.Stats())
+	s.show("Listing.", n.parts.lister.Stats())
 }
 
 // show prints the counts that are not zero, with a prefix before each name.

@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -183,21 +182,6 @@ func (w *wildReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) Partitions(
-	_ uint64, q *coordinator.PartitionsRead, timeout time.Duration, done func(*coordinator.PartitionsPage, error),
-) {
-	page := &coordinator.PartitionsPage{}
-	for k := byte('a'); k <= 'z'; k++ {
-		if key := []byte{k}; bytes.Compare(key, q.Span.From) >= 0 {
-			page.Keys, page.Last, page.Scanned = append(page.Keys, key), key, page.Scanned+1
-			if page.More = rand.IntN(4) == 0; page.More {
-				break
-			}
-		}
-	}
-	w.later(timeout, func(err error) { done(page, err) })
-}
-
 // TestEveryRequestIsAnsweredOnce has many goroutines use one coordinator whose replicas are wild: each
 // request must be answered once, with a page that can be read.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
@@ -317,11 +301,6 @@ func (q *quickReplica) Read(_ uint64, _ *row.ReadCommand, _ time.Duration, done 
 }
 func (q *quickReplica) Digest(_ uint64, _ *row.ReadCommand, _ time.Duration, done func(row.Digest, error)) {
 	done(row.DigestOf(q.page), nil)
-}
-func (q *quickReplica) Partitions(
-	_ uint64, _ *coordinator.PartitionsRead, _ time.Duration, done func(*coordinator.PartitionsPage, error),
-) {
-	done(&coordinator.PartitionsPage{}, nil)
 }
 func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Duration, done func(error)) {
 	done(nil)

@@ -8,7 +8,6 @@ import (
 	"cqld/replica"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
 )
 
 // copyingEngine is storage that has nothing, and copies what it is given at once, as Engine must.
@@ -30,10 +29,6 @@ func (e *copyingEngine) Read(dst []byte, _ *row.ReadCommand) ([]byte, error) {
 func (e *copyingEngine) Truncate(schema.StorageID) error { return nil }
 
 func (e *copyingEngine) Newest(*row.ReadCommand) (int64, error) { return 0, nil }
-
-func (e *copyingEngine) Partitions(*storage.PartitionsRead) (storage.PartitionsPage, error) {
-	return storage.PartitionsPage{}, nil
-}
 
 // TestAcceptTakesNoMemoryForTheProposal: an acceptor that takes one large proposal after the other writes them
 // from memory that it has, and writes what it was given.

@@ -3,7 +3,6 @@ package replica
 import (
 	"cqld/internal/guard"
 	"cqld/row"
-	"cqld/storage"
 )
 
 // guardedEngine is an Engine whose reads answer an error when they panic: they change nothing, so that nothing but the
@@ -47,14 +46,4 @@ func (e guardedEngine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 		}
 	}()
 	return e.Engine.Newest(cmd)
-}
-
-// Partitions implements Engine.
-func (e guardedEngine) Partitions(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			page, err = storage.PartitionsPage{}, e.guard.Caught("replica read", p)
-		}
-	}()
-	return e.Engine.Partitions(q)
 }

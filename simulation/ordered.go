@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/listing"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -125,7 +126,7 @@ func (w *ordereds) change(l *life, p *orderedPartition, next func()) {
 	})
 }
 
-func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
+func (w *ordereds) randomRequest(l *life) *listing.Request {
 	req := w.request(l, ring.Quorum)
 	req.Reversed = w.rand.Chance(400)
 	if w.rand.Chance(700) {
@@ -141,14 +142,14 @@ func (w *ordereds) randomRequest(l *life) *coordinator.PartitionsRequest {
 	return req
 }
 
-func (w *ordereds) request(l *life, level ring.Consistency) *coordinator.PartitionsRequest {
-	return &coordinator.PartitionsRequest{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
+func (w *ordereds) request(l *life, level ring.Consistency) *listing.Request {
+	return &listing.Request{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
 }
 
 // list lists and compares with what must be there.
-func (w *ordereds) list(l *life, req *coordinator.PartitionsRequest, done func(error)) {
+func (w *ordereds) list(l *life, req *listing.Request, done func(error)) {
 	call := w.c.tick()
-	l.coord.Partitions(req, func(p *coordinator.Partitions, err error) {
+	l.parts.Lister.List(req, func(p *listing.Result, err error) {
 		listed := 0
 		if err == nil {
 			w.lists++
@@ -161,7 +162,7 @@ func (w *ordereds) list(l *life, req *coordinator.PartitionsRequest, done func(e
 }
 
 // compare checks a listing that took from call to returned.
-func (w *ordereds) compare(req *coordinator.PartitionsRequest, p *coordinator.Partitions, call, returned int64) {
+func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, returned int64) {
 	before := func(a, b []byte) bool {
 		if req.Reversed {
 			a, b = b, a

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"cqld/coordinator"
+	"cqld/listing"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -58,7 +58,7 @@ func (s *scenario) have(d *datadriven.TestData) {
 // list lists partitions: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t".
 func (s *scenario) list(d *datadriven.TestData) {
 	done := s.begin("list")
-	req := &coordinator.PartitionsRequest{
+	req := &listing.Request{
 		Table: s.tableOf(d), Limit: number(d, "limit", 0), Reversed: d.HasArg("reversed"), Consistency: s.level(d),
 		Timeout: duration(d, "timeout", "5s"), Now: s.c.clock.Now().Unix(),
 	}
@@ -68,7 +68,7 @@ func (s *scenario) list(d *datadriven.TestData) {
 	if d.HasArg("to") {
 		req.Span.To = []byte(text(d, "to", ""))
 	}
-	s.c.node(ring.NodeID(number(d, "at", 1))).coord.Partitions(req, func(p *coordinator.Partitions, err error) {
+	s.c.node(ring.NodeID(number(d, "at", 1))).parts.lister.List(req, func(p *listing.Result, err error) {
 		if err != nil {
 			done(errorText(err))
 			return
