@@ -163,9 +163,10 @@ func pair(t *testing.T, g *guard.Guard) (*Directory, *disk, *schema.Schema) {
 
 func TestRequestsReachStorage(t *testing.T) {
 	directory, d, s := pair(t, nil)
+	asked := new(coordinator.Observation)
 	list := func(table *schema.Table, epoch, moved uint64) (page *Page, err error) {
 		q := &PageRequest{Table: table.StorageID, Span: Span{From: []byte("a"), To: []byte("c")}, Reversed: true, Limit: 7, Now: 3, Moved: moved}
-		directory.Page(1, nil, epoch, q, time.Second, func(p *Page, failure error) { page, err = p, failure })
+		directory.Page(1, asked.Observe(nil), epoch, q, time.Second, func(p *Page, failure error) { page, err = p, failure })
 		return page, err
 	}
 	table := s.Table("ks", "t")
@@ -176,6 +177,9 @@ func TestRequestsReachStorage(t *testing.T) {
 	q := d.asked
 	if q.Table != table.StorageID || string(q.From) != "a" || string(q.To) != "c" || !q.Reversed || q.Limit != 7 || q.Now != 3 {
 		t.Errorf("storage was asked %+v", q)
+	}
+	if nodes := asked.Nodes(); !slices.Equal(nodes, []ring.NodeID{1}) {
+		t.Errorf("the trace has the replicas %v", nodes)
 	}
 	if !q.Holds(0) || q.Holds(1) {
 		t.Errorf("node 1 holds token 0: %v, token 1: %v", q.Holds(0), q.Holds(1))
@@ -192,6 +196,13 @@ func TestRequestsReachStorage(t *testing.T) {
 	if _, err := list(s.TableByStorage(schema.PaxosTable), 5, 5); !errors.As(err, &refusal) {
 		t.Errorf("a table of LocalStrategy was listed for another node: %v", err)
 	}
+	d.asked = nil
+	request := appendPageRequest(nil, 5, &PageRequest{Table: table.StorageID, Limit: 7, Moved: 5})
+	directory.transport.Request(1, messaging.VerbPartitions, request[:len(request)-1], time.Second, func(_ []byte, err error) {
+		if err == nil || d.asked != nil {
+			t.Errorf("a request that is cut off: %v, storage was asked %+v", err, d.asked)
+		}
+	})
 	var failure *coordinator.ReplicaFailure
 	if _, err := list(&schema.Table{StorageID: 1 << 20}, 5, 5); !errors.As(err, &failure) || failure.Reason != coordinator.FailureIncompatibleSchema {
 		t.Errorf("an unknown table: %v", err)

@@ -1,4 +1,4 @@
-package coordinator_test
+package hints_test
 
 import (
 	"bytes"
@@ -10,53 +10,59 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage"
 )
 
+// cluster is a cluster of a scenario with the steps of these tests.
+type cluster struct{ *scenario.Cluster }
+
+func newCluster(t *testing.T, o scenario.Options) *cluster { return &cluster{scenario.New(t, o)} }
+
 // hintedCluster is four nodes, of which the first three hold everything. Node 3 is down for node 1.
 func hintedCluster(t *testing.T, store func(*storage.Engine) hints.Store) *cluster {
-	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
-		replication: ring.Replication{Class: ring.Simple, Factor: 3}, store: store})
-	c.node(1).down[3] = true
+	c := newCluster(t, scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 3,
+		Replication: ring.Replication{Class: ring.Simple, Factor: 3}, Store: store})
+	c.Node(1).Down[3] = true
 	return c
 }
 
 // put writes a row of key k through node 1 and carries all messages.
 func (c *cluster) put(name string) {
-	c.t.Helper()
+	c.T.Helper()
 	m := &row.Mutation{}
-	m.Reset(c.table.StorageID, row.NewPartitionKey([]byte("k")))
-	addRow(m, c.table, name, "value", 1)
+	m.Reset(c.Table.StorageID, row.NewPartitionKey([]byte("k")))
+	scenario.AddRow(m, c.Table, name, "value", 1)
 	acknowledged := false
-	c.node(1).coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple,
+	c.Node(1).Coordinator.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple,
 		Timeout: time.Second}, func(err error) {
 		if acknowledged = true; err != nil {
-			c.t.Error(err)
+			c.T.Error(err)
 		}
 	})
-	if c.deliver(math.MaxInt, nil); !acknowledged {
-		c.t.Error("the write is not acknowledged")
+	if c.Deliver(math.MaxInt, nil); !acknowledged {
+		c.T.Error("the write is not acknowledged")
 	}
 }
 
 // has returns what node id holds of key k.
 func (c *cluster) has(id ring.NodeID) string {
-	c.t.Helper()
-	page, err := c.node(id).engine.Read(nil, &row.ReadCommand{Table: c.table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+	c.T.Helper()
+	page, err := c.Node(id).Engine.Read(nil, &row.ReadCommand{Table: c.Table.StorageID, Key: row.NewPartitionKey([]byte("k")),
 		Slices: []row.Slice{row.AllRows()}})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	return rowsOf(page)
+	return scenario.FormatPage(page)
 }
 
 // replay lets time pass until hints are looked at, and carries all messages.
 func (c *cluster) replay() {
 	for range 4 {
-		c.clock.tick(5 * time.Second)
-		c.deliver(math.MaxInt, nil)
+		c.Clock.Advance(5 * time.Second)
+		c.Deliver(math.MaxInt, nil)
 	}
 }
 
@@ -65,26 +71,26 @@ func (c *cluster) replay() {
 func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
-	c.clock.tick(50 * time.Millisecond)
-	c.node(1).start()
-	if n := c.node(1).hints.Pending(3); n != 1 {
+	c.Clock.Advance(50 * time.Millisecond)
+	c.Node(1).Start()
+	if n := c.Node(1).Hints.Pending(3); n != 1 {
 		t.Fatalf("%d records of hints after a restart", n)
 	}
 	c.put("b")
-	c.clock.tick(50 * time.Millisecond)
-	if n := c.node(1).hints.Pending(3); n != 2 {
+	c.Clock.Advance(50 * time.Millisecond)
+	if n := c.Node(1).Hints.Pending(3); n != 2 {
 		t.Fatalf("%d records of hints after a restart and another hint, want 2", n)
 	}
-	c.node(1).down[3] = false
-	c.node(1).start()
-	if n := c.node(1).hints.Pending(3); n != 2 {
+	c.Node(1).Down[3] = false
+	c.Node(1).Start()
+	if n := c.Node(1).Hints.Pending(3); n != 2 {
 		t.Fatalf("%d records of hints after the second restart, want 2", n)
 	}
 	c.replay()
 	if got := c.has(3); got != "k{a=value@1 b=value@1}" {
 		t.Errorf("node 3 has %s after the replay", got)
 	}
-	if n := c.node(1).hints.Pending(3); n != 0 {
+	if n := c.Node(1).Hints.Pending(3); n != 0 {
 		t.Errorf("%d records of hints are left", n)
 	}
 }
@@ -93,9 +99,9 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 func TestACleanStopKeepsGatheredHints(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
-	c.node(1).hints.Close()
-	c.node(1).down[3] = false
-	c.node(1).start()
+	c.Node(1).Hints.Close()
+	c.Node(1).Down[3] = false
+	c.Node(1).Start()
 	c.replay()
 	if got := c.has(3); got != "k{a=value@1}" {
 		t.Errorf("node 3 has %s after the replay", got)
@@ -106,16 +112,16 @@ func TestACleanStopKeepsGatheredHints(t *testing.T) {
 func TestHintsOfAFormerReplicaGoToItsSuccessor(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
-	c.clock.tick(50 * time.Millisecond)
-	nodes := slices.DeleteFunc(slices.Clone(c.ring(2, c.options.datacenters, 4).Nodes()), func(n *ring.Node) bool { return n.ID == 3 })
-	for _, n := range c.nodes {
-		n.topology = ring.NewTopology(2, nodes)
+	c.Clock.Advance(50 * time.Millisecond)
+	nodes := slices.DeleteFunc(slices.Clone(c.Topology(2, c.Options.Datacenters, 4).Nodes()), func(n *ring.Node) bool { return n.ID == 3 })
+	for _, n := range c.Nodes {
+		n.Ring = ring.NewTopology(2, nodes)
 	}
 	c.replay()
 	if got := c.has(4); got != "k{a=value@1}" {
 		t.Errorf("node 4 has %s after the replay", got)
 	}
-	if n := c.node(1).hints.Pending(3); n != 0 {
+	if n := c.Node(1).Hints.Pending(3); n != 0 {
 		t.Errorf("%d records of hints are left", n)
 	}
 }
@@ -139,26 +145,26 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 	var unsynced []string
 	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return syncedStore{e, &unsynced} })
 	c.put("a")
-	c.clock.tick(50 * time.Millisecond)
+	c.Clock.Advance(50 * time.Millisecond)
 	var batch []*row.Mutation
 	for i := range 2 {
 		m := &row.Mutation{}
-		m.Reset(c.table.StorageID, row.NewPartitionKey(fmt.Append(nil, "key", i)))
-		addRow(m, c.table, "a", "value", 1)
+		m.Reset(c.Table.StorageID, row.NewPartitionKey(fmt.Append(nil, "key", i)))
+		scenario.AddRow(m, c.Table, "a", "value", 1)
 		batch = append(batch, m)
 	}
 	held := 0
-	c.node(1).batches.Write(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
-		for _, n := range c.nodes {
-			held += n.batches.Held()
+	c.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: batch, Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: time.Second}, func(err error) {
+		for _, n := range c.Nodes {
+			held += n.Batches.Held()
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	})
-	c.deliver(math.MaxInt, nil)
-	if held == 0 || c.node(1).hints.Pending(3) == 0 {
-		t.Errorf("%d batches were held, %d hints kept: nothing is tested", held, c.node(1).hints.Pending(3))
+	c.Deliver(math.MaxInt, nil)
+	if held == 0 || c.Node(1).Hints.Pending(3) == 0 {
+		t.Errorf("%d batches were held, %d hints kept: nothing is tested", held, c.Node(1).Hints.Pending(3))
 	}
 	if len(unsynced) > 0 {
 		t.Errorf("written without a sync: %v", unsynced)
@@ -169,11 +175,11 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 // buffer and one hint more, so that replay can send it in one message; and no more than that waits in memory.
 func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 	const full, writes = 1000, 200
-	c := newCluster(t, clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 3,
-		replication: ring.Replication{Class: ring.Simple, Factor: 3}, hintLimits: hints.Limits{BufferBytes: full}})
-	c.node(1).down[3] = true
+	c := newCluster(t, scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 3,
+		Replication: ring.Replication{Class: ring.Simple, Factor: 3}, HintLimits: hints.Limits{BufferBytes: full}})
+	c.Node(1).Down[3] = true
 	onDisk := func() (records, bytes int) {
-		if err := c.node(1).engine.ScanLocal([]byte("hint/"), func(_, value []byte) error {
+		if err := c.Node(1).Engine.ScanLocal([]byte("hint/"), func(_, value []byte) error {
 			records++
 			bytes += len(value)
 			if len(value) > full+100 {
@@ -189,16 +195,16 @@ func TestHintsAreWrittenWhenTheBufferIsFull(t *testing.T) {
 		c.put(fmt.Sprint("row", i))
 	}
 	_, early := onDisk()
-	c.clock.tick(50 * time.Millisecond)
+	c.Clock.Advance(50 * time.Millisecond)
 	records, all := onDisk()
 	if all-early > full || records < all/(full+100) {
 		t.Errorf("%d of %d bytes of hints waited in memory; %d records", all-early, all, records)
 	}
-	c.node(1).down[3] = false
-	c.node(1).hints.NodeUp(3)
+	c.Node(1).Down[3] = false
+	c.Node(1).Hints.NodeUp(3)
 	for range records + 1 { // one record is under way at a time
-		c.deliver(math.MaxInt, nil)
-		c.clock.tick(10 * time.Millisecond)
+		c.Deliver(math.MaxInt, nil)
+		c.Clock.Advance(10 * time.Millisecond)
 	}
 	if c.has(3) != c.has(2) {
 		t.Errorf("node 3 has %s after the replay", c.has(3))

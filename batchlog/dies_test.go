@@ -1,4 +1,4 @@
-package coordinator_test
+package batchlog_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -22,13 +23,13 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 		for range 3 + rnd.IntN(4) {
 			dcs = append(dcs, "dc1")
 		}
-		c := newCluster(t, clusterOptions{datacenters: dcs, owners: len(dcs), replication: ring.Replication{Class: ring.Simple, Factor: len(dcs)},
-			table: func(o *schema.Options) { o.SpeculativeRetry = "NEVER" }})
+		c := scenario.New(t, scenario.Options{Datacenters: dcs, Owners: len(dcs), Replication: ring.Replication{Class: ring.Simple, Factor: len(dcs)},
+			Table: func(o *schema.Options) { o.SpeculativeRetry = "NEVER" }})
 		var mutations []*row.Mutation
 		for _, k := range []string{"k1", "k2"} {
 			m := &row.Mutation{}
-			m.Reset(c.table.StorageID, row.NewPartitionKey([]byte(k)))
-			addRow(m, c.table, "a", "x", 10)
+			m.Reset(c.Table.StorageID, row.NewPartitionKey([]byte(k)))
+			scenario.AddRow(m, c.Table, "a", "x", 10)
 			mutations = append(mutations, m)
 		}
 		victims := rnd.Perm(len(dcs) - 1)[:1+rnd.IntN(len(dcs)-2)]
@@ -38,27 +39,27 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 			if rnd.IntN(2) == 0 {
 				dies = 0
 			}
-			c.clock.After(dies, func() {
-				c.cut[link{1, victim}], c.cut[link{victim, 1}] = true, true
+			c.Clock.After(dies, func() {
+				c.Cut[scenario.Link{From: 1, To: victim}], c.Cut[scenario.Link{From: victim, To: 1}] = true, true
 			})
-			c.clock.After(dies+time.Duration(rnd.IntN(1500))*time.Millisecond, func() { c.node(1).down[victim] = true })
+			c.Clock.After(dies+time.Duration(rnd.IntN(1500))*time.Millisecond, func() { c.Node(1).Down[victim] = true })
 		}
 		var outcome error
 		done := false
-		c.node(1).batches.Write(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.One, Type: coordinator.WriteBatch,
+		c.Node(1).Batches.Write(&coordinator.WriteRequest{Mutations: mutations, Consistency: ring.One, Type: coordinator.WriteBatch,
 			Timeout: 2 * time.Second}, func(err error) { outcome, done = err, true })
 		sent := false
 		for range 300 {
 			for range rnd.IntN(4) {
-				c.deliver(1, func(link) bool { return true })
+				c.Deliver(1, func(scenario.Link) bool { return true })
 			}
-			for _, l := range c.flight {
-				if !sent && l.from == 1 && l.what == "mutation" {
+			for _, l := range c.Flight {
+				if !sent && l.From == 1 && l.What == "mutation" {
 					sent = true
 					has, believed := 0, 0
-					for _, n := range c.nodes[1:] {
-						has += n.batches.Held()
-						if c.node(1).Alive(n.id) {
+					for _, n := range c.Nodes[1:] {
+						has += n.Batches.Held()
+						if c.Node(1).Alive(n.ID) {
 							believed++
 						}
 					}
@@ -67,10 +68,10 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 					}
 				}
 			}
-			c.clock.tick(10 * time.Millisecond)
+			c.Clock.Advance(10 * time.Millisecond)
 		}
 		if !done || outcome != nil {
-			t.Errorf("seed %d: %d nodes, of which %v die: %v\n%s", seed, len(dcs), victims, fmt.Sprint(outcome), c.take())
+			t.Errorf("seed %d: %d nodes, of which %v die: %v\n%s", seed, len(dcs), victims, fmt.Sprint(outcome), c.Take())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator_test
+package scenario
 
 import (
 	"errors"
@@ -16,9 +16,9 @@ import (
 	"cqld/schema"
 )
 
-// cas is a conditional change: of a line "k1 a=x if=y" it gives row a the value x if it has y; if=none
-// asks that there is no such row, and without if= there is no condition.
-func (s *scenario) cas(d *datadriven.TestData) {
+// cas makes a conditional change: "k1 a=x if=y" sets row a to x if its value is y. With if=none the row must not exist, and without
+// if= there is no condition.
+func (s *script) cas(d *datadriven.TestData) {
 	done := s.begin("cas")
 	key := row.NewPartitionKey([]byte(words(d)[0]))
 	wanted := text(d, "if", "")
@@ -32,35 +32,35 @@ func (s *scenario) cas(d *datadriven.TestData) {
 	if d.HasArg("local") {
 		serial = ring.LocalSerial
 	}
-	s.c.node(ring.NodeID(number(d, "at", 1))).proposer.CAS(&paxos.CASRequest{
-		Command: &row.ReadCommand{Table: s.c.table.StorageID, Key: key, Slices: []row.Slice{row.ExactRow([]byte(clustering))},
-			StaticCounts: true, Now: s.c.clock.Now().Unix()},
+	s.c.Node(ring.NodeID(number(d, "at", 1))).Proposer.CAS(&paxos.CASRequest{
+		Command: &row.ReadCommand{Table: s.c.Table.StorageID, Key: key, Slices: []row.Slice{row.ExactRow([]byte(clustering))},
+			StaticCounts: true, Now: s.c.Clock.Now().Unix()},
 		Serial: serial, Consistency: s.level(d), Contention: duration(d, "contention", "1s"), Timeout: duration(d, "timeout", "2s"),
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-			if wanted != "" && wanted != valueIn(page) {
+			if wanted != "" && wanted != ValueIn(page) {
 				return nil, false, nil
 			}
 			m := &row.Mutation{}
-			m.Reset(s.c.table.StorageID, key)
+			m.Reset(s.c.Table.StorageID, key)
 			if value != "nothing" {
-				addRow(m, s.c.table, clustering, value, timestamp)
+				AddRow(m, s.c.Table, clustering, value, timestamp)
 			}
 			return m, true, nil
 		},
 	}, func(applied bool, page []byte, err error) {
 		switch {
 		case err != nil:
-			done(errorText(err))
+			done(FormatError(err))
 		case applied:
 			done("applied")
 		default:
-			done("not applied, there is " + valueIn(page))
+			done("not applied, there is " + ValueIn(page))
 		}
 	})
 }
 
-// valueIn is the value of the one row of a page, or "none".
-func valueIn(page []byte) string {
+// ValueIn returns the value of the only row of a page, or "none".
+func ValueIn(page []byte) string {
 	var r row.PageReader
 	r.Reset(page)
 	var x row.Row
@@ -76,22 +76,23 @@ func valueIn(page []byte) string {
 	return "none"
 }
 
-// paxos shows the acceptors' state of a key: what they promised, accepted and know to be decided. A
-// ballot is shown as its time since the beginning (µs) and its node; #n is an update of n bytes.
-func (s *scenario) paxos(d *datadriven.TestData) {
+// paxos prints the acceptors' states of a key: what they promised, accepted and know to be decided. A ballot is printed as its time
+// since the start of the scenario (µs) and its node; #n is an update of n bytes.
+func (s *script) paxos(d *datadriven.TestData) {
 	table := schema.Initial().Table("system", "paxos")
-	for _, n := range s.c.nodes {
+	for _, n := range s.c.Nodes {
 		cmd := s.command(d)
 		cmd.Table = table.StorageID
-		page, err := n.engine.Read(nil, cmd)
+		page, err := n.Engine.Read(nil, cmd)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		s.c.printf("%d: %s", n.id, s.acceptorText(table, page))
+		s.c.printf("%d: %s", n.ID, s.acceptorText(table, page))
 	}
 }
 
-func (s *scenario) acceptorText(table *schema.Table, page []byte) string {
+// acceptorText formats the row of an acceptor's state.
+func (s *script) acceptorText(table *schema.Table, page []byte) string {
 	var r row.PageReader
 	r.Reset(page)
 	var x row.Row
@@ -111,7 +112,8 @@ func (s *scenario) acceptorText(table *schema.Table, page []byte) string {
 	return strings.Join(out, " ")
 }
 
-func (s *scenario) paxosCell(table *schema.Table, c *row.Cell) string {
+// paxosCell formats a cell of an acceptor's state.
+func (s *script) paxosCell(table *schema.Table, c *row.Cell) string {
 	name := table.ColumnByID(c.Column).Name
 	at := time.UnixMicro(c.Timestamp).Sub(time.Unix(1_000_000, 0)).Microseconds()
 	switch name {
@@ -119,7 +121,7 @@ func (s *scenario) paxosCell(table *schema.Table, c *row.Cell) string {
 		cursor := wire.NewCursor(c.Value)
 		origin := time.UnixMicro(cursor.Varint()).Sub(time.Unix(1_000_000, 0)).Microseconds()
 		cursor.Uvarint()
-		for range 3 { // the prior, the previous one, and where the history begins
+		for range 3 { // the prior ballot, the previous one, and the beginning of the history
 			cursor.Varint()
 			cursor.Uvarint()
 		}
@@ -133,7 +135,7 @@ func (s *scenario) paxosCell(table *schema.Table, c *row.Cell) string {
 	return fmt.Sprintf("%s=%d/%d", short, at, c.Value[15])
 }
 
-// casErrorText shows what only conditional changes fail with.
+// casErrorText formats the errors of conditional changes alone; it returns "" for others.
 func casErrorText(err error) string {
 	var unknown *coordinator.CASUnknown
 	if errors.As(err, &unknown) {

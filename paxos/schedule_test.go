@@ -1,4 +1,4 @@
-package coordinator_test
+package paxos_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/scenario"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
@@ -24,7 +25,7 @@ var scheduleSeeds = flag.Int("schedules", 0, "how many random schedules of condi
 // delivered in any order, lost or doubled, processes restart, writes fail, and node 1 leaves the ring. In a quarter of the
 // schedules node 1 is the only replica, and does not leave. Values are unique, so that the decided changes form a chain.
 type casSchedule struct {
-	*cluster
+	*scenario.Cluster
 	rnd     *rand.Rand
 	key     row.PartitionKey
 	step    int
@@ -51,21 +52,21 @@ type casCall struct {
 const casUnset = "none"
 
 func newCASSchedule(t testing.TB, seed uint64, unsafe paxos.Unsafe) *casSchedule {
-	o := clusterOptions{datacenters: slices.Repeat([]string{"dc1"}, 4), owners: 4,
-		replication: ring.Replication{Class: ring.Simple, Factor: 3}, unsafePaxos: unsafe}
+	o := scenario.Options{Datacenters: slices.Repeat([]string{"dc1"}, 4), Owners: 4,
+		Replication: ring.Replication{Class: ring.Simple, Factor: 3}, UnsafePaxos: unsafe}
 	if seed%4 == 3 {
-		o.owners, o.replication.Factor = 1, 1
+		o.Owners, o.Replication.Factor = 1, 1
 	}
-	c := newCluster(t, o)
-	s := &casSchedule{cluster: c, rnd: rand.New(rand.NewPCG(seed, 1)), key: row.NewPartitionKey([]byte("k1")),
+	c := scenario.New(t, o)
+	s := &casSchedule{Cluster: c, rnd: rand.New(rand.NewPCG(seed, 1)), key: row.NewPartitionKey([]byte("k1")),
 		clients: slices.Repeat([]string{casUnset}, 5), busy: make([]bool, 5), known: map[ring.NodeID]int{}}
-	c.clock.tick(time.Duration(1+s.rnd.IntN(100)) * time.Microsecond)
+	c.Clock.Advance(time.Duration(1+s.rnd.IntN(100)) * time.Microsecond)
 	return s
 }
 
 func (s *casSchedule) command() *row.ReadCommand {
-	return &row.ReadCommand{Table: s.table.StorageID, Key: s.key, Slices: []row.Slice{row.ExactRow([]byte("a"))}, StaticCounts: true,
-		Now: s.clock.Now().Unix()}
+	return &row.ReadCommand{Table: s.Table.StorageID, Key: s.key, Slices: []row.Slice{row.ExactRow([]byte("a"))}, StaticCounts: true,
+		Now: s.Clock.Now().Unix()}
 }
 
 // call begins a request of a client: a serial read, or a change of the value that it saw last to a new one.
@@ -77,36 +78,36 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 	req := &paxos.CASRequest{Command: s.command(), Serial: ring.Serial, Consistency: levels[s.rnd.IntN(len(levels))],
 		Contention: time.Second, Timeout: 2 * time.Second}
 	req.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
-		if valueIn(page) != x.from {
+		if scenario.ValueIn(page) != x.from {
 			return nil, false, nil
 		}
 		m := &row.Mutation{}
-		m.Reset(s.table.StorageID, s.key)
-		addRow(m, s.table, "a", x.to, timestamp)
+		m.Reset(s.Table.StorageID, s.key)
+		scenario.AddRow(m, s.Table, "a", x.to, timestamp)
 		return m, true, nil
 	}
 	answer := func(applied bool, page []byte, err error) {
 		if x.end >= 0 {
-			s.t.Errorf("two answers to %v", x)
+			s.T.Errorf("two answers to %v", x)
 		}
-		x.end, s.busy[client], x.text = s.step, false, errorText(err)
+		x.end, s.busy[client], x.text = s.step, false, scenario.FormatError(err)
 		var timeout *coordinator.WriteTimeout
 		switch {
 		case err == nil && applied:
 			x.applied, s.clients[client] = true, x.to
 		case err == nil:
-			x.seen, x.void = valueIn(page), true
+			x.seen, x.void = scenario.ValueIn(page), true
 			s.clients[client] = x.seen
 		default:
 			x.void = errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS
 		}
 	}
 	if reads {
-		s.node(at).proposer.Read(&coordinator.ReadRequest{Command: req.Command, Consistency: ring.Serial, Timeout: 2 * time.Second},
+		s.Node(at).Proposer.Read(&coordinator.ReadRequest{Command: req.Command, Consistency: ring.Serial, Timeout: 2 * time.Second},
 			func(page []byte, err error) { answer(false, page, err) })
 		return x
 	}
-	s.node(at).proposer.CAS(req, answer)
+	s.Node(at).Proposer.CAS(req, answer)
 	return x
 }
 
@@ -114,7 +115,7 @@ func (s *casSchedule) call(client int, at ring.NodeID, reads bool) *casCall {
 func (s *casSchedule) play() {
 	s.step++
 	ticks := []time.Duration{0, time.Microsecond, 3 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 40 * time.Millisecond, 700 * time.Millisecond}
-	n := len(s.flight)
+	n := len(s.Flight)
 	switch p := s.rnd.IntN(1000); {
 	case p < 100:
 		client := s.rnd.IntN(len(s.clients))
@@ -122,32 +123,32 @@ func (s *casSchedule) play() {
 			s.call(client, ring.NodeID(1+s.rnd.IntN(4)), s.rnd.IntN(4) == 0)
 		}
 	case p < 180:
-		s.clock.tick(ticks[s.rnd.IntN(len(ticks))])
+		s.Clock.Advance(ticks[s.rnd.IntN(len(ticks))])
 	case p < 200:
 		s.moveRing()
 	case p < 203:
 		s.restart(ring.NodeID(1 + s.rnd.IntN(4)))
 	case p < 207:
-		s.node(ring.NodeID(1 + s.rnd.IntN(4))).failing = writeKept + writeFault(s.rnd.IntN(2))
+		s.Node(ring.NodeID(1 + s.rnd.IntN(4))).Failing = scenario.WriteKept + scenario.WriteFault(s.rnd.IntN(2))
 	case n == 0:
 	case p < 230:
 		i := s.rnd.IntN(n)
-		s.flight = slices.Delete(s.flight, i, i+1)
+		s.Flight = slices.Delete(s.Flight, i, i+1)
 	case p < 240:
-		s.flight = append(s.flight, s.flight[s.rnd.IntN(n)])
+		s.Flight = append(s.Flight, s.Flight[s.rnd.IntN(n)])
 	case p < 270:
-		s.cluster.deliver(20, nil)
+		s.Cluster.Deliver(20, nil)
 	default:
 		i := s.rnd.IntN(n)
-		s.flight[0], s.flight[i] = s.flight[i], s.flight[0]
-		s.cluster.deliver(1, nil)
+		s.Flight[0], s.Flight[i] = s.Flight[i], s.Flight[0]
+		s.Cluster.Deliver(1, nil)
 	}
 }
 
 // restart ends a node's process: its clients get no answers, what it stored is there.
 func (s *casSchedule) restart(id ring.NodeID) {
-	s.clock.now += time.Microsecond
-	s.node(id).start()
+	s.Clock.Skip(time.Microsecond)
+	s.Node(id).Start()
 	for _, x := range s.calls {
 		if x.end < 0 && x.at == int(id) {
 			s.busy[x.client] = false
@@ -158,13 +159,13 @@ func (s *casSchedule) restart(id ring.NodeID) {
 // moveRing lets node 1 leave: a phase begins, or a node hears of one. Node 4 gets what node 1 has when node 1 knows that it
 // leaves; then the ring switches.
 func (s *casSchedule) moveRing() {
-	if s.options.owners == 1 {
+	if s.Options.Owners == 1 {
 		return
 	}
-	behind := s.nodes[s.rnd.IntN(len(s.nodes))]
-	if s.known[behind.id] < s.stage {
-		s.known[behind.id]++
-		behind.topology = s.topologyAt(s.known[behind.id])
+	behind := s.Nodes[s.rnd.IntN(len(s.Nodes))]
+	if s.known[behind.ID] < s.stage {
+		s.known[behind.ID]++
+		behind.Ring = s.topologyAt(s.known[behind.ID])
 		return
 	}
 	switch {
@@ -179,7 +180,7 @@ func (s *casSchedule) moveRing() {
 }
 
 func (s *casSchedule) topologyAt(stage int) *ring.Topology {
-	t := s.ring(uint64(1+stage), s.options.datacenters, 4)
+	t := s.Topology(uint64(1+stage), s.Options.Datacenters, 4)
 	switch stage {
 	case 0:
 		return t
@@ -196,10 +197,10 @@ func (s *casSchedule) topologyAt(stage int) *ring.Topology {
 
 // transfer gives node 4 the rows and the Paxos state of node 1. Node 4 restarts, so that it reads them.
 func (s *casSchedule) transfer() {
-	for _, table := range []schema.StorageID{s.table.StorageID, schema.Initial().Table("system", "paxos").StorageID} {
-		page, err := s.node(1).engine.Read(nil, &row.ReadCommand{Table: table, Key: s.key, Slices: []row.Slice{row.AllRows()}, Repair: new(row.Repair)})
+	for _, table := range []schema.StorageID{s.Table.StorageID, schema.Initial().Table("system", "paxos").StorageID} {
+		page, err := s.Node(1).Engine.Read(nil, &row.ReadCommand{Table: table, Key: s.key, Slices: []row.Slice{row.AllRows()}, Repair: new(row.Repair)})
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		var p row.PageReader
 		var x row.Row
@@ -211,10 +212,10 @@ func (s *casSchedule) transfer() {
 			}
 			failed := func(err error) {
 				if err != nil {
-					s.t.Fatal(err)
+					s.T.Fatal(err)
 				}
 			}
-			failed(s.node(4).engine.Apply([]*row.Mutation{m}, true, failed))
+			failed(s.Node(4).Engine.Apply([]*row.Mutation{m}, true, failed))
 		}
 	}
 	s.restart(4)
@@ -222,7 +223,7 @@ func (s *casSchedule) transfer() {
 
 // end lets everything end: the ring's change, all requests, and a last read, which it returns.
 func (s *casSchedule) end() string {
-	for s.stage > 0 && s.stage < 3 || slices.ContainsFunc(s.nodes, func(n *node) bool { return s.known[n.id] < s.stage }) {
+	for s.stage > 0 && s.stage < 3 || slices.ContainsFunc(s.Nodes, func(n *scenario.Node) bool { return s.known[n.ID] < s.stage }) {
 		s.moveRing()
 		s.settle(1)
 	}
@@ -241,8 +242,8 @@ func (s *casSchedule) end() string {
 func (s *casSchedule) settle(rounds int) {
 	for range rounds {
 		s.step++
-		s.cluster.deliver(math.MaxInt, nil)
-		s.clock.tick(50 * time.Millisecond)
+		s.Cluster.Deliver(math.MaxInt, nil)
+		s.Clock.Advance(50 * time.Millisecond)
 	}
 }
 

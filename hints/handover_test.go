@@ -1,4 +1,4 @@
-package coordinator_test
+package hints_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage"
@@ -18,20 +19,20 @@ import (
 // ANY is not satisfied by a hint of a node that leaves.
 func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 	c := hintedCluster(t, func(e *storage.Engine) hints.Store { return e })
-	n := c.node(4)
+	n := c.Node(4)
 	for id := ring.NodeID(1); id <= 3; id++ {
-		n.down[id] = true
+		n.Down[id] = true
 	}
 	write := func(name string, stamp int64) (err error) {
 		m := &row.Mutation{}
-		m.Reset(c.table.StorageID, row.NewPartitionKey([]byte("k")))
-		addRow(m, c.table, name, "value", stamp)
+		m.Reset(c.Table.StorageID, row.NewPartitionKey([]byte("k")))
+		scenario.AddRow(m, c.Table, name, "value", stamp)
 		err = errors.New("no answer")
-		n.coord.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Any, Type: coordinator.WriteSimple,
+		n.Coordinator.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Any, Type: coordinator.WriteSimple,
 			Timeout: time.Second}, func(answer error) { err = answer })
-		c.deliver(math.MaxInt, nil)
-		c.clock.tick(2 * time.Second)
-		c.deliver(math.MaxInt, nil)
+		c.Deliver(math.MaxInt, nil)
+		c.Clock.Advance(2 * time.Second)
+		c.Deliver(math.MaxInt, nil)
 		return err
 	}
 	if err := write("before", 1); err != nil {
@@ -43,7 +44,7 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 		t.Errorf("a write at ANY by a node that leaves, with all replicas down: %v", err)
 	}
 	ended := 0
-	n.handOver(func(err error) {
+	n.HandOver(func(err error) {
 		if ended++; err != nil {
 			t.Error(err)
 		}
@@ -51,8 +52,8 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 	if c.replay(); ended != 0 {
 		t.Fatal("the hand-over ended while no replica was alive")
 	}
-	delete(n.down, 1)
-	delete(n.down, 2)
+	delete(n.Down, 1)
+	delete(n.Down, 2)
 	if c.replay(); ended != 1 {
 		t.Fatalf("the hand-over ended %d times", ended)
 	}
@@ -62,35 +63,24 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 		}
 	}
 	for id := ring.NodeID(1); id <= 3; id++ {
-		if k := n.hints.Pending(id); k != 0 {
+		if k := n.Hints.Pending(id); k != 0 {
 			t.Errorf("%d hints for node %d are left", k, id)
 		}
 	}
 }
 
-// handOver hands over batches and then hints, as package assembly does.
-func (n *node) handOver(done func(error)) {
-	n.batches.HandOver(func(err error) {
-		if err != nil {
-			done(err)
-			return
-		}
-		n.hints.HandOver(done)
-	})
-}
-
 // leave makes node id Leaving in every node's topology.
 func (c *cluster) leave(id ring.NodeID) {
 	var members []*ring.Node
-	for _, m := range c.node(id).topology.Nodes() {
+	for _, m := range c.Node(id).Ring.Nodes() {
 		member := *m
 		if member.ID == id {
 			member.State = ring.Leaving
 		}
 		members = append(members, &member)
 	}
-	top := ring.NewTopology(c.node(id).topology.Epoch()+1, members)
-	for _, n := range c.nodes {
-		n.topology = top
+	top := ring.NewTopology(c.Node(id).Ring.Epoch()+1, members)
+	for _, n := range c.Nodes {
+		n.Ring = top
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator_test
+package scenario
 
 import (
 	"fmt"
@@ -13,13 +13,14 @@ import (
 	"cqld/schema"
 )
 
-func (s *scenario) tableOf(d *datadriven.TestData) *schema.Table {
-	return s.c.schema.Table("ks", text(d, "table", "o"))
+// tableOf returns the table that table= names, by default o.
+func (s *script) tableOf(d *datadriven.TestData) *schema.Table {
+	return s.c.Schema.Table("ks", text(d, "table", "o"))
 }
 
-// have gives the nodes of node= partitions of the ordered table, gone deletes them there: "have a b node=(1,2)".
-// With static, the partition has a static row only.
-func (s *scenario) have(d *datadriven.TestData) {
+// have stores partitions of table o on the nodes that node= names: "have a b node=(1,2)". With static, they have only a static row.
+// gone deletes them there.
+func (s *script) have(d *datadriven.TestData) {
 	table := s.tableOf(d)
 	ts := int64(number(d, "ts", 1))
 	for _, id := range list(d, "node") {
@@ -36,7 +37,7 @@ func (s *scenario) have(d *datadriven.TestData) {
 			r := row.NewRow()
 			switch {
 			case d.Cmd == "gone":
-				r.Deletion = row.Deletion{Timestamp: ts, LocalTime: s.c.clock.Now().Unix()}
+				r.Deletion = row.Deletion{Timestamp: ts, LocalTime: s.c.Clock.Now().Unix()}
 				m.AddHeader(r)
 			case d.HasArg("static"):
 				r.Cells = append(r.Cells, row.Cell{Column: table.Column("s").ID, Timestamp: ts, Value: []byte("s")})
@@ -50,17 +51,17 @@ func (s *scenario) have(d *datadriven.TestData) {
 					s.t.Fatal(err)
 				}
 			}
-			check(s.c.node(ring.NodeID(n)).engine.Apply([]*row.Mutation{m}, true, check))
+			check(s.c.Node(ring.NodeID(n)).Engine.Apply([]*row.Mutation{m}, true, check))
 		}
 	}
 }
 
-// list lists partitions: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t".
-func (s *scenario) list(d *datadriven.TestData) {
+// list lists partition keys: "list from=a to=x limit=3 reversed cl=ONE at=2 table=t".
+func (s *script) list(d *datadriven.TestData) {
 	done := s.begin("list")
 	req := &listing.Request{
 		Table: s.tableOf(d), Limit: number(d, "limit", 0), Reversed: d.HasArg("reversed"), Consistency: s.level(d),
-		Timeout: duration(d, "timeout", "5s"), Now: s.c.clock.Now().Unix(),
+		Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
 	}
 	if d.HasArg("from") {
 		req.Span.From = []byte(text(d, "from", ""))
@@ -68,9 +69,9 @@ func (s *scenario) list(d *datadriven.TestData) {
 	if d.HasArg("to") {
 		req.Span.To = []byte(text(d, "to", ""))
 	}
-	s.c.node(ring.NodeID(number(d, "at", 1))).parts.lister.List(req, func(p *listing.Result, err error) {
+	s.c.Node(ring.NodeID(number(d, "at", 1))).Lister.List(req, func(p *listing.Result, err error) {
 		if err != nil {
-			done(errorText(err))
+			done(FormatError(err))
 			return
 		}
 		var b strings.Builder
