@@ -12,6 +12,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/listing"
 	"cqld/paxos"
 	"cqld/request"
 	"cqld/ring"
@@ -61,9 +62,9 @@ func (e *empty) Write(_ *coordinator.WriteRequest, done func(error)) {
 	done(nil)
 }
 
-func (e *empty) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
+func (e *empty) List(_ *listing.Request, done func(*listing.Result, error)) {
 	e.effects++
-	done(&coordinator.Partitions{}, nil)
+	done(&listing.Result{}, nil)
 }
 
 func (e *empty) Truncate(_ *schema.Table, _ time.Duration, done func(error)) {
@@ -133,7 +134,7 @@ func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) 
 	cluster, g := &empty{schema: schema.Initial()}, &guarded{}
 	clock := newStillClock()
 	store := entity.New(entity.Options{View: cluster, Changer: cluster, Clock: clock, Rand: &counting{},
-		Executor: request.New(request.Options{Coordinator: cluster, Proposer: cluster, Clock: clock, Authorizer: g})})
+		Executor: request.New(request.Options{Coordinator: cluster, Lister: cluster, Proposer: cluster, Clock: clock, Authorizer: g})})
 	b := newBench(t, func(o *Options) { o.Service, o.Answered = store, answered })
 	if resp, body := b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"Races\"}"); resp.StatusCode != 201 {
 		t.Fatal(resp.StatusCode, body)

@@ -9,6 +9,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
 )
 
 // RequestID identifies a request by coordinator, process incarnation and sequence number. A node that has executed the
@@ -67,6 +68,19 @@ func (c *Coordinator) Reserve(size int64) error { return c.reserve(size) }
 // GiveBack releases a write that Reserve admitted.
 func (c *Coordinator) GiveBack(size int64) { c.giveBack(size) }
 
+// ReserveRead admits one more read, or refuses it with Overloaded. GiveBackRead ends what ReserveRead began.
+func (c *Coordinator) ReserveRead() error {
+	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
+		c.reading.Add(-1)
+		c.counts.overloaded.Add(1)
+		return &Overloaded{What: "too many reads in flight"}
+	}
+	return nil
+}
+
+// GiveBackRead ends a read that ReserveRead admitted.
+func (c *Coordinator) GiveBackRead() { c.reading.Add(-1) }
+
 // Available returns Unavailable if this node considers too few replicas alive for a write of m at level, and UnknownTable if
 // its table was dropped.
 func (c *Coordinator) Available(m *row.Mutation, level ring.Consistency) error {
@@ -117,6 +131,17 @@ func (c *Coordinator) MayReplan(plans int) bool {
 // LatencyRank returns the latency of a node's answers in steps, to choose between nodes: lower is faster.
 func (c *Coordinator) LatencyRank(node ring.NodeID) int64 {
 	return int64(c.peers.Of(node, c.clock.Monotonic()) / latency.Step)
+}
+
+// RecordLatency notes that a node has answered a request after the time took.
+func (c *Coordinator) RecordLatency(node ring.NodeID, took time.Duration) {
+	c.peers.Record(node, took, c.clock.Monotonic())
+}
+
+// SpeculateAfter returns how long a request that asked as few replicas of the table as it could waits before it asks others as
+// well. It is not ok if the table's speculative_retry forbids that.
+func (c *Coordinator) SpeculateAfter(table *schema.Table) (after time.Duration, ok bool) {
+	return c.tables.Patience(table)
 }
 
 // TracedReplica returns a node's replica for a request whose trace is t, which may be nil, and notes the contact.

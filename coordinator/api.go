@@ -32,8 +32,6 @@ type Replica interface {
 	Digest(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, done func(row.Digest, error))
 	// Truncate drops all rows of a table, and the hints and logged batches for it. A repeated truncation has no effect.
 	Truncate(epoch uint64, t Truncation, timeout time.Duration, done func(error))
-	// Partitions returns the next partition keys of this replica, in their order.
-	Partitions(epoch uint64, q *PartitionsRead, timeout time.Duration, done func(*PartitionsPage, error))
 }
 
 // Blocking is a Replica on this node that can also read in the caller's goroutine, which then blocks on the disk. A request's

@@ -12,6 +12,7 @@ import (
 
 	"cqld/batchlog"
 	"cqld/coordinator"
+	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -101,9 +102,9 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 		holders = append(holders, h)
 		return h
 	})}
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
-		store: &memoryStore{keys: map[string][]byte{}}, batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
-	defer c.close()
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+		Store: &memoryStore{keys: map[string][]byte{}}, Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
+	defer c.Close()
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), int64(time.Hour)), m)
@@ -120,7 +121,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 					<-told
 				}
 				id := coordinator.RequestID{Node: ring.NodeID(2 + i%3), Incarnation: uint64(i), Sequence: uint64(n)}
-				c.batches.Keep(id, encoded, func(err error) {
+				c.Batches.Keep(id, encoded, func(err error) {
 					switch {
 					case err == nil:
 						acked[i] = append(acked[i], id)
@@ -139,11 +140,11 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 	view.leaves.Store(ring.NewTopology(2, nodes))
 	close(told)
 	handed := make(chan error, 1)
-	c.batches.HandOver(func(err error) { handed <- err })
+	c.Batches.HandOver(func(err error) { handed <- err })
 	if err := <-handed; err != nil {
 		t.Fatal(err)
 	}
-	if n := c.batches.Held(); n > 0 {
+	if n := c.Batches.Held(); n > 0 {
 		t.Errorf("%d batches are kept after all was handed over", n)
 	}
 	all.Wait()
@@ -162,7 +163,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 			}
 		}
 	}
-	if n := c.batches.Held(); n > 0 || taken < clients || taken == clients*each {
+	if n := c.Batches.Held(); n > 0 || taken < clients || taken == clients*each {
 		t.Errorf("%d batches were taken, %d of them after all was handed over", taken, n)
 	}
 }
@@ -171,9 +172,9 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 func TestAPartOfABatchIsEnough(t *testing.T) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return quick })
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
-		store: &memoryStore{keys: map[string][]byte{}}, batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Hour}}})
-	defer c.close()
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+		Store: &memoryStore{keys: map[string][]byte{}}, Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Hour}}})
+	defer c.Close()
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), 0), m)
@@ -184,15 +185,15 @@ func TestAPartOfABatchIsEnough(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		c.batches.Keep(coordinator.RequestID{Node: 1, Sequence: uint64(1000 + n)}, encoded, func(err error) {
+		c.Batches.Keep(coordinator.RequestID{Node: 1, Sequence: uint64(1000 + n)}, encoded, func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
 		})
-		for end := time.Now().Add(20 * time.Second); c.batches.Held() > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(20 * time.Second); c.Batches.Held() > 0 && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		if k := c.batches.Held(); k > 0 {
+		if k := c.Batches.Held(); k > 0 {
 			t.Fatalf("%d batches are kept after they were applied", k)
 		}
 	}
@@ -215,20 +216,20 @@ func (s *fullStore) SetLocal(key, value []byte, sync bool) error {
 // TestABatchThatComesTwiceIsKept delivers the message to store a batch a second time, when the disk is full.
 func TestABatchThatComesTwiceIsKept(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
-		store: &fullStore{memoryStore: memoryStore{keys: map[string][]byte{}}}})
-	defer c.close()
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
+		Store: &fullStore{memoryStore: memoryStore{keys: map[string][]byte{}}}})
+	defer c.Close()
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	encoded := row.AppendMutation(wire.AppendInt64(wire.AppendInt64(nil, time.Now().UnixNano()), int64(time.Hour)), m)
 	var answers []error
 	for range 2 {
-		c.batches.Keep(coordinator.RequestID{Node: 1, Sequence: 1000}, encoded, func(err error) { answers = append(answers, err) })
+		c.Batches.Keep(coordinator.RequestID{Node: 1, Sequence: 1000}, encoded, func(err error) { answers = append(answers, err) })
 	}
 	if answers[0] != nil || answers[1] == nil {
 		t.Fatalf("the answers are %v", answers)
 	}
-	if n := c.batches.Held(); n != 1 {
+	if n := c.Batches.Held(); n != 1 {
 		t.Errorf("%d batches are kept, one was promised", n)
 	}
 }

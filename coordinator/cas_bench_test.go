@@ -13,6 +13,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/scenario"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/replica"
@@ -33,8 +34,8 @@ type benchNode struct {
 	services map[messaging.Verb]messaging.Service
 	coord    *coordinator.Coordinator
 	proposer *paxos.Proposer
-	parts    *parts         // nil in benchmarks
-	call     func(f func()) // executes a function of the node's replica; nil calls it directly
+	parts    *scenario.Parts // nil in benchmarks
+	call     func(f func())  // executes a function of the node's replica; nil calls it directly
 }
 
 func (n *benchNode) Self() ring.NodeID                 { return n.id }
@@ -62,7 +63,7 @@ func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ 
 }
 
 func newBenchRing(b *testing.B, n int) []*benchNode {
-	s, _ := testSchema(b, clusterOptions{replication: ring.Replication{Class: ring.Simple, Factor: n}})
+	s := scenario.Catalog(b, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: n}})
 	nodes := make([]*benchNode, n)
 	var members []*ring.Node
 	for i := range nodes {
@@ -83,9 +84,9 @@ func newBenchRing(b *testing.B, n int) []*benchNode {
 		n.topology = ring.NewTopology(1, members)
 		local := replica.NewLocal(n.engine, n, nil)
 		replica.Serve(n, local)
-		n.coord = newParts(partsOptions{Options: coordinator.Options{
+		n.coord = scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{
 			View: n, Replicas: replica.NewDirectory(local, n, n), Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
-			store: n.engine,
+			Store: n.engine,
 		}).Coordinator
 		n.startPaxos(paxos.Options{View: n, Clock: realClock{time.Now()}}, local, n)
 	}

@@ -9,6 +9,7 @@ import (
 	"cqld/batchlog"
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -35,20 +36,20 @@ func TestWhatWaitsForConfirmedMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	var confirmed atomic.Bool
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
-		Confirmed: confirmed.Load}, store: store,
-		hints:   hints.Options{Limits: hints.Limits{Retry: time.Millisecond}},
-		batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
-	defer c.close()
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
+		Confirmed: confirmed.Load}, Store: store,
+		Hints:   hints.Options{Limits: hints.Limits{Retry: time.Millisecond}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Retry: time.Millisecond}}})
+	defer c.Close()
 	for i, table := range []schema.StorageID{view.table.StorageID, view.table.StorageID + 100} {
-		c.batches.Keep(coordinator.RequestID{Node: 1, Sequence: uint64(i)}, batch(table), func(err error) {
+		c.Batches.Keep(coordinator.RequestID{Node: 1, Sequence: uint64(i)}, batch(table), func(err error) {
 			if err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	left := func() string { return fmt.Sprintf("%d hints, %d batches", c.hints.Pending(2), c.batches.Held()) }
-	c.hints.NodeUp(2)
+	left := func() string { return fmt.Sprintf("%d hints, %d batches", c.Hints.Pending(2), c.Batches.Held()) }
+	c.Hints.NodeUp(2)
 	time.Sleep(50 * time.Millisecond)
 	if got := left(); got != "1 hints, 2 batches" {
 		t.Errorf("before the confirmation there are %s", got)

@@ -12,6 +12,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/counters"
+	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/replica"
 	"cqld/ring"
@@ -61,8 +62,8 @@ func TestCountersUnderLoad(t *testing.T) {
 		}
 	}()
 	local := replica.NewLocal(engine, view, nil)
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: replica.NewDirectory(local, nil, view), Clock: clock,
-		LocalDatacenter: "dc1", Limits: coordinator.Limits{WritesInFlight: 64}}, store: engine, counters: counters.Options{Limits: counters.Limits{Group: 7}}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: replica.NewDirectory(local, nil, view), Clock: clock,
+		LocalDatacenter: "dc1", Limits: coordinator.Limits{WritesInFlight: 64}}, Store: engine, Counters: counters.Options{Limits: counters.Limits{Group: 7}}})
 	table := s.Table("ks", "n")
 	add := func(key int) *row.Mutation {
 		m, r := &row.Mutation{}, row.NewRow()
@@ -81,14 +82,14 @@ func TestCountersUnderLoad(t *testing.T) {
 				key := (i + n) % keys
 				answer := make(chan error, 2)
 				if i%2 == 0 {
-					c.counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)}, Consistency: ring.Quorum,
+					c.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{add(key)}, Consistency: ring.Quorum,
 						Type: coordinator.WriteCounter, Timeout: time.Minute}, func(err error) { answer <- err })
 				} else {
 					update := counters.Update{Epoch: 1, Consistency: ring.One, Mutation: add(key),
 						ID: coordinator.RequestID{Node: ring.NodeID(i), Incarnation: 1, Sequence: uint64(n + 1)}}
 					again := update
-					c.counters.Lead(&update, time.Minute, func(err error) { answer <- err })
-					c.counters.Lead(&again, time.Minute, func(err error) { answer <- err })
+					c.Counters.Lead(&update, time.Minute, func(err error) { answer <- err })
+					c.Counters.Lead(&again, time.Minute, func(err error) { answer <- err })
 					if first, second := <-answer, <-answer; first != second {
 						t.Errorf("the same update was told %v and %v", first, second)
 					} else {

@@ -45,22 +45,6 @@ func (op *rangeOp) guarded() {
 	}
 }
 
-// guarded is deferred by the events of a listing of partitions.
-func (op *partitionsOp) guarded() {
-	if op.c.guard == nil {
-		return
-	}
-	if p := recover(); p != nil {
-		op.c.abandon("coordinator partitions", p, &op.mu, func(err error) {
-			if op.done == nil {
-				op.mu.Unlock()
-				return
-			}
-			op.finishLocked(err)
-		})
-	}
-}
-
 // guarded is deferred by the events of a write. What replicas have applied stays applied.
 func (op *writeOp) guarded() {
 	if op.c.guard == nil {

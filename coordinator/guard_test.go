@@ -19,7 +19,9 @@ import (
 	"cqld/counters"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/internal/scenario"
 	"cqld/internal/wire"
+	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/replica"
@@ -81,7 +83,7 @@ func placeOf() string {
 
 // ofOperation returns a function's name without its package if the package has operations.
 func ofOperation(function string) (string, bool) {
-	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters."} {
+	for _, pkg := range []string{"cqld/coordinator.", "cqld/batchlog.", "cqld/counters.", "cqld/listing."} {
 		if name, ok := strings.CutPrefix(function, pkg); ok {
 			return name, true
 		}
@@ -165,8 +167,8 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	var running sync.WaitGroup
 	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { running.Go(f) })
 	calls := &callbacks{g: g}
-	s, _ := testSchema(t, clusterOptions{replication: ring.Replication{Class: ring.Simple, Factor: 3},
-		table: func(o *schema.Options) { o.WriteOrdering = "quorum" }})
+	s := scenario.Catalog(t, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: 3},
+		Table: func(o *schema.Options) { o.WriteOrdering = "quorum" }})
 	nodes := make([]*benchNode, 3)
 	var members []*ring.Node
 	for i := range nodes {
@@ -197,10 +199,12 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		if n.id == 1 {
 			o.View, o.Clock, o.Guard = panicView{n, p}, panicClock{realClock{time.Now()}, p, calls}, g
 		}
-		n.parts = newParts(partsOptions{Options: o, store: n.engine, batches: batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
-			counters: counters.Options{Leaders: counters.NewClient(callPost{n, calls})}})
+		pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.engine})
+		listing.Serve(n, pages)
+		n.parts = scenario.NewParts(scenario.PartsOptions{Coordinator: o, Store: n.engine, Listing: listing.Options{Replicas: listing.NewDirectory(pages, callPost{n, calls}, n)}, Batches: batchlog.Options{Holders: batchlog.NewClient(callPost{n, calls})},
+			Counters: counters.Options{Leaders: counters.NewClient(callPost{n, calls})}})
 		n.coord = n.parts.Coordinator
-		n.parts.serve(n)
+		n.parts.Serve(n)
 		n.startPaxos(paxos.Options{View: o.View, Clock: o.Clock, Guard: o.Guard}, local, callPost{n, calls})
 	}
 	t.Cleanup(func() {
@@ -247,15 +251,15 @@ func panicRequests() map[string]panicRequest {
 			n.coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: panicTimeout}, func(_ []byte, err error) { done(err) })
 		},
 		"partitions": func(n *benchNode, done func(error)) {
-			n.coord.Partitions(&coordinator.PartitionsRequest{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum, Timeout: panicTimeout, Now: 1},
-				func(_ *coordinator.Partitions, err error) { done(err) })
+			n.parts.Lister.List(&listing.Request{Table: n.schema.Table("ks", "o"), Consistency: ring.Quorum, Timeout: panicTimeout, Now: 1},
+				func(_ *listing.Result, err error) { done(err) })
 		},
 		"batch": func(n *benchNode, done func(error)) {
-			n.parts.batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},
+			n.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "t", "k", []byte("x"), 5), change(n, "t", "l", []byte("x"), 5)},
 				Consistency: ring.Quorum, Type: coordinator.WriteBatch, Timeout: panicTimeout}, done)
 		},
 		"counter": func(n *benchNode, done func(error)) {
-			n.parts.counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
+			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
 				Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
 		},
 		"conditional": func(n *benchNode, done func(error)) {

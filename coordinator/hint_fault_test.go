@@ -11,6 +11,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
@@ -71,21 +72,21 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			store := &failingStore{memoryStore: memoryStore{keys: map[string][]byte{string(key): row.AppendMutation(record, m)}}, fails: fails}
 			var mu sync.Mutex
 			var told []string
-			c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
+			c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
 				OnError: func(err error) {
 					mu.Lock()
 					defer mu.Unlock()
 					told = append(told, err.Error())
-				}}, run: func(f func()) { go f() }, store: store, hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
-			defer c.close()
+				}}, Run: func(f func()) { go f() }, Store: store, Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
+			defer c.Close()
 			time.Sleep(50 * time.Millisecond) // enough for many attempts
-			if n := c.hints.Pending(2); n != 1 {
+			if n := c.Hints.Pending(2); n != 1 {
 				t.Errorf("%d records wait", n)
 			}
 			store.failing.Lock()
 			store.fails = ""
 			store.failing.Unlock()
-			for end := time.Now().Add(time.Minute); c.hints.Pending(2) > 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); c.Hints.Pending(2) > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("the replay does not go on")
 				}

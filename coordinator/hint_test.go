@@ -8,6 +8,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
+	"cqld/internal/scenario"
 	"cqld/ring"
 )
 
@@ -41,17 +42,17 @@ func (h *slowHints) ScanLocal(prefix []byte, _ func(k, v []byte) error) error {
 func TestNobodyWaitsForTheScanOfHints(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &wildReplica{} })
 	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}}, store: store,
-		hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}}, Store: store,
+		Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
 	for began := time.Now(); store.scans.Load() < 2; time.Sleep(time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
 			t.Fatal("hints that could not be read are not read again")
 		}
 	}
-	c.hints.Pending(2)
+	c.Hints.Pending(2)
 	close(store.free)
 	if !<-store.read {
 		t.Error("who looks at the hints waits for the disk")
 	}
-	c.close()
+	c.Close()
 }

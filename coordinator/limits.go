@@ -23,9 +23,6 @@ type Limits struct {
 	// ResultBytes is the size at which a merged answer ends early, as storage ends a page: the answer then reports that
 	// there is more. Eight ranges of such pages from three replicas use 96 MiB, in the widest possible read.
 	ResultBytes int
-	// PartitionKeys bounds the keys in one answer of Partitions to ten pages of a client. With keys of 1 KiB, the longest
-	// in Azure, they exceed ResultBytes, which also bounds an answer.
-	PartitionKeys int
 	// PlansMax bounds how often a request is planned if replicas refuse it because of their epoch. With pauses of 10, 20,
 	// 40, … 640 ms it waits 1.3 s, and metadata reaches every node in a few ms.
 	PlansMax int
@@ -43,7 +40,6 @@ func (l Limits) withDefaults() Limits {
 	setDefault(&l.RoundsMax, 1_000)
 	setDefault(&l.RoundRowsMax, 10_000)
 	setDefault(&l.ResultBytes, 4<<20)
-	setDefault(&l.PartitionKeys, 10_000)
 	setDefault(&l.PlansMax, 8)
 	setDefault(&l.TruncationMost, 2*time.Minute)
 	return l

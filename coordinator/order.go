@@ -163,7 +163,7 @@ func (p *orderPart) plan() (asks []ring.NodeID, err error) {
 		c.counts.unavailable.Add(1)
 		return nil, &Unavailable{Consistency: p.level, Required: q.Need, Alive: q.Open}
 	}
-	sortByProximity(c, t, self, live, func(n ring.NodeID) ring.NodeID { return n })
+	SortByProximity(c, t, self, live, func(n ring.NodeID) ring.NodeID { return n })
 	for _, node := range live {
 		if p.tally.Ask(node) {
 			asks = append(asks, node)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -24,7 +25,7 @@ func BenchmarkOrderedWrite(b *testing.B) {
 			write := func(i int, ordered bool, stamp int64, done func(error)) {
 				m := &row.Mutation{}
 				m.Reset(table.StorageID, row.NewPartitionKey(fmt.Append(nil, i%1000)))
-				addRow(m, table, "c", string(benchText), stamp)
+				scenario.AddRow(m, table, "c", string(benchText), stamp)
 				n.coord.Write(&coordinator.WriteRequest{
 					Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: 10 * time.Second,
 					Ordered: ordered, Stamp: stamp,

@@ -150,7 +150,7 @@ func (op *readOp) plan() error {
 		return &Unavailable{Consistency: op.level, Required: q.Need, Alive: q.Open}
 	}
 	if len(op.targets) > 1 {
-		sortByProximity(c, op.topology, op.self, op.targets, (*readTarget).at)
+		SortByProximity(c, op.topology, op.self, op.targets, (*readTarget).at)
 	}
 	if op.tally.TwoSided() { // first those that count on both sides: fewer of them are needed
 		slices.SortStableFunc(op.targets, func(a, b *readTarget) int { return op.sides(b.node) - op.sides(a.node) })

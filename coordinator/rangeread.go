@@ -270,7 +270,7 @@ func (op *rangeOp) finish(page []byte, err error) {
 	done := op.done
 	op.done = nil
 	op.mu.Unlock()
-	op.c.reading.Add(-1)
+	op.c.GiveBackRead()
 	if op.unhook != nil {
 		op.unhook()
 	}

@@ -30,10 +30,8 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		done(nil, env.ErrCanceled)
 		return
 	}
-	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
-		c.reading.Add(-1)
-		c.counts.overloaded.Add(1)
-		done(nil, &Overloaded{What: "too many reads in flight"})
+	if err := c.ReserveRead(); err != nil {
+		done(nil, err)
 		return
 	}
 	if !req.Command.SinglePartition() {
@@ -488,7 +486,7 @@ func (op *readOp) concludeLocked(page []byte, err error) {
 	op.resolver = resolve.Resolver{}
 	op.mu.Unlock()
 	if op.whole {
-		op.c.reading.Add(-1)
+		op.c.GiveBackRead()
 	}
 	done(page, err)
 	for _, b := range kept {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"cqld/coordinator"
+	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
 )
@@ -22,13 +23,13 @@ func TestReadAtAllIsTheMerge(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			o := clusterOptions{datacenters: []string{"dc1", "dc1", "dc1"}, owners: 3,
-				replication: ring.Replication{Class: ring.Simple, Factor: 2 + int(seed%2)}}
+			o := scenario.Options{Datacenters: []string{"dc1", "dc1", "dc1"}, Owners: 3,
+				Replication: ring.Replication{Class: ring.Simple, Factor: 2 + int(seed%2)}}
 			if seed%3 == 0 {
-				o.pageBytes = 80
+				o.PageBytes = 80
 			}
 			if seed%5 == 0 {
-				o.limits.ResultBytes = 200
+				o.Limits.ResultBytes = 200
 			}
 			c := newCluster(t, o)
 			for i := range 60 {
@@ -36,7 +37,7 @@ func TestReadAtAllIsTheMerge(t *testing.T) {
 			}
 			for range 25 {
 				cmd := c.randomCommand(r)
-				if o.pageBytes > 0 || o.limits.ResultBytes > 0 {
+				if o.PageBytes > 0 || o.Limits.ResultBytes > 0 {
 					// If a page ends because of its size, it is unknown whether rows follow the static one.
 					cmd.StaticCounts = false
 				}
@@ -47,7 +48,7 @@ func TestReadAtAllIsTheMerge(t *testing.T) {
 }
 
 func (c *cluster) holders(k row.PartitionKey) []ring.NodeID {
-	return c.nodes[0].topology.Placement(c.table.Replication).Replicas(k.Token).Natural
+	return c.Nodes[0].Ring.Placement(c.Table.Replication).Replicas(k.Token).Natural
 }
 
 func randomKey(r *rand.Rand) row.PartitionKey {
@@ -58,9 +59,9 @@ func randomKey(r *rand.Rand) row.PartitionKey {
 func (c *cluster) randomChange(r *rand.Rand, ts int64) {
 	key := randomKey(r)
 	m := &row.Mutation{}
-	m.Reset(c.table.StorageID, key)
+	m.Reset(c.Table.StorageID, key)
 	clustering := string(byte('a' + r.IntN(12)))
-	deletion := row.Deletion{Timestamp: ts, LocalTime: c.clock.Now().Unix()}
+	deletion := row.Deletion{Timestamp: ts, LocalTime: c.Clock.Now().Unix()}
 	x := row.NewRow()
 	switch r.IntN(12) {
 	case 0:
@@ -70,7 +71,7 @@ func (c *cluster) randomChange(r *rand.Rand, ts int64) {
 		x.Clustering, x.Deletion = []byte(clustering), deletion
 		m.AddRow(x)
 	case 4:
-		x.Cells = append(x.Cells, row.Cell{Column: c.table.Column("s").ID, Timestamp: ts, Value: []byte("st")})
+		x.Cells = append(x.Cells, row.Cell{Column: c.Table.Column("s").ID, Timestamp: ts, Value: []byte("st")})
 		m.AddHeader(x)
 	case 5:
 		if r.IntN(4) == 0 {
@@ -78,24 +79,24 @@ func (c *cluster) randomChange(r *rand.Rand, ts int64) {
 			m.AddHeader(x)
 		}
 	default:
-		addRow(m, c.table, clustering, fmt.Sprint("v", ts), ts)
+		scenario.AddRow(m, c.Table, clustering, fmt.Sprint("v", ts), ts)
 	}
 	for _, id := range c.holders(key) {
 		if r.IntN(3) > 0 {
 			check := func(err error) {
 				if err != nil {
-					c.t.Fatal(err)
+					c.T.Fatal(err)
 				}
 			}
-			check(c.node(id).engine.Apply([]*row.Mutation{m}, true, check))
+			check(c.Node(id).Engine.Apply([]*row.Mutation{m}, true, check))
 		}
 	}
 }
 
 func (c *cluster) randomCommand(r *rand.Rand) *row.ReadCommand {
 	cmd := &row.ReadCommand{
-		Table: c.table.StorageID, Slices: []row.Slice{row.AllRows()}, StaticCounts: true,
-		Reversed: r.IntN(3) == 0, Now: c.clock.Now().Unix(),
+		Table: c.Table.StorageID, Slices: []row.Slice{row.AllRows()}, StaticCounts: true,
+		Reversed: r.IntN(3) == 0, Now: c.Clock.Now().Unix(),
 	}
 	if r.IntN(3) > 0 {
 		cmd.Limits.Rows = uint32(1 + r.IntN(6))
@@ -127,7 +128,7 @@ func (c *cluster) compareRead(r *rand.Rand, cmd *row.ReadCommand) {
 		want = want[:len(got)] // the page ended because of its size
 	}
 	if !slices.Equal(got, want) {
-		c.t.Fatalf("%+v:\n got %v (more %t)\nwant %v", cmd, got, more, want)
+		c.T.Fatalf("%+v:\n got %v (more %t)\nwant %v", cmd, got, more, want)
 	}
 	if !cmd.SinglePartition() {
 		return
@@ -139,23 +140,23 @@ func (c *cluster) compareRead(r *rand.Rand, cmd *row.ReadCommand) {
 			n = min(n, len(one)) // its page may have ended because of its size
 		}
 		if len(one) < n || !slices.Equal(one[:n], got[:n]) {
-			c.t.Fatalf("%+v: node %d was not repaired: %v, want %v", cmd, id, one, got)
+			c.T.Fatalf("%+v: node %d was not repaired: %v, want %v", cmd, id, one, got)
 		}
 	}
 }
 
 func (c *cluster) mustRead(cmd *row.ReadCommand, level ring.Consistency, at ring.NodeID) (rows []string, more bool) {
 	answered := 0
-	c.node(at).coord.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 1e9}, func(page []byte, err error) {
+	c.Node(at).Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: 1e9}, func(page []byte, err error) {
 		answered++
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
-		rows, more = liveRows(c.t, cmd, page)
+		rows, more = liveRows(c.T, cmd, page)
 	})
-	c.deliver(1_000_000, nil)
+	c.Deliver(1_000_000, nil)
 	if answered != 1 {
-		c.t.Fatalf("answered %d times", answered)
+		c.T.Fatalf("answered %d times", answered)
 	}
 	return rows, more
 }
@@ -223,9 +224,9 @@ func (c *cluster) wholePartition(cmd *row.ReadCommand, k row.PartitionKey) *row.
 	whole := &row.ReadCommand{Table: cmd.Table, Key: k, Slices: []row.Slice{row.AllRows()}, Now: cmd.Now, Reversed: cmd.Reversed}
 	for _, id := range c.holders(k) {
 		for {
-			page, err := c.node(id).engine.Read(nil, whole)
+			page, err := c.Node(id).Engine.Read(nil, whole)
 			if err != nil {
-				c.t.Fatal(err)
+				c.T.Fatal(err)
 			}
 			var p row.PageReader
 			p.Reset(page)

@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/scenario"
 	"cqld/paxos"
 	"cqld/paxos/contention"
 	"cqld/ring"
@@ -48,10 +48,11 @@ type fakeView struct {
 
 func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coordinator.Replica) *fakeView {
 	v := &fakeView{replicas: map[ring.NodeID]coordinator.Replica{}}
-	v.schema, v.table = testSchema(t, clusterOptions{
-		replication: ring.Replication{Class: ring.Simple, Factor: factor},
-		table:       func(o *schema.Options) { o.SpeculativeRetry, o.WriteOrdering = "99p", "quorum" },
+	v.schema = scenario.Catalog(t, scenario.Options{
+		Replication: ring.Replication{Class: ring.Simple, Factor: factor},
+		Table:       func(o *schema.Options) { o.SpeculativeRetry, o.WriteOrdering = "99p", "quorum" },
 	})
+	v.table = v.schema.Table("ks", "t")
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
@@ -183,21 +184,6 @@ func (w *wildReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) Partitions(
-	_ uint64, q *coordinator.PartitionsRead, timeout time.Duration, done func(*coordinator.PartitionsPage, error),
-) {
-	page := &coordinator.PartitionsPage{}
-	for k := byte('a'); k <= 'z'; k++ {
-		if key := []byte{k}; bytes.Compare(key, q.Span.From) >= 0 {
-			page.Keys, page.Last, page.Scanned = append(page.Keys, key), key, page.Scanned+1
-			if page.More = rand.IntN(4) == 0; page.More {
-				break
-			}
-		}
-	}
-	w.later(timeout, func(err error) { done(page, err) })
-}
-
 // TestEveryRequestIsAnsweredOnce uses one coordinator with wild replicas from many goroutines: each request must be answered once,
 // with a page that can be read.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
@@ -217,8 +203,8 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		wild.pages = append(wild.pages, w.Finish(i == 0))
 	}
 	stamps := env.NewHLC(realClock{time.Now()}, time.Minute)
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
-		store: noHints{}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
+		Store: noHints{}})
 	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: wildAcceptors{wild}, Coordinator: c.Coordinator, Clock: realClock{time.Now()},
 		Stamps: stamps, LocalDatacenter: "dc1"})
 	var asked, answered, broken atomic.Int64
@@ -250,7 +236,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 					}
 					m := &row.Mutation{}
 					m.Reset(view.table.StorageID, key)
-					addRow(m, view.table, "a", "x", timestamp)
+					scenario.AddRow(m, view.table, "a", "x", timestamp)
 					return m, timestamp%3 == 0, nil
 				},
 			}, func(bool, []byte, error) { end() })
@@ -260,11 +246,11 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			for i := range ms {
 				ms[i] = &row.Mutation{}
 				ms[i].Reset(view.table.StorageID, row.NewPartitionKey(fmt.Append(nil, i)))
-				addRow(ms[i], view.table, "a", "x", 7)
+				scenario.AddRow(ms[i], view.table, "a", "x", 7)
 			}
 			write := c.Write
 			if r.IntN(3) == 0 {
-				write = c.batches.Write
+				write = c.Batches.Write
 			}
 			write(&coordinator.WriteRequest{Mutations: ms, Consistency: level, Type: coordinator.WriteSimple, Timeout: 20 * time.Millisecond,
 				Ordered: r.IntN(2) == 0, Stamp: 7}, func(error) { end() })
@@ -301,7 +287,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	if n := coordinator.InFlight(c.Coordinator); n != (coordinator.InFlightCounts{}) {
 		t.Errorf("all is answered, but still counted: %+v", n)
 	}
-	c.close() // otherwise its hints' timers continue in later tests
+	c.Close() // otherwise its hints' timers continue in later tests
 }
 
 // quickReplica answers at once.
@@ -318,11 +304,6 @@ func (q *quickReplica) Read(_ uint64, _ *row.ReadCommand, _ time.Duration, done 
 func (q *quickReplica) Digest(_ uint64, _ *row.ReadCommand, _ time.Duration, done func(row.Digest, error)) {
 	done(row.DigestOf(q.page), nil)
 }
-func (q *quickReplica) Partitions(
-	_ uint64, _ *coordinator.PartitionsRead, _ time.Duration, done func(*coordinator.PartitionsPage, error),
-) {
-	done(&coordinator.PartitionsPage{}, nil)
-}
 func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Duration, done func(error)) {
 	done(nil)
 }
@@ -331,7 +312,7 @@ func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Durat
 func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, nodes, nodes, func(ring.NodeID) coordinator.Replica { return quick })
-	c := newParts(partsOptions{Options: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, store: noHints{}})
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, Store: noHints{}})
 	m := &row.Mutation{}
 	m.Reset(view.table.StorageID, row.NewPartitionKey([]byte("k")))
 	w := &coordinator.WriteRequest{Mutations: []*row.Mutation{m}, Consistency: ring.Quorum, Type: coordinator.WriteSimple, Timeout: time.Second}

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cqld/internal/guard"
+	"cqld/node/assembly"
 	"cqld/query"
-	"cqld/replica"
 )
 
 // workGroup is goroutines that their owner waits for.
@@ -41,12 +41,12 @@ func (c figuresCollector) panics(m metricSink) {
 }
 
 // requests is storage as this node's replica uses it.
-func (n *Node) requests() replica.Engine {
-	var e replica.Engine = n.measured
+func (n *Node) requests() assembly.RequestEngine {
+	var e assembly.RequestEngine = n.measured
 	if f := n.opts.faults.engine; f != nil {
 		e = f(e)
 	}
-	return replica.GuardReads(e, n.guard)
+	return e
 }
 
 // virtualTables are the tables that this node makes up.

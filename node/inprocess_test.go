@@ -18,9 +18,9 @@ import (
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
+	"cqld/node/assembly"
 	"cqld/paxos"
 	"cqld/query"
-	"cqld/replica"
 	"cqld/request"
 	"cqld/row"
 	"cqld/schema"
@@ -70,7 +70,7 @@ func (f *faulty) get() faulty {
 
 // faultyEngine is storage with faults.
 type faultyEngine struct {
-	replica.Engine
+	assembly.RequestEngine
 	f *faulty
 }
 
@@ -86,7 +86,7 @@ func (e faultyEngine) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 			return dst, err
 		}
 	}
-	return e.Engine.Read(dst, cmd)
+	return e.RequestEngine.Read(dst, cmd)
 }
 
 func (e faultyEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error) {
@@ -95,15 +95,15 @@ func (e faultyEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsP
 			return storage.PartitionsPage{}, err
 		}
 	}
-	return e.Engine.Partitions(q)
+	return e.RequestEngine.Partitions(q)
 }
 
 func (e faultyEngine) Apply(ms []*row.Mutation, durable bool, done func(error)) error {
 	f := e.f.get()
 	if f.applied == nil || ms[0].Table != f.table {
-		return e.Engine.Apply(ms, durable, done)
+		return e.RequestEngine.Apply(ms, durable, done)
 	}
-	return e.Engine.Apply(ms, durable, func(err error) {
+	return e.RequestEngine.Apply(ms, durable, func(err error) {
 		done(err)
 		f.applied()
 	})
@@ -162,7 +162,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		o.CacheBytes, o.AutoRepair, o.NumTokens = 8<<20, false, 8
 		o.DataDir = t.TempDir() // of the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		o.faults.engine = func(e replica.Engine) replica.Engine { return faultyEngine{e, f} }
+		o.faults.engine = func(e assembly.RequestEngine) assembly.RequestEngine { return faultyEngine{e, f} }
 		o.faults.proposer = func(p request.Proposer) request.Proposer { return faultyProposer{p, f} }
 		o.faults.virtual = func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} }
 		if change != nil {

@@ -172,7 +172,7 @@ func (c figuresCollector) requests(m metricSink) {
 		}
 	}
 	s, l, p := c.n.coordinatorStats(), c.n.coordinator.Load(), c.n.parts.Proposer.Stats()
-	h, b := c.n.parts.Hints.Stats(), c.n.parts.Batches.Stats()
+	h, b, listed := c.n.parts.Hints.Stats(), c.n.parts.Batches.Stats(), c.n.parts.Lister.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
 	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
 	for _, e := range []struct {
@@ -181,7 +181,9 @@ func (c figuresCollector) requests(m metricSink) {
 	}{{"write_timeout", s.WriteTimeouts}, {"read_timeout", s.ReadTimeouts}, {"unavailable", s.Unavailable}, {"overloaded", s.Overloaded},
 		{"digest_mismatch", s.DigestMismatches}, {"read_repair", s.ReadRepairs}, {"short_read", s.ShortReads}, {"speculated", s.Speculated},
 		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", h.Stored}, {"hint_replayed", h.Replayed}, {"hint_expired", h.Expired},
-		{"hint_lost", h.Lost}, {"batch_stored", b.Stored}, {"batch_replayed", b.Replayed}, {"cas_contention", p.Contentions},
+		{"hint_lost", h.Lost}, {"batch_stored", b.Stored}, {"batch_replayed", b.Replayed},
+		{"listing_ordered", listed.Ordered}, {"listing_scan", listed.Scans}, {"listing_page", listed.Pages}, {"listing_key", listed.Keys},
+		{"listing_key_scanned", listed.Scanned}, {"cas_contention", p.Contentions},
 		{"cas_finished_of_another", p.Finished}, {"cas_round", p.Rounds}, {"cas_shared_round", p.Shared},
 		{"cas_without_prepare", p.Unprepared}, {"cas_alone", p.Alone}, {"cas_turn", p.Turns},
 		{"cas_looked_up", p.LookedUp}, {"cas_unknown", p.Unknown}, {"cas_missing_commit", p.CommitsSent},

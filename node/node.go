@@ -26,7 +26,6 @@ import (
 	"cqld/query"
 	"cqld/rebalance"
 	"cqld/repair"
-	"cqld/replica"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
@@ -212,7 +211,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 	}
 	return assembly.Opening{
 		Storage: n.storageOptions(), Cluster: n.clusterOptions(), Parts: n.partsOptions(), Transport: n.transport,
-		Requests: func(*storage.Engine) replica.Engine { return n.requests() },
+		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
 		Retired: n.left, AutoRepair: n.opts.AutoRepair,

@@ -13,8 +13,8 @@ import (
 	"cqld/azuretables"
 	"cqld/internal/env"
 	"cqld/messaging"
+	"cqld/node/assembly"
 	"cqld/query"
-	"cqld/replica"
 	"cqld/request"
 )
 
@@ -106,10 +106,10 @@ type Options struct {
 
 // faults are what tests of this package put between the parts of a node; nil: nothing.
 type faults struct {
-	engine     func(replica.Engine) replica.Engine           // what this node's replica reads and writes
-	proposer   func(request.Proposer) request.Proposer       // what makes the conditional changes of CQL statements
-	authorizer auth.Authorizer                               // of clients and operators
-	virtual    func(query.VirtualSource) query.VirtualSource // the tables that this node makes up
+	engine     func(assembly.RequestEngine) assembly.RequestEngine // what this node's replica reads and writes
+	proposer   func(request.Proposer) request.Proposer             // what makes the conditional changes of CQL statements
+	authorizer auth.Authorizer                                     // of clients and operators
+	virtual    func(query.VirtualSource) query.VirtualSource       // the tables that this node makes up
 }
 
 // DefaultOptions are those of `cqld start` without flags: one node on 127.0.0.1.

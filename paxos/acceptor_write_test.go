@@ -8,7 +8,6 @@ import (
 	"cqld/replica"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/storage"
 )
 
 // copyingEngine is empty storage that copies mutations during the call, as Engine must.
@@ -30,10 +29,6 @@ func (e *copyingEngine) Read(dst []byte, _ *row.ReadCommand) ([]byte, error) {
 func (e *copyingEngine) Truncate(schema.StorageID) error { return nil }
 
 func (e *copyingEngine) Newest(*row.ReadCommand) (int64, error) { return 0, nil }
-
-func (e *copyingEngine) Partitions(*storage.PartitionsRead) (storage.PartitionsPage, error) {
-	return storage.PartitionsPage{}, nil
-}
 
 // TestAcceptTakesNoMemoryForTheProposal shows that an acceptor writes consecutive large proposals from reused memory, unchanged.
 func TestAcceptTakesNoMemoryForTheProposal(t *testing.T) {

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -57,10 +56,6 @@ func (s *modelStore) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) 
 func (s *modelStore) Read(req *coordinator.ReadRequest, done func([]byte, error)) {
 	s.reads++
 	done(s.table(req.Command.Table).Read(req.Command), nil)
-}
-
-func (s *modelStore) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
-	done(nil, errors.New("this coordinator lists nothing"))
 }
 
 func (s *modelStore) Truncate(t *schema.Table, _ time.Duration, done func(error)) {
@@ -120,9 +115,6 @@ func (s *nullStore) CAS(_ *paxos.CASRequest, done func(bool, []byte, error)) {
 func (s *nullStore) Write(_ *coordinator.WriteRequest, done func(error)) { done(nil) }
 func (s *nullStore) Read(_ *coordinator.ReadRequest, done func([]byte, error)) {
 	done(s.page, nil)
-}
-func (s *nullStore) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
-	done(nil, errors.New("this coordinator lists nothing"))
 }
 func (s *nullStore) Truncate(_ *schema.Table, _ time.Duration, done func(error)) { done(nil) }
 

@@ -3,7 +3,6 @@ package replica
 import (
 	"cqld/internal/guard"
 	"cqld/row"
-	"cqld/storage"
 )
 
 // guardedEngine is an Engine whose reads return an error if they panic. Reads change nothing, so only the request fails, and
@@ -18,14 +17,30 @@ func GuardReads(e Engine, g *guard.Guard) Engine {
 	if g == nil {
 		return e
 	}
-	guarded := guardedEngine{e, g}
-	if c, ok := e.(callerCommits); ok {
-		return struct {
-			guardedEngine
-			callerCommits
-		}{guarded, c}
+	return guardedEngine{e, g}
+}
+
+// Queue implements callerCommits, also for an Engine that cannot commit in the caller's goroutine.
+func (e guardedEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if c, ok := e.Engine.(callerCommits); ok {
+		return c.Queue(mutations, durable, done)
 	}
-	return guarded
+	return e.Apply(mutations, durable, done)
+}
+
+// Commit implements callerCommits.
+func (e guardedEngine) Commit() {
+	if c, ok := e.Engine.(callerCommits); ok {
+		c.Commit()
+	}
+}
+
+// Forget implements forgetter, also for an Engine that does not distinguish such mutations.
+func (e guardedEngine) Forget(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if f, ok := e.Engine.(forgetter); ok {
+		return f.Forget(mutations, durable, done)
+	}
+	return e.Apply(mutations, durable, done)
 }
 
 // Read implements Engine.
@@ -46,14 +61,4 @@ func (e guardedEngine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 		}
 	}()
 	return e.Engine.Newest(cmd)
-}
-
-// Partitions implements Engine.
-func (e guardedEngine) Partitions(q *storage.PartitionsRead) (page storage.PartitionsPage, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			page, err = storage.PartitionsPage{}, e.guard.Caught("replica read", p)
-		}
-	}()
-	return e.Engine.Partitions(q)
 }

@@ -23,7 +23,6 @@ type Engine interface {
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
 	Newest(cmd *row.ReadCommand) (int64, error)
 	Truncate(table schema.StorageID) error
-	Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error)
 }
 
 // Local is this node's replica.
@@ -232,6 +231,13 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 		}
 	}
 	return nil
+}
+
+// UnknownTable returns the refusal of a request for a table that this node does not know.
+func UnknownTable(id schema.StorageID) error {
+	return &coordinator.ReplicaFailure{
+		Reason: coordinator.FailureIncompatibleSchema, Message: (&coordinator.UnknownTable{Table: id}).Error(),
+	}
 }
 
 // FromStorage returns the error that a replica sends to the coordinator for an error of storage.

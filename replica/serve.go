@@ -22,7 +22,6 @@ func Serve(transport messaging.Transport, l *Local) {
 		messaging.Service{Verb: messaging.VerbRead, Name: "read", Blocking: true, Call: s.read},
 		messaging.Service{Verb: messaging.VerbDigest, Name: "digest", Blocking: true, Call: s.digest},
 		messaging.Service{Verb: messaging.VerbTruncate, Name: "truncate", Blocking: true, Handler: s.truncate},
-		messaging.Service{Verb: messaging.VerbPartitions, Name: "partitions", Blocking: true, Call: s.partitions},
 		messaging.Service{Verb: messaging.VerbNewest, Name: "newest", Blocking: true, Handler: s.newest},
 	)
 }

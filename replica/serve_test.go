@@ -2,7 +2,6 @@ package replica
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -36,12 +35,6 @@ func (e *engine) Read(d []byte, _ *row.ReadCommand) ([]byte, error) {
 	return append(d, e.page...), e.err
 }
 func (e *engine) Truncate(id schema.StorageID) error { e.truncated = id; return e.err }
-func (e *engine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error) {
-	listed := *q
-	listed.From, listed.To = slices.Clone(q.From), slices.Clone(q.To)
-	e.listed = &listed
-	return storage.PartitionsPage{Keys: [][]byte{[]byte("a"), []byte("b")}, Last: []byte("c"), More: true, Scanned: 3}, e.err
-}
 
 func (l *loopback) Request(_ ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
 	l.verbs = append(l.verbs, v)
@@ -66,7 +59,6 @@ type engine struct {
 	applied   []string
 	durable   bool
 	truncated schema.StorageID
-	listed    *storage.PartitionsRead
 	page      []byte
 	err       error
 }

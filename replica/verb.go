@@ -19,8 +19,6 @@ import (
 //	VerbRead                                 epoch, row.AppendReadCommand       reply: page
 //	VerbDigest                               the same                           reply: 16 bytes
 //	VerbTruncate                             epoch, table, id (8), phase 1, time (µs)        reply: empty
-//	VerbPartitions                           epoch, moved, table, reversed 1, limit, now 8, from, to
-//	                                         reply: more 1, scanned, last, n, n × key
 
 func appendMutations(dst []byte, epoch uint64, mutations []*row.Mutation) []byte {
 	dst = wire.AppendUvarint(dst, epoch)

@@ -9,6 +9,7 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/listing"
 	"cqld/paxos"
 	"cqld/schema"
 )
@@ -17,8 +18,12 @@ import (
 type Coordinator interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
-	Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
+}
+
+// Lister lists partition keys in their order (package listing). List calls done exactly once, possibly before it returns.
+type Lister interface {
+	List(req *listing.Request, done func(*listing.Result, error))
 }
 
 // Batches writes logged batches (package batchlog). Write calls done exactly once, possibly before it returns.
@@ -38,10 +43,11 @@ type Proposer interface {
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
-// Options are what an Executor is made of. Coordinator and Clock are required, and so are Batches, Counters and Proposer where
-// requests need them.
+// Options are what an Executor is made of. Coordinator and Clock are required, and so are Lister, Batches, Counters and Proposer
+// where requests need them.
 type Options struct {
 	Coordinator Coordinator
+	Lister      Lister
 	Batches     Batches
 	Counters    Counters
 	Proposer    Proposer
@@ -227,25 +233,25 @@ func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 	return c.applied, c, nil
 }
 
-// Partitions lists partition keys in their order.
-func (e *Executor) Partitions(r *Request, req *coordinator.PartitionsRequest) (coordinator.Partitions, error) {
+// List lists partition keys in their order.
+func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
-		return coordinator.Partitions{}, err
+		return listing.Result{}, err
 	}
 	req.Trace = r.observer()
 	c := e.call()
 	c.cancel = req.Cancel
-	c.begin(KindPartitions)
-	var answer coordinator.Partitions
-	e.o.Coordinator.Partitions(req, func(p *coordinator.Partitions, err error) {
+	c.begin(KindListing)
+	var result listing.Result
+	e.o.Lister.List(req, func(p *listing.Result, err error) {
 		if p != nil {
-			answer = *p
+			result = *p
 		}
 		c.onDone(err)
 	})
 	_, err := c.Wait(r)
 	c.Release()
-	return answer, err
+	return result, err
 }
 
 // clientGone turns the error of canceled work into that of the context whose end canceled it.

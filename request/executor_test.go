@@ -12,6 +12,7 @@ import (
 	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/listing"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
@@ -94,13 +95,13 @@ func (s *scripted) Read(req *coordinator.ReadRequest, done func([]byte, error)) 
 	}()
 }
 
-func (s *scripted) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
-	s.note("partitions", req.Timeout, req.Trace)
+func (s *scripted) List(req *listing.Request, done func(*listing.Result, error)) {
+	s.note("list", req.Timeout, req.Trace)
 	if s.err != nil {
 		done(nil, s.err)
 		return
 	}
-	done(&coordinator.Partitions{Keys: [][]byte{s.page}}, nil)
+	done(&listing.Result{Keys: [][]byte{s.page}}, nil)
 }
 
 func (s *scripted) Truncate(_ *schema.Table, timeout time.Duration, done func(error)) {
@@ -111,7 +112,7 @@ func (s *scripted) Truncate(_ *schema.Table, timeout time.Duration, done func(er
 func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *handClock) {
 	clock := &handClock{}
 	clock.now.Store(int64(time.Hour))
-	o := Options{Coordinator: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s, Clock: clock}
+	o := Options{Coordinator: s, Lister: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s, Clock: clock}
 	for _, f := range change {
 		f(&o)
 	}
@@ -141,8 +142,8 @@ func operations() map[string]func(e *Executor, r *Request) error {
 			}
 			return err
 		},
-		"partitions": func(e *Executor, r *Request) error {
-			_, err := e.Partitions(r, &coordinator.PartitionsRequest{Timeout: time.Second})
+		"list": func(e *Executor, r *Request) error {
+			_, err := e.List(r, &listing.Request{Timeout: time.Second})
 			return err
 		},
 		"truncate": func(e *Executor, r *Request) error { return e.Truncate(r, nil, time.Second) },
@@ -308,7 +309,7 @@ func TestRequestsAreCountedAndSomeMeasured(t *testing.T) {
 	}
 	stats := e.Stats()
 	for k, want := range map[Kind][2]int64{KindWrite: {reads, 10}, KindRead: {reads, 10},
-		KindBatch: {reads, reads}, KindCAS: {4, 4}, KindCounter: {0, 0}, KindPartitions: {0, 0}} {
+		KindBatch: {reads, reads}, KindCAS: {4, 4}, KindCounter: {0, 0}, KindListing: {0, 0}} {
 		_, measured, _ := stats.Kinds[k].Latency.Octaves(0, 60)
 		if got := [2]int64{stats.Kinds[k].Count.Load(), int64(measured)}; got != want {
 			t.Errorf("%s: %d counted and measured, want %d", k, got, want)

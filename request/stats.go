@@ -17,7 +17,7 @@ const (
 	KindBatch
 	KindCounter
 	KindCAS
-	KindPartitions
+	KindListing
 	Kinds // how many there are
 )
 
@@ -34,7 +34,7 @@ func (k Kind) String() string {
 		return "counter"
 	case KindCAS:
 		return "cas"
-	case KindPartitions:
+	case KindListing:
 		return "partitions"
 	}
 	return "?"

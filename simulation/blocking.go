@@ -108,7 +108,7 @@ func (e slowEngine) Truncate(id schema.StorageID) error {
 	return e.Engine.Truncate(id)
 }
 
-// Partitions implements replica.Engine.
+// Partitions implements listing.Engine.
 func (e slowEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPage, error) {
 	e.process.block("a listing of partitions")
 	return e.Engine.Partitions(q)

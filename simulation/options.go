@@ -11,6 +11,7 @@ import (
 	"cqld/coordinator"
 	"cqld/counters"
 	"cqld/hints"
+	"cqld/listing"
 	"cqld/paxos"
 	"cqld/storage"
 )
@@ -80,6 +81,7 @@ type Options struct {
 	HintUnsafe    hints.Unsafe
 	BatchUnsafe   batchlog.Unsafe
 	CounterUnsafe counters.Unsafe
+	ListingUnsafe listing.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the committer.
@@ -177,8 +179,8 @@ func DefaultOptions(seed uint64) Options {
 // String describes all options, for the report of a failure.
 func (o Options) String() string {
 	return fmt.Sprintf("%d nodes, %d replicas%s, %d clients, %d keys, %v of faults; workloads %s; faults %s; points %s; pages of %d bytes and %d omitted rows, "+
-		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
-		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe, o.CounterUnsafe, o.UnsafePaxos)
+		"speculative retry %s, limits %+v, of hints %+v, without %+v %+v %+v %+v %+v and %+v", o.Nodes, o.Factor, o.drawnString(), o.Clients, o.Keys, o.Faults,
+		strings.Join(o.Workloads, " "), strings.Join(o.FaultKinds, " "), strings.Join(o.Points, " "), o.PageBytes, o.FilterRows, o.SpeculativeRetry, o.Limits, o.HintLimits, o.Unsafe, o.HintUnsafe, o.BatchUnsafe, o.CounterUnsafe, o.ListingUnsafe, o.UnsafePaxos)
 }
 
 // kinds returns all kinds of workloads that may run.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/listing"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -124,7 +125,7 @@ func (w *ordereds) change(l *process, p *orderedPartition, next func()) {
 	})
 }
 
-func (w *ordereds) randomRequest(l *process) *coordinator.PartitionsRequest {
+func (w *ordereds) randomRequest(l *process) *listing.Request {
 	req := w.request(l, ring.Quorum)
 	req.Reversed = w.rand.Chance(400)
 	if w.rand.Chance(700) {
@@ -140,14 +141,14 @@ func (w *ordereds) randomRequest(l *process) *coordinator.PartitionsRequest {
 	return req
 }
 
-func (w *ordereds) request(l *process, level ring.Consistency) *coordinator.PartitionsRequest {
-	return &coordinator.PartitionsRequest{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
+func (w *ordereds) request(l *process, level ring.Consistency) *listing.Request {
+	return &listing.Request{Table: w.table, Consistency: level, Timeout: operationTimeout, Now: clock{l}.Now().Unix()}
 }
 
 // list lists keys and compares them with the expected ones.
-func (w *ordereds) list(l *process, req *coordinator.PartitionsRequest, done func(error)) {
+func (w *ordereds) list(l *process, req *listing.Request, done func(error)) {
 	call := w.c.tick()
-	l.coord.Partitions(req, func(p *coordinator.Partitions, err error) {
+	l.parts.Lister.List(req, func(p *listing.Result, err error) {
 		listed := 0
 		if err == nil {
 			w.lists++
@@ -160,7 +161,7 @@ func (w *ordereds) list(l *process, req *coordinator.PartitionsRequest, done fun
 }
 
 // compare checks a listing that lasted from call to returned.
-func (w *ordereds) compare(req *coordinator.PartitionsRequest, p *coordinator.Partitions, call, returned int64) {
+func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, returned int64) {
 	before := func(a, b []byte) bool {
 		if req.Reversed {
 			a, b = b, a

@@ -14,11 +14,11 @@ import (
 	"cqld/counters"
 	"cqld/hints"
 	"cqld/internal/env"
+	"cqld/listing"
 	"cqld/node/assembly"
 	"cqld/paxos"
 	"cqld/rebalance"
 	"cqld/repair"
-	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -172,7 +172,7 @@ func (l *process) opening() assembly.Opening {
 			OnFatal: l.fail, FreeSpace: l.node.faults.space,
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
-		Requests:  func(e *storage.Engine) replica.Engine { return store(e) },
+		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
@@ -221,6 +221,7 @@ func (l *process) partsOptions() assembly.Options {
 		Hints:    hints.Options{Limits: c.options.HintLimits, Unsafe: c.options.HintUnsafe},
 		Batches:  batchlog.Options{Unsafe: c.options.BatchUnsafe},
 		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},
+		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.ListingUnsafe},
 		Streams:  l.streamLimits(),
 		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,

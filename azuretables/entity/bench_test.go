@@ -9,6 +9,7 @@ import (
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
+	"cqld/listing"
 	"cqld/paxos"
 	"cqld/request"
 	"cqld/row"
@@ -31,8 +32,8 @@ func (h *hollow) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 func (h *hollow) Read(_ *coordinator.ReadRequest, done func([]byte, error))   { done(h.page, nil) }
 func (h *hollow) Write(_ *coordinator.WriteRequest, done func(error))         { done(nil) }
 func (h *hollow) Truncate(_ *schema.Table, _ time.Duration, done func(error)) { done(nil) }
-func (h *hollow) Partitions(_ *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
-	done(&coordinator.Partitions{Keys: h.keys}, nil)
+func (h *hollow) List(_ *listing.Request, done func(*listing.Result, error)) {
+	done(&listing.Result{Keys: h.keys}, nil)
 }
 
 // newHollow is a store over a hollow coordinator whose page has rows of one partition.
@@ -58,7 +59,7 @@ func newHollow(t testing.TB, rows int) (*entity.Store, *hollow) {
 		t.Fatal(err)
 	}
 	h := &hollow{page: page, stamp: 2_000_000_000_000_000}
-	return entity.New(entity.Options{Executor: request.New(request.Options{Coordinator: h, Proposer: h, Clock: r.clock}), View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
+	return entity.New(entity.Options{Executor: request.New(request.Options{Coordinator: h, Lister: h, Proposer: h, Clock: r.clock}), View: r.nodes[0], Changer: r, Clock: r.clock, Rand: testRand{}}), h
 }
 
 func tenProperties(rowKey string) entity.Operation {

@@ -3,7 +3,7 @@ package entity
 import (
 	"math"
 
-	"cqld/coordinator"
+	"cqld/listing"
 	"cqld/row"
 )
 
@@ -121,18 +121,18 @@ func (f *feed) fetch() error {
 	s := &f.list[0]
 	f.asked = true
 	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
-	req := &coordinator.PartitionsRequest{Table: f.r.p.table, Span: coordinator.KeySpan{From: f.behind}, Limit: f.limit,
+	req := &listing.Request{Table: f.r.p.table, Span: listing.Span{From: f.behind}, Limit: f.limit,
 		Consistency: f.r.request.Consistency, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}
-	answer, err := f.r.s.o.Executor.Partitions(f.r.request, req)
+	result, err := f.r.s.o.Executor.List(f.r.request, req)
 	if err != nil {
 		return known(err)
 	}
-	f.keys, f.more = answer.Keys, answer.More
+	f.keys, f.more = result.Keys, result.More
 	if f.more {
-		f.behind = append(append(make([]byte, 0, len(answer.Reached)+1), answer.Reached...), 0)
+		f.behind = append(append(make([]byte, 0, len(result.Reached)+1), result.Reached...), 0)
 	}
 	f.limit = min(4*f.limit, keysMax)
 	return nil

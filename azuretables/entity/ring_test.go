@@ -20,6 +20,7 @@ import (
 	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/listing"
 	"cqld/paxos"
 	"cqld/paxos/contention"
 	"cqld/query"
@@ -57,6 +58,8 @@ type testNode struct {
 	hints    *hints.Hints
 	batches  *batchlog.Log
 	counters *counters.Counters
+	listed   *listing.Replica
+	lister   *listing.Lister
 	store    *entity.Store
 	cql      *query.Processor
 	faults   faults
@@ -142,6 +145,8 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.batches = batchlog.New(batchlog.Options{Coordinator: n.coord, View: n, Clock: n.ring.clock, LocalDatacenter: "dc1", Store: n.engine})
 	n.hints.Start(n.coord, n.batches)
 	n.counters = counters.New(counters.Options{Coordinator: n.coord, View: n, Replicas: n, Clock: n.ring.clock, LocalDatacenter: "dc1"})
+	n.listed = listing.NewReplica(listing.ReplicaOptions{Local: n.local, View: n, Engine: n.engine})
+	n.lister = listing.New(listing.Options{Coordinator: n.coord, View: n, Replicas: inProcess{n}, Clock: n.ring.clock, LocalDatacenter: "dc1"})
 	n.acceptor = paxos.NewAcceptor(n.local, n, paxos.Unsafe{})
 	n.proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: inProcess{n}, Coordinator: n.coord, Clock: n.ring.clock,
 		LocalDatacenter: "dc1", Rand: testRand{}, Stamps: stamps})
@@ -150,14 +155,14 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 		f(&o)
 	}
 	n.store = entity.New(o)
-	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
+	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Lister: n.lister, Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
 		Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
 		PagingKey: func() []byte { return []byte("key") }})
 }
 
 // executor returns an Executor of the node's coordinator with its faults; nil means that requests wait with channels.
 func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
-	return request.New(request.Options{Coordinator: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
+	return request.New(request.Options{Coordinator: (*between)(n), Lister: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
 		Clock: n.ring.clock, NewWaiter: newWaiter})
 }
 
@@ -180,10 +185,15 @@ func (n *testNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 // Replica implements coordinator.Replicas.
 func (n *testNode) Replica(id ring.NodeID) coordinator.Replica { return n.ring.nodes[id-1].local }
 
-// inProcess calls the acceptors of all nodes.
+// inProcess calls the acceptors and the replicas of all nodes.
 type inProcess struct{ n *testNode }
 
 func (p inProcess) of(to ring.NodeID) *paxos.Acceptor { return p.n.ring.nodes[to-1].acceptor }
+
+// Page implements listing.Replicas.
+func (p inProcess) Page(to ring.NodeID, _ coordinator.Trace, epoch uint64, q *listing.PageRequest, _ time.Duration, done func(*listing.Page, error)) {
+	p.n.ring.nodes[to-1].listed.Page(epoch, q, done)
+}
 
 func (p inProcess) Prepare(to ring.NodeID, _ coordinator.Trace, epoch uint64, b, previous paxos.Ballot, cmd *row.ReadCommand, _ time.Duration, done func(*paxos.Promise, error)) {
 	p.of(to).Prepare(epoch, b, previous, cmd, done)
@@ -282,9 +292,9 @@ func (b *between) Truncate(t *schema.Table, timeout time.Duration, done func(err
 	b.coord.Truncate(t, timeout, done)
 }
 
-func (b *between) Partitions(req *coordinator.PartitionsRequest, done func(*coordinator.Partitions, error)) {
+func (b *between) List(req *listing.Request, done func(*listing.Result, error)) {
 	b.faults.listed.Add(1)
-	b.coord.Partitions(req, done)
+	b.lister.List(req, done)
 }
 
 // exec executes CQL statements on the first node.

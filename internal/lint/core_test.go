@@ -9,7 +9,7 @@ import (
 // core are the rooms whose behaviour a seed must repeat: they take time, chance, network and disk
 // from outside and start no goroutine.
 func core() []string {
-	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
+	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
 		"internal/wire", "auth", "request", "jobs"}
 }
 

@@ -67,12 +67,14 @@ hints: coordinator internal/env internal/wire ring row schema
 counters/shard: internal/wire ring row schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
+listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage
 
 # What tests of several packages need.
 internal/testcluster: coordinator ring schema types
+internal/scenario: batchlog coordinator counters hints internal/env internal/testclock internal/testcluster internal/wire listing messaging paxos replica ring row schema storage storage/index types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram paxos ring row schema
+request: auth coordinator internal/env internal/histogram listing paxos ring row schema
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
@@ -84,7 +86,7 @@ query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
 query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
-azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire paxos request ring row schema types
+azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
 server/frame: internal/wire ring types
@@ -94,8 +96,8 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 # A node.
 node/socket:
 node/control: auth internal/guard
-node/assembly: batchlog cluster coordinator counters hints internal/env messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/system rebalance repair replica request ring row schema server server/frame storage types
+node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -106,7 +108,7 @@ cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
 simulation/elle:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire messaging node/assembly paxos rebalance repair replica request ring row schema simulation/elle storage storage/faultfs storage/index types
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient
@@ -173,7 +175,7 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages below them in the tree may import it, too.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation", "internal/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/protobuf":    {"cluster"},

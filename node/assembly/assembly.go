@@ -20,6 +20,7 @@ import (
 	"cqld/counters"
 	"cqld/hints"
 	"cqld/internal/env"
+	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/rebalance"
@@ -37,10 +38,16 @@ type Store interface {
 	repair.LocalStore
 }
 
+// RequestEngine is storage as requests see it.
+type RequestEngine interface {
+	replica.Engine
+	listing.Engine
+}
+
 // Options are what the parts are made of. Those without a comment are required.
 type Options struct {
 	Cluster   *cluster.Cluster
-	Requests  replica.Engine // storage as requests see it
+	Requests  RequestEngine
 	Store     Store
 	Repaired  *repair.History
 	Transport messaging.Transport
@@ -54,6 +61,7 @@ type Options struct {
 	Hints      hints.Options    // has limits and switches of tests
 	Batches    batchlog.Options // has limits and switches of tests
 	Counters   counters.Options // has limits and switches of tests
+	Listing    listing.Options  // has limits and switches of tests
 	Streams    rebalance.Limits
 	Repair     repair.Limits
 	AutoRepair repair.AutoOptions // without Repairer and Store
@@ -92,6 +100,7 @@ type Parts struct {
 	Hints       *hints.Hints
 	Batches     *batchlog.Log
 	Counters    *counters.Counters
+	Lister      *listing.Lister
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
 
@@ -119,7 +128,7 @@ func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata(
 // Assemble makes the parts; the transport must not let requests in before it returns.
 func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
-	p.Local = replica.NewLocal(o.Requests, p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
+	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
 	p.Local.SetPageMemory(o.PageMemory)
 	replica.Serve(o.Transport, p.Local)
@@ -156,6 +165,7 @@ func Assemble(o Options) *Parts {
 	p.Coordinator = coordinator.New(c)
 	p.assembleProtocols(o, replicas)
 	p.assembleProposer(o)
+	p.assembleLister(o)
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
@@ -192,6 +202,17 @@ func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	if !o.Hints.Unsafe.Disabled {
 		p.Hints.Start(p.Coordinator, p.Batches)
 	}
+}
+
+// assembleLister makes the lister, and the replica that lists this node's keys for all nodes.
+func (p *Parts) assembleLister(o Options) {
+	c, l := o.Coordinator, o.Listing
+	r := listing.NewReplica(listing.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Requests, Guard: c.Guard})
+	listing.Serve(o.Transport, r)
+	l.Coordinator, l.View, l.Clock, l.Replicas = p.Coordinator, p.View, o.Clock, listing.NewDirectory(r, o.Transport, p.View)
+	l.LocalDatacenter, l.Guard = c.LocalDatacenter, c.Guard
+	l.Unsafe.OneSide = l.Unsafe.OneSide || c.Unsafe.ReadOneSide
+	p.Lister = listing.New(l)
 }
 
 // PaxosOptions are what the proposer and the acceptor of a node are made of, besides what Options has. The zero value has

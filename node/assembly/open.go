@@ -8,7 +8,6 @@ import (
 	"cqld/cluster"
 	"cqld/messaging"
 	"cqld/repair"
-	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage"
@@ -23,7 +22,7 @@ type Opening struct {
 	// Transport is what the parts use, and what Cluster.Network is.
 	Transport messaging.Transport
 	// Requests and Store stand between the parts and storage; nil: nothing does.
-	Requests func(*storage.Engine) replica.Engine
+	Requests func(*storage.Engine) RequestEngine
 	Store    func(*storage.Engine) Store
 	// TableInfo may change the information that storage gets about a table; nil means no change.
 	TableInfo func(storage.TableInfo) storage.TableInfo

@@ -1,0 +1,10 @@
+package hints_test
+
+import (
+	"testing"
+
+	"cqld/internal/scenario"
+)
+
+// TestScenarios plays the scenario files of this package.
+func TestScenarios(t *testing.T) { scenario.Run(t, "testdata/scenarios") }

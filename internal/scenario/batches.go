@@ -1,0 +1,33 @@
+package scenario
+
+import (
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/coordinator"
+	"cqld/ring"
+)
+
+// logged writes the lines of its input, "k1 a x", as a logged batch.
+func (s *script) logged(d *datadriven.TestData) {
+	done := s.begin("batch")
+	s.c.Node(ring.NodeID(number(d, "at", 1))).Batches.Write(&coordinator.WriteRequest{
+		Mutations: s.lines(d), Consistency: s.level(d), Type: coordinator.WriteBatch, Timeout: duration(d, "timeout", "2s"),
+		Ordered: s.c.Table.Options.WriteOrdering != "", Stamp: int64(number(d, "ts", 1)),
+	}, func(err error) { done(FormatError(err)) })
+}
+
+// batches prints how many logged batches each node stores for others.
+func (s *script) batches(*datadriven.TestData) {
+	for _, n := range s.c.Nodes {
+		if k := n.Batches.Held(); k > 0 {
+			s.c.printf("%d holds %d", n.ID, k)
+		}
+	}
+}
+
+// handover makes nodes that leave hand over the batches and hints that they store.
+func (s *script) handover(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.Node(id).HandOver(func(err error) { s.c.printf("%d has handed over: %s", id, FormatError(err)) })
+	}
+}

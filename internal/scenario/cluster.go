@@ -1,0 +1,180 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"cqld/batchlog"
+	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
+	"cqld/internal/testclock"
+	"cqld/internal/testcluster"
+	"cqld/listing"
+	"cqld/paxos"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/types"
+)
+
+// Options configures a Cluster.
+type Options struct {
+	Datacenters   []string // of the nodes
+	Racks         []string // of the nodes; nil means rack r1 for all
+	Owners        int      // the first so many nodes own tokens; the others have not joined yet
+	Replication   ring.Replication
+	Table         func(*schema.Options) // changes the options of the tables; nil means no change
+	Unsafe        coordinator.Unsafe
+	UnsafePaxos   paxos.Unsafe
+	Limits        coordinator.Limits
+	HintLimits    hints.Limits
+	NoHints       bool
+	BatchLimits   batchlog.Limits
+	BatchUnsafe   batchlog.Unsafe
+	CounterLimits counters.Limits
+	CounterUnsafe counters.Unsafe
+	ListingLimits listing.Limits
+	PageBytes     int
+	Store         func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
+}
+
+// Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for concurrent use.
+type Cluster struct {
+	T        testing.TB
+	Clock    *testclock.Clock
+	Nodes    []*Node   // the ID of Nodes[i] is i+1
+	Flight   []*Letter // messages on their way, in the order in which they were sent
+	Cut      map[Link]bool
+	Schema   *schema.Schema
+	Table    *schema.Table // ks.t, with text values
+	Counters *schema.Table // ks.n, with counters
+	Options  Options
+
+	held   map[ring.NodeID]bool  // their messages wait
+	broken map[ring.NodeID]error // what the replica of a node answers with
+	away   map[ring.NodeID]bool  // requests to them fail at once
+	log    strings.Builder
+	ops    int
+}
+
+// Link is the way of messages from one node to another.
+type Link struct{ From, To ring.NodeID }
+
+// Letter is a message on its way.
+type Letter struct {
+	Link
+	What    string
+	deliver func()
+}
+
+// New returns a Cluster whose nodes have started.
+func New(t testing.TB, o Options) *Cluster {
+	c := &Cluster{
+		T: t, Clock: &testclock.Clock{}, Cut: map[Link]bool{}, held: map[ring.NodeID]bool{},
+		broken: map[ring.NodeID]error{}, away: map[ring.NodeID]bool{}, Options: o,
+	}
+	c.Schema = Catalog(t, o)
+	c.Table, c.Counters = c.Schema.Table("ks", "t"), c.Schema.Table("ks", "n")
+	for i := range o.Datacenters {
+		c.Nodes = append(c.Nodes, c.newNode(ring.NodeID(i+1)))
+	}
+	t1 := c.Topology(1, o.Datacenters, o.Owners)
+	for _, n := range c.Nodes {
+		n.Ring = t1
+		n.Start()
+	}
+	return c
+}
+
+// Node returns a node by its ID.
+func (c *Cluster) Node(id ring.NodeID) *Node { return c.Nodes[id-1] }
+
+// Topology returns a topology in which the first owners nodes have four tokens each, evenly distributed.
+func (c *Cluster) Topology(epoch uint64, datacenters []string, owners int) *ring.Topology {
+	var nodes []*ring.Node
+	for i, dc := range datacenters {
+		n := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: dc, Rack: "r1", State: ring.Normal}
+		if racks := c.Options.Racks; racks != nil {
+			n.Rack = racks[i]
+		}
+		if i < owners {
+			for k := range 4 {
+				step := (1 << 62) / uint64(owners)
+				n.Tokens = append(n.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*step))
+			}
+		} else {
+			n.State = ring.Joining
+		}
+		nodes = append(nodes, n)
+	}
+	return ring.NewTopology(epoch, nodes)
+}
+
+// Catalog returns a schema with the tables ks.t (texts), ks.n (counters) and ks.o (with a partition index).
+func Catalog(t testing.TB, o Options) *schema.Schema {
+	text := types.Native(types.Text)
+	options := schema.DefaultOptions()
+	options.SpeculativeRetry = "NEVER"
+	if o.Table != nil {
+		o.Table(&options)
+	}
+	return testcluster.Catalog(t,
+		&schema.CreateKeyspace{Keyspace: "ks", Replication: o.Replication, DurableWrites: true},
+		&schema.CreateTable{Keyspace: "ks", Table: "t", ID: schema.UUID{1}, Options: options, Columns: testcluster.Columns(text)},
+		&schema.CreateTable{Keyspace: "ks", Table: "n", ID: schema.UUID{2}, Options: options, Columns: testcluster.Columns(types.Native(types.Counter))},
+		&schema.CreateTable{Keyspace: "ks", Table: "o", ID: schema.UUID{3}, Options: options, Columns: []schema.ColumnSpec{
+			{Name: "PartitionKey", Kind: schema.PartitionKey, Type: text},
+			{Name: "RowKey", Kind: schema.Clustering, Type: text},
+			{Name: "s", Kind: schema.Static, Type: text},
+		}})
+}
+
+// AddRow adds a row of table t to a mutation.
+func AddRow(m *row.Mutation, table *schema.Table, clustering, value string, ts int64) {
+	r := row.NewRow()
+	r.Clustering = []byte(clustering)
+	r.Liveness.Timestamp = ts
+	r.Cells = append(r.Cells, row.Cell{Column: table.Column("v").ID, Timestamp: ts, Value: []byte(value)})
+	m.AddRow(r)
+}
+
+// post sends a message.
+func (c *Cluster) post(l Link, what string, deliver func()) {
+	if c.Cut[l] {
+		c.printf("%d>%d %s lost", l.From, l.To, what)
+		return
+	}
+	c.Flight = append(c.Flight, &Letter{l, what, deliver})
+}
+
+// Deliver delivers at most n messages of the links that only accepts, in the order in which they were sent. A nil only accepts all
+// links. It returns early when no message can be delivered.
+func (c *Cluster) Deliver(n int, only func(Link) bool) {
+	for range n {
+		i := slices.IndexFunc(c.Flight, func(l *Letter) bool { return !c.held[l.To] && (only == nil || only(l.Link)) })
+		if i < 0 {
+			return
+		}
+		l := c.Flight[i]
+		c.Flight = slices.Delete(c.Flight, i, i+1)
+		c.printf("%d>%d %s", l.From, l.To, l.What)
+		l.deliver()
+	}
+}
+
+// printf adds a line to the log.
+func (c *Cluster) printf(format string, args ...any) { fmt.Fprintf(&c.log, format+"\n", args...) }
+
+// Take returns the log since the last call, or "ok" if nothing happened.
+func (c *Cluster) Take() string {
+	s := c.log.String()
+	c.log.Reset()
+	if s == "" {
+		return "ok\n"
+	}
+	return s
+}

@@ -1,0 +1,237 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// deliver delivers messages, of all links or of those named.
+func (s *script) deliver(d *datadriven.TestData) {
+	links := parseLinks(d)
+	s.c.Deliver(number(d, "n", 1_000_000), func(l Link) bool {
+		if len(links) == 0 {
+			return true
+		}
+		return links[l]
+	})
+}
+
+// parseLinks parses words like 2>3, and 2<>3 for both directions.
+func parseLinks(d *datadriven.TestData) map[Link]bool {
+	links := map[Link]bool{}
+	for _, w := range words(d) {
+		a, b, both := strings.Cut(w, "<>")
+		if !both {
+			a, b, _ = strings.Cut(w, ">")
+		}
+		from, err1 := strconv.Atoi(a)
+		to, err2 := strconv.Atoi(b)
+		if err := errors.Join(err1, err2); err != nil {
+			panic(err)
+		}
+		links[Link{ring.NodeID(from), ring.NodeID(to)}] = true
+		if both {
+			links[Link{ring.NodeID(to), ring.NodeID(from)}] = true
+		}
+	}
+	return links
+}
+
+// twice delivers the messages on the links a second time.
+func (s *script) twice(d *datadriven.TestData) {
+	links := parseLinks(d)
+	for _, l := range slices.Clone(s.c.Flight) {
+		if links[l.Link] {
+			s.c.Flight = append(s.c.Flight, l)
+		}
+	}
+}
+
+// restart ends the processes of nodes and starts new ones, as after a crash.
+func (s *script) restart(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.Clock.Skip(time.Microsecond)
+		s.c.Node(id).Start()
+	}
+}
+
+// drop loses the messages on the links.
+func (s *script) drop(d *datadriven.TestData) {
+	links := parseLinks(d)
+	var kept []*Letter
+	for _, l := range s.c.Flight {
+		if links[l.Link] {
+			s.c.printf("%d>%d %s lost", l.From, l.To, l.What)
+			continue
+		}
+		kept = append(kept, l)
+	}
+	s.c.Flight = kept
+}
+
+// cut makes links lose messages that are sent from now on.
+func (s *script) cut(d *datadriven.TestData) {
+	for l := range parseLinks(d) {
+		s.c.Cut[l] = true
+	}
+}
+
+// heal ends cut.
+func (s *script) heal(*datadriven.TestData) { clear(s.c.Cut) }
+
+// nodes returns the nodes that a command names.
+func nodes(d *datadriven.TestData) (ids []ring.NodeID) {
+	for _, w := range words(d) {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			panic(err)
+		}
+		ids = append(ids, ring.NodeID(n))
+	}
+	return ids
+}
+
+// hold keeps the messages to nodes from being delivered; release ends that.
+func (s *script) hold(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.held[id] = d.Cmd == "hold"
+	}
+}
+
+// tick advances the clock.
+func (s *script) tick(d *datadriven.TestData) {
+	v, err := time.ParseDuration(words(d)[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.c.Clock.Advance(v)
+}
+
+// live sets whether all other nodes consider nodes down.
+func (s *script) live(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		for _, n := range s.c.Nodes {
+			if n.ID == id {
+				continue
+			}
+			n.Down[id] = d.Cmd == "down"
+			if d.Cmd == "up" {
+				n.Hints.NodeUp(id)
+			}
+		}
+	}
+}
+
+// expects makes nodes await the first heartbeat of a new node; nobody ends that.
+func (s *script) expects(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.Node(id).arriving = d.Cmd == "expects"
+	}
+}
+
+// reach makes requests to nodes fail at once (away), or ends that (back).
+func (s *script) reach(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.away[id] = d.Cmd == "away"
+	}
+}
+
+// breaks makes the storage of nodes fail in the way that disk= names, or ends that (mend).
+func (s *script) breaks(d *datadriven.TestData) {
+	for _, id := range nodes(d) {
+		s.c.broken[id], s.c.Node(id).refusing = nil, nil
+		switch {
+		case d.Cmd == "mend":
+		case text(d, "disk", "") == "kept":
+			s.c.Node(id).Failing = WriteKept
+		case text(d, "disk", "") == "lost":
+			s.c.Node(id).Failing = WriteLost
+		case text(d, "disk", "") == "readonly":
+			s.c.Node(id).refusing = errors.New("read-only file system")
+		case text(d, "disk", "") == "full":
+			s.c.broken[id] = &messaging.RemoteError{Code: messaging.CodeOverloaded, Message: "the disk is full"}
+		default:
+			s.c.broken[id] = &messaging.RemoteError{Message: "disk on fire"}
+		}
+	}
+}
+
+// pages prints the answer of each node's storage to a read.
+func (s *script) pages(d *datadriven.TestData) {
+	for _, n := range s.c.Nodes {
+		page, err := n.Engine.Read(nil, s.command(d))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.c.printf("%d: %s", n.ID, FormatPage(page))
+	}
+}
+
+// hints prints how many records of hints each node stores for each other one.
+func (s *script) hints(d *datadriven.TestData) {
+	for _, n := range s.c.Nodes {
+		for _, o := range s.c.Nodes {
+			if k := n.Hints.Pending(o.ID); k > 0 {
+				s.c.printf("%d has %d for %d", n.ID, k, o.ID)
+			}
+		}
+	}
+}
+
+// stats prints the counts of a node.
+func (s *script) stats(d *datadriven.TestData) {
+	n := s.c.Node(ring.NodeID(number(d, "at", 1)))
+	s.show("", n.Coordinator.Stats())
+	s.show("Hints", n.Hints.Stats())
+	s.show("Batches", n.Batches.Stats())
+	s.show("Paxos.", n.Proposer.Stats())
+	s.show("Listing.", n.Lister.Stats())
+}
+
+// show prints the counts that are not zero, each name with a prefix.
+func (s *script) show(prefix string, counts any) {
+	for _, f := range strings.Fields(strings.Trim(fmt.Sprintf("%+v", counts), "{}")) {
+		if !strings.HasSuffix(f, ":0") {
+			s.c.printf("%s%s", prefix, f)
+		}
+	}
+}
+
+// replicas prints the replicas of keys.
+func (s *script) replicas(d *datadriven.TestData) {
+	for _, w := range words(d) {
+		k := row.NewPartitionKey([]byte(w))
+		set := s.c.Nodes[0].Ring.Placement(s.c.Table.Replication).Replicas(k.Token)
+		s.c.printf("%s: %v", w, set.Natural)
+	}
+}
+
+// ring gives nodes a new topology: "ring epoch=2 owners=4 at=(1,2)". With leaves=1 phase=switching, node 1 is leaving.
+func (s *script) ring(d *datadriven.TestData) {
+	t := s.c.Topology(uint64(number(d, "epoch", 2)), s.c.Options.Datacenters, number(d, "owners", len(s.c.Nodes)))
+	if leaver := number(d, "leaves", 0); leaver > 0 {
+		o := &ring.Operation{ID: t.Epoch(), Kind: ring.Leave, Node: ring.NodeID(leaver), Phase: ring.Streaming}
+		if text(d, "phase", "streaming") == "switching" {
+			o.Phase, o.Switched = ring.Switching, t.Epoch()
+		}
+		t.Node(o.Node).State = ring.Leaving
+		t = ring.NewMovingTopology(t.Epoch(), t.Epoch(), t.Nodes(), []*ring.Operation{o})
+	}
+	for _, id := range list(d, "at") {
+		n, err := strconv.Atoi(id)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.c.Node(ring.NodeID(n)).Ring = t
+	}
+}

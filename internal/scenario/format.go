@@ -1,0 +1,88 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"cqld/coordinator"
+	"cqld/row"
+)
+
+// FormatPage formats a page as key{s=static deleted [range)deleted row=value …}.
+func FormatPage(page []byte) string {
+	var b strings.Builder
+	var r row.PageReader
+	r.Reset(page)
+	for r.NextPartition() {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s{", r.Key.Bytes)
+		var parts []string
+		if r.Header.Deletion.Present() {
+			parts = append(parts, fmt.Sprintf("deleted@%d", r.Header.Deletion.Timestamp))
+		}
+		for _, cell := range r.Header.Cells {
+			parts = append(parts, "s"+cellText(&cell))
+		}
+		for _, t := range r.RangeTombstones {
+			parts = append(parts, fmt.Sprintf("[%s,%s)deleted@%d", t.Start, strings.TrimSuffix(string(t.End), "\xff"), t.Deletion.Timestamp))
+		}
+		var x row.Row
+		for r.NextRow(&x) {
+			s := string(x.Clustering)
+			if x.Deletion.Present() {
+				s += fmt.Sprintf(" deleted@%d", x.Deletion.Timestamp)
+			}
+			for _, cell := range x.Cells {
+				s += cellText(&cell)
+			}
+			parts = append(parts, s)
+		}
+		b.WriteString(strings.Join(parts, " ") + "}")
+	}
+	if err := r.Err(); err != nil {
+		return err.Error()
+	}
+	if b.Len() == 0 {
+		b.WriteString("nothing")
+	}
+	if r.More() {
+		b.WriteString(" more")
+	}
+	return b.String()
+}
+
+func cellText(c *row.Cell) string {
+	if c.Tombstone {
+		return fmt.Sprintf("=deleted@%d", c.Timestamp)
+	}
+	return fmt.Sprintf("=%s@%d", c.Value, c.Timestamp)
+}
+
+// FormatError formats an error by the fields that a driver receives.
+func FormatError(err error) string {
+	var unavailable *coordinator.Unavailable
+	var wt *coordinator.WriteTimeout
+	var rt *coordinator.ReadTimeout
+	var wf *coordinator.WriteFailure
+	var rf *coordinator.ReadFailure
+	switch {
+	case err == nil:
+		return "ok"
+	case casErrorText(err) != "":
+		return casErrorText(err)
+	case errors.As(err, &unavailable):
+		return fmt.Sprintf("Unavailable %s required=%d alive=%d", unavailable.Consistency, unavailable.Required, unavailable.Alive)
+	case errors.As(err, &wt):
+		return fmt.Sprintf("WriteTimeout %s received=%d blockFor=%d %s", wt.Consistency, wt.Received, wt.BlockFor, wt.Type)
+	case errors.As(err, &rt):
+		return fmt.Sprintf("ReadTimeout %s received=%d blockFor=%d data=%t", rt.Consistency, rt.Received, rt.BlockFor, rt.DataPresent)
+	case errors.As(err, &wf):
+		return fmt.Sprintf("WriteFailure %s received=%d blockFor=%d failures=%v %s", wf.Consistency, wf.Received, wf.BlockFor, wf.Failures, wf.Type)
+	case errors.As(err, &rf):
+		return fmt.Sprintf("ReadFailure %s received=%d blockFor=%d failures=%v data=%t", rf.Consistency, rf.Received, rf.BlockFor, rf.Failures, rf.DataPresent)
+	}
+	return "error: " + err.Error()
+}

@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// postbox is a node's messaging.Transport.
+type postbox struct {
+	n       *Node
+	process *process
+}
+
+// verbNames are the names of messages in scenario files.
+var verbNames = map[messaging.Verb]string{
+	messaging.VerbMutation: "mutation", messaging.VerbRead: "read", messaging.VerbDigest: "digest",
+	messaging.VerbCounter: "counter", messaging.VerbBatchStore: "store", messaging.VerbBatchRemove: "remove",
+	messaging.VerbReadRepair: "repair", messaging.VerbHint: "hint", messaging.VerbTruncate: "truncate",
+	messaging.VerbPartitions:   "list",
+	messaging.VerbPaxosPrepare: "prepare", messaging.VerbPaxosAccept: "accept", messaging.VerbPaxosCommit: "commit",
+	messaging.VerbTurn: "turn", messaging.VerbPass: "pass", messaging.VerbNewest: "newest",
+}
+
+// Handle implements messaging.Transport.
+func (p *postbox) Handle(s messaging.Service) { p.n.services[s.Verb] = s }
+
+// Run implements messaging.Transport. It calls f, because a Cluster has no goroutines.
+func (p *postbox) Run(_ int, f func()) error {
+	f()
+	return nil
+}
+
+// Send implements messaging.Transport.
+func (p *postbox) Send(to ring.NodeID, verb messaging.Verb, payload []byte) {
+	payload = slices.Clone(payload)
+	p.n.c.post(Link{p.n.ID, to}, verbNames[verb], func() {
+		p.n.c.Node(to).services[verb].Handler(p.n.ID, payload, func([]byte, error) {})
+	})
+}
+
+// Request implements messaging.Transport.
+func (p *postbox) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
+	c, from := p.n.c, p.n.ID
+	if c.away[to] {
+		c.printf("%d>%d %s unreachable", from, to, verbNames[verb])
+		reply(nil, messaging.ErrUnreachable)
+		return
+	}
+	answered := false
+	timer := c.Clock.After(timeout, func() {
+		if !answered && !p.process.ended {
+			answered = true
+			reply(nil, messaging.ErrTimeout)
+		}
+	})
+	back := func(payload []byte, err error) {
+		payload = slices.Clone(payload)
+		c.post(Link{to, from}, verbNames[verb]+" "+outcome(verb, payload, err), func() {
+			if !answered && !p.process.ended {
+				answered = true
+				timer.Stop()
+				reply(payload, err)
+			}
+		})
+	}
+	payload = slices.Clone(payload)
+	c.post(Link{from, to}, verbNames[verb], func() {
+		if err := c.broken[to]; err != nil {
+			back(nil, err)
+			return
+		}
+		c.Node(to).services[verb].Handler(from, payload, back)
+	})
+}
+
+// outcome formats a reply.
+func outcome(verb messaging.Verb, payload []byte, err error) string {
+	switch {
+	case err != nil:
+		return "failed: " + err.Error()
+	case verb == messaging.VerbRead:
+		return "page " + FormatPage(payload)
+	case verb == messaging.VerbNewest:
+		c := wire.NewCursor(payload)
+		if n := c.Int64(); n != row.NoTimestamp {
+			return strconv.FormatInt(n, 10)
+		}
+		return "none"
+	}
+	return "ok"
+}

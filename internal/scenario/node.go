@@ -1,0 +1,211 @@
+package scenario
+
+import (
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/batchlog"
+	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
+	"cqld/internal/env"
+	"cqld/internal/testclock"
+	"cqld/listing"
+	"cqld/messaging"
+	"cqld/paxos"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/storage/index"
+)
+
+// Node is a node of a Cluster. Parts, Proposer and the acceptor belong to its present process; the Engine outlives it.
+type Node struct {
+	*Parts
+	ID       ring.NodeID
+	Engine   *storage.Engine
+	Proposer *paxos.Proposer
+	Ring     *ring.Topology       // as this node knows it
+	Down     map[ring.NodeID]bool // the nodes that this node considers down
+	Failing  WriteFault           // of the next write; zero means that it does not fail
+
+	c        *Cluster
+	services map[messaging.Verb]messaging.Service
+	purge    *paxos.Purge
+	process  *process
+	arriving bool  // a node has joined and has not sent a heartbeat yet
+	lowBound int64 // View.PaxosFloor
+	refusing error // of writes by storage; nil means that it accepts them
+}
+
+// WriteFault is the effect of a write that fails after it began.
+type WriteFault int
+
+// The faults.
+const (
+	WriteKept WriteFault = iota + 1 // the write is on disk nevertheless
+	WriteLost
+)
+
+// process is one process of a node. Its timers and the replies that it waits for end with it.
+type process struct{ ended bool }
+
+// processClock runs the timers of a process.
+type processClock struct {
+	*testclock.Clock
+	process *process
+}
+
+// After implements env.Clock.
+func (k processClock) After(d time.Duration, f func()) env.Timer {
+	return k.Clock.After(d, func() {
+		if !k.process.ended {
+			f()
+		}
+	})
+}
+
+// Self implements coordinator.View.
+func (n *Node) Self() ring.NodeID { return n.ID }
+
+// Schema implements coordinator.View.
+func (n *Node) Schema() *schema.Schema { return n.c.Schema }
+
+// Topology implements coordinator.View.
+func (n *Node) Topology() *ring.Topology { return n.Ring }
+
+// Alive implements coordinator.View.
+func (n *Node) Alive(id ring.NodeID) bool { return !n.Down[id] }
+
+// PaxosFloor implements coordinator.View.
+func (n *Node) PaxosFloor(schema.StorageID) int64 { return n.lowBound }
+
+// newNode returns a node with empty storage.
+func (c *Cluster) newNode(id ring.NodeID) *Node {
+	n := &Node{c: c, ID: id, services: map[messaging.Verb]messaging.Service{}, Down: map[ring.NodeID]bool{}}
+	options := storage.Options{
+		Dir: "data", FS: vfs.NewMem(), Clock: c.Clock, Inline: true, Sync: storage.SyncNone, PageBytes: c.Options.PageBytes,
+	}
+	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool {
+		table := c.Schema.TableByStorage(id)
+		return table != nil && table.OrderedPartitions()
+	}))
+	engine, err := storage.Open(options)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	c.T.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			c.T.Error(err)
+		}
+	})
+	n.Engine = engine
+	return n
+}
+
+// Start ends the process of the node, if there is one, and starts a new one on the same storage.
+func (n *Node) Start() {
+	if n.process != nil {
+		n.process.ended = true
+	}
+	n.process = &process{}
+	o := n.c.Options
+	post := &postbox{n, n.process}
+	clock := processClock{n.c.Clock, n.process}
+	local := replica.NewLocal(disk{n.Engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.FollowTruncation(t, done) })
+	replica.Serve(post, local)
+	pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.Engine})
+	listing.Serve(post, pages)
+	var store hints.Store = n.Engine
+	if o.Store != nil {
+		store = o.Store(n.Engine)
+	}
+	stamps := env.NewHLC(clock, time.Minute)
+	n.Parts = NewParts(PartsOptions{
+		Coordinator: coordinator.Options{View: n, Replicas: replica.NewDirectory(local, post, n), Clock: clock,
+			LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.Unsafe, Limits: o.Limits, Stamps: stamps,
+			Arriving: func() bool { return n.arriving }},
+		Store:    store,
+		Hints:    hints.Options{Limits: o.HintLimits, Unsafe: hints.Unsafe{Disabled: o.NoHints}},
+		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},
+		Counters: counters.Options{Limits: o.CounterLimits, Unsafe: o.CounterUnsafe, Leaders: counters.NewClient(post)},
+		Listing:  listing.Options{Limits: o.ListingLimits, Replicas: listing.NewDirectory(pages, post, n)},
+	})
+	n.Serve(post)
+	n.startPaxos(local, post, stamps)
+}
+
+// startPaxos makes the acceptor, whose state is in the storage of local, and the proposer.
+func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinator.Timestamps) {
+	o := n.c.Options
+	acceptor := paxos.NewAcceptor(local, n, o.UnsafePaxos)
+	paxos.Serve(post, acceptor)
+	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.Engine, Transport: post, Clock: n.c.Clock,
+		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
+	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n), Coordinator: n.Coordinator,
+		Clock: processClock{n.c.Clock, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.UnsafePaxos})
+	paxos.ServeTurns(post, n.Proposer)
+}
+
+// read executes a read as the Executor of a client does: a serial one by Paxos.
+func (n *Node) read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
+	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
+		n.Proposer.Read(req, done)
+		return
+	}
+	n.Read(req, done)
+}
+
+// disk is a node's storage as its replica uses it. It refuses writes if the node's refusing is set, and while the node is broken.
+type disk struct {
+	*storage.Engine
+	n *Node
+}
+
+func (d disk) refused() error {
+	if d.n.refusing == nil && d.n.c.broken[d.n.ID] != nil {
+		return storage.ErrDiskFull
+	}
+	return d.n.refusing
+}
+
+// fail makes the write fail if Node.Failing is set. taken reports whether it did.
+func (d disk) fail(mutations []*row.Mutation, done func(error), apply func([]*row.Mutation, bool, func(error)) error) (taken bool, err error) {
+	fault := d.n.Failing
+	if fault == 0 {
+		return false, nil
+	}
+	d.n.Failing = 0
+	failed := func(error) { done(errors.New("disk on fire")) }
+	if fault == WriteLost {
+		failed(nil)
+		return true, nil
+	}
+	return true, apply(mutations, true, failed)
+}
+
+// Apply implements replica.Engine.
+func (d disk) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if err := d.refused(); err != nil {
+		return err
+	}
+	if taken, err := d.fail(mutations, done, d.Engine.Apply); taken {
+		return err
+	}
+	return d.Engine.Apply(mutations, durable, done)
+}
+
+// Queue refuses as Apply does.
+func (d disk) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
+	if err := d.refused(); err != nil {
+		return err
+	}
+	if taken, err := d.fail(mutations, done, d.Engine.Queue); taken {
+		return err
+	}
+	return d.Engine.Queue(mutations, durable, done)
+}

@@ -1,0 +1,110 @@
+package scenario
+
+import (
+	"time"
+
+	"cqld/batchlog"
+	"cqld/coordinator"
+	"cqld/counters"
+	"cqld/hints"
+	"cqld/listing"
+	"cqld/messaging"
+	"cqld/ring"
+)
+
+// Parts are a coordinator and the protocols that use it.
+type Parts struct {
+	*coordinator.Coordinator
+	Hints    *hints.Hints
+	Batches  *batchlog.Log
+	Counters *counters.Counters
+	Lister   *listing.Lister
+}
+
+// PartsOptions configures Parts. The protocols take from Coordinator what their own options lack.
+type PartsOptions struct {
+	Coordinator coordinator.Options
+	Run         func(func())   // see hints.Options and batchlog.Options
+	Store       batchlog.Store // nil means that nothing is stored
+	Hints       hints.Options
+	Batches     batchlog.Options // without Holders, the replicas of Coordinator must store batches
+	Counters    counters.Options
+	Listing     listing.Options
+}
+
+// NewParts returns Parts that are connected as package assembly connects those of a node.
+func NewParts(o PartsOptions) *Parts {
+	p, c := &Parts{}, o.Coordinator
+	h := o.Hints
+	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = c.View, c.Replicas, c.Clock, o.Store, o.Run, c.Rand, c.OnError
+	p.Hints = hints.New(h)
+	kept := o.Store != nil && !h.Unsafe.Disabled
+	if o.Store != nil {
+		c.Store = o.Store
+	}
+	if kept {
+		c.Hints = p.Hints
+	}
+	p.Coordinator = coordinator.New(c)
+	b := o.Batches
+	b.Coordinator, b.View, b.Clock, b.LocalDatacenter, b.Store, b.Run = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, o.Store, o.Run
+	b.OnError, b.Guard = c.OnError, c.Guard
+	if b.Holders == nil {
+		b.Holders = holders{c.Replicas}
+	}
+	p.Batches = batchlog.New(b)
+	if kept {
+		p.Hints.Start(p.Coordinator, p.Batches)
+	}
+	n := o.Counters
+	n.Coordinator, n.View, n.Replicas, n.Clock, n.LocalDatacenter = p.Coordinator, c.View, c.Replicas, c.Clock, c.LocalDatacenter
+	n.Stamps, n.Guard = c.Stamps, c.Guard
+	p.Counters = counters.New(n)
+	l := o.Listing
+	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, c.Guard
+	l.Unsafe.OneSide = c.Unsafe.ReadOneSide
+	p.Lister = listing.New(l)
+	return p
+}
+
+// Serve makes transport answer the requests of other nodes to the batch log and the counters.
+func (p *Parts) Serve(transport messaging.Transport) {
+	batchlog.Serve(transport, p.Batches)
+	counters.Serve(transport, p.Counters)
+}
+
+// Close ends the background work of the parts.
+func (p *Parts) Close() {
+	p.Hints.Close()
+	p.Batches.Close()
+}
+
+// HandOver hands over batches and then hints, as package assembly does before a node leaves.
+func (p *Parts) HandOver(done func(error)) {
+	p.Batches.HandOver(func(err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		p.Hints.HandOver(done)
+	})
+}
+
+// batchHolder is a replica of a test that stores batches.
+type batchHolder interface {
+	KeepBatch(id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error))
+	ForgetBatches(ids []coordinator.RequestID, timeout time.Duration, done func(error))
+}
+
+// holders are the replicas of a test as batchlog.Holders.
+type holders struct{ replicas coordinator.Replicas }
+
+// Keep implements batchlog.Holders.
+func (h holders) Keep(node ring.NodeID, _ coordinator.Trace, id coordinator.RequestID, encoded []byte, timeout time.Duration, done func(error)) {
+	h.replicas.Replica(node).(batchHolder).KeepBatch(id, encoded, timeout, done)
+}
+
+// Forget implements batchlog.Holders.
+func (h holders) Forget(node ring.NodeID, ids []coordinator.RequestID, timeout time.Duration, done func(error)) {
+	h.replicas.Replica(node).(batchHolder).ForgetBatches(ids, timeout, done)
+}

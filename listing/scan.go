@@ -1,0 +1,151 @@
+package listing
+
+import (
+	"bytes"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/ring"
+	"cqld/row"
+)
+
+// scanOp lists the partitions of a table without a partition index: it reads one row of each partition, in the order of the ring,
+// and keeps the first keys of the span.
+type scanOp struct {
+	l        *Lister
+	req      *Request
+	limit    int
+	done     func(*Result, error) // nil once called
+	deadline time.Duration        // monotonic
+	cmd      row.ReadCommand
+	keys     [][]byte
+	bytes    int
+	bound    []byte // keys at or behind it are not in the result; nil means that all may be
+	result   Result
+
+	// arrived counts the two events of a round: the page has come, and the call that asked for it has returned. The later one
+	// starts the next round, so that pages which come at once do not nest calls.
+	arrived atomic.Int32
+	ended   bool
+}
+
+// scan starts a scanOp.
+func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
+	op := &scanOp{l: l, req: req, limit: limit, done: done, deadline: l.clock.Monotonic() + req.Timeout}
+	op.cmd = row.ReadCommand{
+		Table: req.Table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
+		Limits: row.Limits{Rows: l.limits.ScanRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
+	}
+	op.run()
+}
+
+// run reads page after page.
+func (op *scanOp) run() {
+	for {
+		op.arrived.Store(0)
+		op.l.c.Read(&coordinator.ReadRequest{
+			Command: &op.cmd, Consistency: op.req.Consistency, Timeout: op.l.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.req.Cancel,
+		}, op.page)
+		if op.arrived.Add(1) == 1 || op.ended {
+			return
+		}
+	}
+}
+
+// page is the event of a page.
+func (op *scanOp) page(page []byte, err error) {
+	defer op.l.guard.Recover("coordinator partitions", func(err error) {
+		op.ended = true
+		op.finish(nil, err)
+	})
+	more := false
+	if err == nil {
+		more, err = op.take(page)
+	}
+	op.ended = !more || err != nil
+	switch {
+	case err != nil:
+		op.finish(nil, err)
+	case op.ended:
+		op.trim()
+		op.result.Keys = op.keys
+		if op.result.More {
+			op.result.Reached = op.keys[len(op.keys)-1]
+		}
+		op.l.counts.keys.Add(uint64(len(op.keys)))
+		op.finish(&op.result, nil)
+	}
+	if op.arrived.Add(1) == 2 && !op.ended {
+		op.run()
+	}
+}
+
+// finish calls done, once.
+func (op *scanOp) finish(r *Result, err error) {
+	if done := op.done; done != nil {
+		op.done = nil
+		done(r, err)
+	}
+}
+
+// take adds the keys of a page and reports whether there are further pages.
+func (op *scanOp) take(page []byte) (more bool, err error) {
+	var r row.PageReader
+	var last []byte
+	lastLive := false
+	r.Reset(page)
+	for r.NextPartition() {
+		op.result.Scanned++
+		op.l.counts.scanned.Add(1)
+		last, lastLive = r.Key.Bytes, false
+		var x row.Row
+		for r.NextRow(&x) {
+			lastLive = lastLive || x.Live(op.req.Now)
+		}
+		if lastLive {
+			op.add(last)
+		}
+		op.cmd.Range.After = &row.PartitionKey{Token: r.Key.Token, Bytes: slices.Clone(r.Key.Bytes)}
+	}
+	if err := r.Err(); err != nil {
+		return false, err
+	}
+	if r.More() && last != nil && !lastLive {
+		op.add(last) // the page ended inside the partition: the rest of it may be live
+	}
+	return r.More() && last != nil, nil
+}
+
+// add keeps a key that may be in the result.
+func (op *scanOp) add(key []byte) {
+	if !op.req.Span.contains(key) {
+		return
+	}
+	if op.bound != nil && compareKeys(key, op.bound, op.req.Reversed) >= 0 {
+		op.result.More = true
+		return
+	}
+	op.keys = append(op.keys, slices.Clone(key))
+	op.bytes += len(key)
+	if len(op.keys) >= 2*op.limit || op.bytes >= 2*op.l.limits.Bytes {
+		op.trim()
+	}
+}
+
+// trim sorts the keys and drops those beyond the limits.
+func (op *scanOp) trim() {
+	slices.SortFunc(op.keys, func(a, b []byte) int { return compareKeys(a, b, op.req.Reversed) })
+	op.keys = slices.CompactFunc(op.keys, bytes.Equal)
+	op.bytes = 0
+	for i, key := range op.keys {
+		if i == op.limit || i > 0 && op.bytes+len(key) > op.l.limits.Bytes {
+			op.bound, op.result.More = key, true
+			clear(op.keys[i:])
+			op.keys = op.keys[:i]
+			return
+		}
+		op.bytes += len(key)
+	}
+}

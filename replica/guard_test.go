@@ -1,0 +1,43 @@
+package replica
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+
+	"cqld/internal/guard"
+	"cqld/row"
+	"cqld/storage"
+)
+
+// fullEngine is an engine on a full disk: it refuses every write but those of Forget.
+type fullEngine struct {
+	engine
+	forgotten, committed int
+}
+
+func (e *fullEngine) Apply([]*row.Mutation, bool, func(error)) error { return storage.ErrDiskFull }
+func (e *fullEngine) Queue([]*row.Mutation, bool, func(error)) error { return storage.ErrDiskFull }
+func (e *fullEngine) Commit()                                        { e.committed++ }
+func (e *fullEngine) Forget(ms []*row.Mutation, _ bool, done func(error)) error {
+	e.forgotten += len(ms)
+	done(nil)
+	return nil
+}
+
+// TestAGuardedEngineForgetsOnAFullDisk removes data through a guarded engine, as a node's replica does.
+func TestAGuardedEngineForgetsOnAFullDisk(t *testing.T) {
+	e := &fullEngine{}
+	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { f() })
+	l := NewLocal(GuardReads(e, g), &view{}, nil)
+	if err := l.Remove([]*row.Mutation{sampleMutation("k")}, func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}); err != nil || e.forgotten != 1 {
+		t.Errorf("%d mutations were removed: %v", e.forgotten, err)
+	}
+	if l.Commit(); e.committed != 1 {
+		t.Errorf("%d commits", e.committed)
+	}
+}
