@@ -54,6 +54,7 @@ func HistoryAfter(commit *Proposal, floor Ballot) History {
 // Fate is the outcome of a proposal.
 type Fate uint8
 
+// The fates of a proposal.
 const (
 	Open    Fate = iota // no later change is known to be decided
 	Decided             // it is decided
