@@ -125,10 +125,10 @@ oracle: ## record the transcripts' expected answers from a real Cassandra (needs
 	tools/oracle/record
 
 .PHONY: bench
-bench: build tools bench-tables ## the Tables door and Azurite, then cqld and Cassandra, each in one run: throughput, latency, CPU per operation
+bench: build tools bench-tables ## the Tables server and Azurite, then cqld and Cassandra, each in one run: throughput, latency, CPU per operation
 	$(GO) run ./integration/bench $(BENCH)
 
 .PHONY: bench-tables
-bench-tables: ## the Tables door and Azurite in one run; BENCH_TABLES='-rounds 1 -rows 1000' for a shorter one (< 12 min)
+bench-tables: ## the Tables server and Azurite in one run; BENCH_TABLES='-rounds 1 -rows 1000' for a shorter one (< 12 min)
 	tools/install.sh azurite
 	$(GO) run ./integration/bench tables $(BENCH_TABLES)

@@ -45,7 +45,7 @@ func (c *call) setProperties() error {
 	if err := p.parse(c.req.body); err != nil {
 		return err
 	}
-	if err := c.door.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty, p.append(nil)); err != nil {
+	if err := c.server.o.Service.SetProperty(&c.request, c.account.name, "", serviceProperty, p.append(nil)); err != nil {
 		return err
 	}
 	c.resp.status = 202
@@ -79,7 +79,7 @@ func (c *call) policies() error {
 	if c.params.comp != "acl" {
 		return odata.Of(odata.InvalidQueryParameterValue)
 	}
-	table, service := c.path.Table, c.door.o.Service
+	table, service := c.path.Table, c.server.o.Service
 	switch c.method {
 	case "GET":
 		if err := c.grant.permits(readPolicies(), table); err != nil {
@@ -122,7 +122,7 @@ func (c *call) policies() error {
 // authorized returns nil if the client's principal has a permission on a table, or on the account's keyspace when table is empty.
 // It is for what only reads metadata; the Service asks for what it does itself.
 func (c *call) authorized(permission auth.Permission, table string) error {
-	return c.door.o.Service.Authorize(&c.request, permission, c.account.name, table)
+	return c.server.o.Service.Authorize(&c.request, permission, c.account.name, table)
 }
 
 // mayChange is permits for what changes something, which the secondary endpoint does not.

@@ -128,7 +128,7 @@ func authorized() map[string][]string {
 	}
 }
 
-// newGuarded makes a door on a Store of an empty cluster with one table.
+// newGuarded makes a server on a Store of an empty cluster with one table.
 func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) {
 	t.Helper()
 	cluster, g := &empty{schema: schema.Initial()}, &guarded{}

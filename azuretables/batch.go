@@ -12,7 +12,7 @@ import (
 // query. What is wrong with an operation is told in the changeset's answer, whose status is then 202 all
 // the same.
 func (c *call) batch() error {
-	limits := &c.door.limits.Entity
+	limits := &c.server.limits.Entity
 	b, err := odata.ParseBatch(c.req.body, c.req.header.contentType, limits)
 	var replies []odata.Reply
 	changeset := true
@@ -31,10 +31,10 @@ func (c *call) batch() error {
 		replies = []odata.Reply{reply}
 	}
 	r := c.resp
-	boundary := "batchresponse_" + c.door.newID()
+	boundary := "batchresponse_" + c.server.newID()
 	r.status, r.contentType = 202, "multipart/mixed; boundary="+boundary
 	r.data()
-	r.body = odata.AppendReplies(r.body, boundary, "changesetresponse_"+c.door.newID(), changeset, replies)
+	r.body = odata.AppendReplies(r.body, boundary, "changesetresponse_"+c.server.newID(), changeset, replies)
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 		return nil, err
 	}
 	c.plan = planName(entity.PointQuery)
-	stamps, err := c.door.o.Service.Apply(&c.request, c.account.name, first.Table, ops)
+	stamps, err := c.server.o.Service.Apply(&c.request, c.account.name, first.Table, ops)
 	if err != nil {
 		c.req.kept = true
 		return nil, c.named(first.Table, err)
@@ -218,7 +218,7 @@ func preference(prefer string) string {
 
 // batchQuery answers a batch that is one GET.
 func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
-	inner := call{door: c.door, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
+	inner := call{server: c.server, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
 		account: c.account, secondary: c.secondary, hostForm: c.hostForm, grant: c.grant}
 	inner.path.Account = c.path.Account // of URLs in the answer
 	defer func() { c.request.Cost, c.plan = inner.request.Cost, inner.plan }()

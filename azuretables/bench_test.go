@@ -55,12 +55,12 @@ func (b *bench) asking(make func(*httpRequest)) func() *response {
 	return func() *response {
 		make(&req)
 		resp.reset()
-		b.door.handle(context.Background(), &req, &resp)
+		b.server.handle(context.Background(), &req, &resp)
 		return &resp
 	}
 }
 
-// What the door itself costs in allocations: with a service that does nothing, and without a carrier.
+// What the server itself costs in allocations: with a service that does nothing, and without a carrier.
 func TestAllocationsOfARequest(t *testing.T) {
 	if raceEnabled {
 		t.Skip("allocations cannot be counted under the race detector")
@@ -92,7 +92,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 
 func newIdleBench(t testing.TB) *bench {
 	b := newBenchWithoutListener(t)
-	b.door.o.Service = idleService{b.memory}
+	b.server.o.Service = idleService{b.memory}
 	return b
 }
 

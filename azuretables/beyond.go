@@ -26,7 +26,7 @@ func (c *call) deletePartition() error {
 	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
 	}
-	if err := c.door.o.Service.DeletePartition(&c.request, c.account.name, c.path.Table, c.path.PartitionKey); err != nil {
+	if err := c.server.o.Service.DeletePartition(&c.request, c.account.name, c.path.Table, c.path.PartitionKey); err != nil {
 		return err
 	}
 	c.resp.status = 204
@@ -55,9 +55,9 @@ func (c *call) deleteMatching() error {
 	if err != nil {
 		return err
 	}
-	until := c.door.o.Clock.Monotonic() + c.door.limits.QueryTimeout
+	until := c.server.o.Clock.Monotonic() + c.server.limits.QueryTimeout
 	deleted := 0
-	for c.door.o.Clock.Monotonic() < until {
+	for c.server.o.Clock.Monotonic() < until {
 		page, err := c.ask(q)
 		if err != nil {
 			return c.deletedSoFar(deleted, q.From, err)
@@ -108,7 +108,7 @@ func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted
 		for n < len(entities) && n < deletePage && entities[n].PartitionKey == entities[0].PartitionKey {
 			n++
 		}
-		if c.door.o.Clock.Monotonic() >= until {
+		if c.server.o.Clock.Monotonic() >= until {
 			return deleted, true, nil
 		}
 		ops := make([]entity.Operation, n)
@@ -117,7 +117,7 @@ func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted
 			ops[i] = entity.Operation{Kind: entity.Delete, Match: e.Timestamp, Conditional: true,
 				Entity: odata.Entity{PartitionKey: e.PartitionKey, RowKey: e.RowKey}}
 		}
-		_, err := c.door.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
+		_, err := c.server.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 		switch {
 		case err == nil:
 			deleted += n

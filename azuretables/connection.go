@@ -103,7 +103,7 @@ func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 func (c *connection) SetReadDeadline(t time.Time) error {
 	c.wanted, c.reads.wanted = t, t
 	if c.carrier != nil && !c.known.Load() {
-		if early := time.Now().Add(c.carrier.door.limits.GuestTimeout); t.IsZero() || t.After(early) {
+		if early := time.Now().Add(c.carrier.server.limits.GuestTimeout); t.IsZero() || t.After(early) {
 			c.reads.wanted = early
 		}
 	}

@@ -45,5 +45,5 @@ func (c *call) addCost() {
 	r.addInt(commandsHeader, cost.Commands)
 	r.addInt(bytesHeader, cost.Bytes)
 	r.addInt(replicasHeader, len(c.request.Replicas()))
-	r.addInt(microsecondsHeader, int((c.door.o.Clock.Monotonic() - c.began).Microseconds()))
+	r.addInt(microsecondsHeader, int((c.server.o.Clock.Monotonic() - c.began).Microseconds()))
 }

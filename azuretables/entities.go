@@ -95,7 +95,7 @@ func (c *call) content(method string, path *odata.Path, h *header, body []byte, 
 	if err := wantsJSON(h.contentType); err != nil {
 		return err
 	}
-	limits := &c.door.limits.Entity
+	limits := &c.server.limits.Entity
 	e := &op.Entity
 	keys, err := odata.DecodeEntity(body, limits, e)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *call) change() (e *odata.Entity, err error) {
 		return nil, err
 	}
 	c.plan = planName(entity.PointQuery)
-	stamps, err := c.door.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
+	stamps, err := c.server.o.Service.Apply(&c.request, c.account.name, c.path.Table, ops)
 	if err != nil {
 		c.entity.Properties, c.req.kept = nil, true
 		return nil, err
@@ -185,7 +185,7 @@ func (c *call) get() error {
 	if !c.grant.covers(c.path.PartitionKey, c.path.RowKey) {
 		return odata.Of(odata.ResourceNotFound)
 	}
-	selected, err := odata.ParseSelect(c.params.selected, &c.door.limits.Entity)
+	selected, err := odata.ParseSelect(c.params.selected, &c.server.limits.Entity)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (c *call) get() error {
 		return err
 	}
 	c.plan = planName(entity.PointQuery)
-	e, err := c.door.o.Service.Get(&c.request, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
+	e, err := c.server.o.Service.Get(&c.request, c.account.name, c.path.Table, c.path.PartitionKey, c.path.RowKey, selected)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func status(code odata.Code) int {
 func (c *call) fail(err error) {
 	e, known := serviceError(err)
 	if !known {
-		c.door.log.Error("request failed", "request", c.id, "err", err)
+		c.server.log.Error("request failed", "request", c.id, "err", err)
 	}
 	r := c.resp
 	r.failed()

@@ -12,8 +12,8 @@ import (
 	"cqld/request"
 )
 
-// send1 has a door answer one request that no carrier carried.
-func send1(d *Door, req *httpRequest) *response {
+// send1 has a server answer one request that no carrier carried.
+func send1(d *Server, req *httpRequest) *response {
 	var resp response
 	resp.reset()
 	req.remote = netip.MustParseAddrPort("127.0.0.1:1")
@@ -57,7 +57,7 @@ func FuzzStrangers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, method, path, query, authorization, body string) {
 		req := &httpRequest{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
 		req.header = header{authorization: authorization, msDate: b.date(), accept: "application/json", contentType: "application/json", ifMatch: "*"}
-		r := send1(b.door, req)
+		r := send1(b.server, req)
 		wellFormed(t, r)
 		if r.status < 400 {
 			t.Fatalf("a stranger got %d: %s", r.status, r.body)
@@ -100,9 +100,9 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
-		stringToSign := b.door.accounts[DevelopmentAccount].appendStringToSign(nil, req, req.path, false, req.header.msDate, p.comp)
+		stringToSign := b.server.accounts[DevelopmentAccount].appendStringToSign(nil, req, req.path, false, req.header.msDate, p.comp)
 		req.header.authorization = "SharedKey " + DevelopmentAccount + ":" + b.hmac(DevelopmentAccount, string(stringToSign))
-		r := send1(b.door, req)
+		r := send1(b.server, req)
 		wellFormed(t, r)
 		if strings.Contains(string(r.body), "AuthenticationFailed") && method != "OPTIONS" {
 			t.Fatalf("what is signed is not recognized: %s", r.body)
@@ -143,7 +143,7 @@ func FuzzRangesOfKeys(f *testing.F) {
 		}
 		b := newBenchWithoutListener(t)
 		s := &signature{version: "2019-02-02", table: "races", permissions: "raud", expiry: "2099-01-01", startPK: startPK, startRK: startRK, endPK: endPK, endRK: endRK}
-		a := b.door.accounts[DevelopmentAccount]
+		a := b.server.accounts[DevelopmentAccount]
 		s.sig = b.hmac(DevelopmentAccount, string(a.appendTableString(nil, s, "races")))
 		g, err := a.authorizeSignature(&httpRequest{}, s, b.clock.Now(), nil)
 		if err != nil {

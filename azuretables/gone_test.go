@@ -89,11 +89,11 @@ func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
 	defer p.ask(t, b).Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := b.door.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.server.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("drain: %v", err)
 	}
 	p.mustEnd(t)
-	if n := b.door.carrier.active.Load(); n != 0 {
+	if n := b.server.carrier.active.Load(); n != 0 {
 		t.Errorf("%d requests run after the drain", n)
 	}
 }
@@ -134,7 +134,7 @@ func TestADrainLosesNoRequest(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := b.door.Drain(ctx); err != nil {
+	if err := b.server.Drain(ctx); err != nil {
 		t.Errorf("drain: %v", err)
 	}
 	clients.Wait()
@@ -151,11 +151,11 @@ func TestADrainAnswersTheFirstRequestOfANewConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for b.door.carrier.guests.waiting() == 0 {
+	for b.server.carrier.guests.waiting() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	drained := make(chan error, 1)
-	go func() { drained <- b.door.Drain(context.Background()) }()
+	go func() { drained <- b.server.Drain(context.Background()) }()
 	time.Sleep(newcomerTime / 5)
 	fmt.Fprintf(c, "GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))

@@ -24,7 +24,7 @@ func (c *call) checkHost() error {
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return nil
 	}
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(c.door.o.Hosts, name) {
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(c.server.o.Hosts, name) {
 		return nil
 	}
 	return &odata.Error{Code: odata.AuthorizationFailure, Message: "The development account is not served under the host name in this " +

@@ -28,7 +28,7 @@ func TestTheDevelopmentAccountNeedsAKnownHost(t *testing.T) {
 		{"127.0.0.1.evil.example", "/devstoreaccount1/T", true},
 		{"evil.example", "/races/T", false}, // its key is no page's
 	} {
-		call := &call{door: b.door}
+		call := &call{server: b.server}
 		call.begin(t.Context(), &httpRequest{host: c.host, path: c.path, method: "GET"}, nil)
 		err := call.locate()
 		var e *odata.Error

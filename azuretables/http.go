@@ -25,8 +25,8 @@ var ErrClosed = errors.New("azuretables: closed")
 // headers and 64 bytes of work, cost net/http two to three times the CPU: there a second goroutine reads
 // ahead to see whether the client goes away, and headers are maps.
 type carrier struct {
-	door   *Door
-	server *fasthttp.Server
+	server *Server
+	http   *fasthttp.Server
 	large  *intake.Intake // memory of large bodies
 	guests *guests
 	active atomic.Int64 // requests in handle
@@ -61,12 +61,12 @@ func (p *pair) room(size int) []byte {
 	return p.body[:size]
 }
 
-func newCarrier(d *Door) *carrier {
-	c := &carrier{door: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax)}
+func newCarrier(d *Server) *carrier {
+	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
 	l := &d.limits
-	c.server = &fasthttp.Server{
+	c.http = &fasthttp.Server{
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
 		// The bounds are those of guests; connections that it has closed may take a moment to end.
@@ -79,29 +79,29 @@ func newCarrier(d *Door) *carrier {
 }
 
 // quiet keeps what clients do wrong out of the log, but for those who look for it.
-type quiet struct{ door *Door }
+type quiet struct{ server *Server }
 
 func (q quiet) Printf(format string, args ...any) {
-	q.door.log.Debug("azuretables: connection error", "format", format, "args", args)
+	q.server.log.Debug("azuretables: connection error", "format", format, "args", args)
 }
 
 // Serve answers requests that come in through l until Drain or Close, which also close l, and then returns
 // ErrClosed. It is called once.
-func (d *Door) Serve(l net.Listener) error {
+func (d *Server) Serve(l net.Listener) error {
 	if !d.carrier.opened(l) {
 		l.Close()
 		return ErrClosed
 	}
 	limits := &d.limits
 	slack := min(limits.ReadTimeout, limits.WriteTimeout, limits.IdleTimeout) / deadlineSlack
-	err := d.carrier.server.Serve(listener{l, slack, d.carrier})
+	err := d.carrier.http.Serve(listener{l, slack, d.carrier})
 	if d.carrier.closing() {
 		return ErrClosed
 	}
 	return err
 }
 
-// opened keeps the listener, unless the door is closing: the library knows a listener only some time after
+// opened keeps the listener, unless the server is closing: the library knows a listener only some time after
 // it was given it.
 func (c *carrier) opened(l net.Listener) bool {
 	c.mu.Lock()
@@ -118,7 +118,7 @@ func (c *carrier) closing() bool {
 
 // Drain accepts no more connections, waits until the requests under way are answered, and closes all
 // connections. When ctx ends first, connections are closed as they are, and Drain returns its error.
-func (d *Door) Drain(ctx context.Context) error {
+func (d *Server) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
 	c.mu.closing = true
@@ -130,7 +130,7 @@ func (d *Door) Drain(ctx context.Context) error {
 	}
 	c.awaitLastRequests(ctx)
 	c.closeConns(false)
-	err := c.server.ShutdownWithContext(ctx)
+	err := c.http.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
 	c.awaitRequests()
@@ -144,7 +144,7 @@ func (d *Door) Drain(ctx context.Context) error {
 // connection ends. To close one while a request is on its way would lose that. Connections that have not sent anything
 // get newcomerTime: a client connects in order to send a request.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
-	late := time.NewTimer(c.door.limits.DrainTimeout)
+	late := time.NewTimer(c.server.limits.DrainTimeout)
 	defer late.Stop()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -163,14 +163,14 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 func (c *carrier) awaitRequests() {
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			c.door.log.Error("azuretables: requests still in progress at shutdown", "requests", c.active.Load())
+			c.server.log.Error("azuretables: requests still in progress at shutdown", "requests", c.active.Load())
 			return
 		}
 	}
 }
 
 // Close closes everything without waiting for answers.
-func (d *Door) Close() error {
+func (d *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := d.Drain(ctx); !errors.Is(err, context.Canceled) {
@@ -188,7 +188,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 		c.conns.Store(x, nil)
 	case fasthttp.StateActive:
 		// The library sets one for the answer, and leaves 100 Continue that of the answer before.
-		x.writes.wanted = time.Now().Add(c.door.limits.WriteTimeout)
+		x.writes.wanted = time.Now().Add(c.server.limits.WriteTimeout)
 	case fasthttp.StateIdle:
 		c.written(x)
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
@@ -233,15 +233,15 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	p.resp.reset()
 	var held *intake.Body
 	defer func() { held.End() }()
-	defer c.door.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
+	defer c.server.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
 	readRequest(ctx, conn, &p.req)
 	var err error
 	held, err = c.readBody(ctx, p)
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body is still to come
-		c.door.reject(&p.req, &p.resp, err)
+		c.server.reject(&p.req, &p.resp, err)
 	} else {
-		c.door.handle(conn.ctx, &p.req, &p.resp)
+		c.server.handle(conn.ctx, &p.req, &p.resp)
 	}
 	writeResponse(ctx, &p.resp)
 	if c.drains.Load() {
@@ -260,7 +260,7 @@ func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, 
 	ctx.Response.Reset()
 	resp := new(response)
 	resp.reset()
-	if c.door.guard.Do("Tables error answer", func() { c.door.reject(&p.req, resp, err) }) == nil {
+	if c.server.guard.Do("Tables error answer", func() { c.server.reject(&p.req, resp, err) }) == nil {
 		writeResponse(ctx, resp)
 	} else {
 		ctx.Response.SetStatusCode(fasthttp.StatusInternalServerError)
@@ -309,7 +309,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 		copy(r.body, body)
 		return nil, nil
 	}
-	limit := c.door.limits.BodyBytesMax
+	limit := c.server.limits.BodyBytesMax
 	if size > limit {
 		return nil, tooLarge(stream)
 	}
@@ -322,7 +322,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	if chunked {
 		size = limit // it says when it ends
 	}
-	if err := c.door.recognize(r); err != nil { // strangers get no memory
+	if err := c.server.recognize(r); err != nil { // strangers get no memory
 		linger(stream)
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 
 // admit takes the memory of a large body.
 func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
-	if size > c.door.limits.BodyBytesTotal {
+	if size > c.server.limits.BodyBytesTotal {
 		return nil, odata.Of(odata.ServerBusy)
 	}
 	held, err := c.large.Admit(size, true, func() { conn.Close() }, c.ctx.Done())
@@ -407,7 +407,7 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 
 // refuse answers what is no request at all: headers too large or malformed, too slow, or gone.
 func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
-	defer c.door.guard.Recover("Tables error answer", nil)
+	defer c.server.guard.Recover("Tables error answer", nil)
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	e, status := odata.Of(odata.InvalidInput), 400
@@ -421,7 +421,7 @@ func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	var resp response
 	resp.reset()
 	resp.status, resp.contentType = status, "application/xml"
-	resp.body = e.AppendXML(nil, c.door.newID(), c.door.o.Clock.Now())
+	resp.body = e.AppendXML(nil, c.server.newID(), c.server.o.Clock.Now())
 	writeResponse(ctx, &resp)
 	ctx.Response.SetConnectionClose()
 }

@@ -49,7 +49,7 @@ func TestLargeBodies(t *testing.T) {
 	if resp, _ := b.send("GET /devstoreaccount1/races(PartitionKey='p',RowKey='large')"); resp.StatusCode != 200 {
 		t.Errorf("after what was refused: %d", resp.StatusCode)
 	}
-	if held, _ := b.door.carrier.large.Used(); held != 0 {
+	if held, _ := b.server.carrier.large.Used(); held != 0 {
 		t.Errorf("%d bytes of large bodies are still counted", held)
 	}
 }
@@ -73,7 +73,7 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	if resp, _ := b.send("GET /devstoreaccount1/Tables"); resp.StatusCode != 200 {
 		t.Errorf("the next request: %d", resp.StatusCode)
 	}
-	if held, _ := b.door.carrier.large.Used(); held != 0 {
+	if held, _ := b.server.carrier.large.Used(); held != 0 {
 		t.Errorf("%d bytes are still counted", held)
 	}
 }
@@ -200,7 +200,7 @@ func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		drained <- b.door.Drain(ctx)
+		drained <- b.server.Drain(ctx)
 	}()
 	select {
 	case err := <-drained:
@@ -215,24 +215,24 @@ func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
 		t.Errorf("drain: %v", err)
 	}
 	if _, err := net.Dial("tcp", b.address); err == nil {
-		t.Error("a drained door listens")
+		t.Error("a drained server listens")
 	}
 	idle.SetReadDeadline(time.Now().Add(5 * time.Second))
 	if n, err := idle.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("an idle connection of a drained door: %v", err)
+		t.Errorf("an idle connection of a drained server: %v", err)
 	}
 }
 
 func TestADoorThatWasClosedDoesNotOpen(t *testing.T) {
 	b := newBenchWithoutListener(t)
-	if err := b.door.Drain(context.Background()); err != nil {
+	if err := b.server.Drain(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.door.Serve(l); !errors.Is(err, ErrClosed) {
+	if err := b.server.Serve(l); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
@@ -319,7 +319,7 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 		c.Write(bytes.Repeat([]byte(" "), 900<<10))
 	}
 	for late := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if held, _ := b.door.carrier.large.Used(); held == 4<<20 {
+		if held, _ := b.server.carrier.large.Used(); held == 4<<20 {
 			break
 		}
 		if time.Now().After(late) {

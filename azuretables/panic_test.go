@@ -47,7 +47,7 @@ func TestAPanicEndsItsRequestAndItsConnectionOnly(t *testing.T) {
 	if resp.StatusCode != 500 {
 		t.Errorf("the second request: %d", resp.StatusCode)
 	}
-	if held, _ := b.door.carrier.large.Used(); held != 0 {
+	if held, _ := b.server.carrier.large.Used(); held != 0 {
 		t.Errorf("%d bytes of large bodies are still counted", held)
 	}
 	b.conn, b.in = bystander, bufio.NewReader(bystander)

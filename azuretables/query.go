@@ -62,7 +62,7 @@ func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 		return nil, err
 	}
 	if q.Top == 0 && !q.CountOnly { // $top=0
-		if _, ok := c.door.o.Service.Exists(c.account.name, c.path.Table); !ok {
+		if _, ok := c.server.o.Service.Exists(c.account.name, c.path.Table); !ok {
 			return nil, odata.Of(odata.TableNotFound)
 		}
 		if err := c.authorized(auth.Select, c.path.Table); err != nil {
@@ -70,7 +70,7 @@ func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 		}
 		return &entity.Page{Plan: entity.PointQuery}, nil
 	}
-	page, err := c.door.o.Service.Query(&c.request, c.account.name, c.path.Table, q)
+	page, err := c.server.o.Service.Query(&c.request, c.account.name, c.path.Table, q)
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +91,11 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	q := &entity.Query{}
 	var err error
 	if strings.TrimSpace(p.filter) != "" {
-		if q.Filter, err = odata.ParseFilter(p.filter, &c.door.limits.Entity); err != nil {
+		if q.Filter, err = odata.ParseFilter(p.filter, &c.server.limits.Entity); err != nil {
 			return nil, err
 		}
 	}
-	if q.Select, err = odata.ParseSelect(p.selected, &c.door.limits.Entity); err != nil {
+	if q.Select, err = odata.ParseSelect(p.selected, &c.server.limits.Entity); err != nil {
 		return nil, err
 	}
 	if q.Top, err = c.parseTop(); err != nil {
@@ -118,10 +118,10 @@ func (c *call) parseQuery() (*entity.Query, error) {
 // has no pages.
 func (c *call) parseTop() (int, error) {
 	if !c.params.hasTop {
-		return c.door.limits.PageEntities, nil
+		return c.server.limits.PageEntities, nil
 	}
 	n, err := strconv.Atoi(c.params.top)
-	if err != nil || n < 0 || n > c.door.limits.PageEntities {
+	if err != nil || n < 0 || n > c.server.limits.PageEntities {
 		return 0, odata.Of(odata.InvalidInput)
 	}
 	return n, nil

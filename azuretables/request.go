@@ -6,7 +6,7 @@ import (
 )
 
 // httpRequest is one request as HTTP carries it, whoever carried it: http.go, or a test. Strings may lie in the carrier's buffers
-// and hold until the answer is written, and so does body, unless it is kept; the door writes into it.
+// and hold until the answer is written, and so does body, unless it is kept; the server writes into it.
 type httpRequest struct {
 	method string
 	path   string // as sent, percent-encoded

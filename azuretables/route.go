@@ -133,7 +133,7 @@ func (c *call) etag(ticks int64) string {
 
 // spelled is the table's name as it was created.
 func (c *call) spelled(table string) string {
-	if name, ok := c.door.o.Service.Exists(c.account.name, table); ok {
+	if name, ok := c.server.o.Service.Exists(c.account.name, table); ok {
 		return name
 	}
 	return table
@@ -169,10 +169,10 @@ func wantsJSON(contentType string) error {
 
 // admit asks the throttles for n entities of a partition; without one (table empty) only the account's.
 func (c *call) admit(table, partitionKey string, n int) error {
-	wait, ok := c.door.byAccount.admit(c.account.name, n)
-	if ok && table != "" && c.door.partitions != nil {
-		if wait, ok = c.door.partitions.admit(c.partition(table, partitionKey), n); !ok {
-			c.door.byAccount.giveBack(c.account.name, n) // what is refused is not for the other partitions to pay
+	wait, ok := c.server.byAccount.admit(c.account.name, n)
+	if ok && table != "" && c.server.partitions != nil {
+		if wait, ok = c.server.partitions.admit(c.partition(table, partitionKey), n); !ok {
+			c.server.byAccount.giveBack(c.account.name, n) // what is refused is not for the other partitions to pay
 		}
 	}
 	if ok {
@@ -183,9 +183,9 @@ func (c *call) admit(table, partitionKey string, n int) error {
 
 // charge counts n more entities that an answer has.
 func (c *call) charge(table, partitionKey string, n int) {
-	c.door.byAccount.charge(c.account.name, n)
-	if table != "" && c.door.partitions != nil {
-		c.door.partitions.charge(c.partition(table, partitionKey), n)
+	c.server.byAccount.charge(c.account.name, n)
+	if table != "" && c.server.partitions != nil {
+		c.server.partitions.charge(c.partition(table, partitionKey), n)
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *call) getTable() error {
 	if err := c.grant.permits(listTables(), ""); err != nil {
 		return err
 	}
-	name, ok := c.door.o.Service.Exists(c.account.name, c.path.Table)
+	name, ok := c.server.o.Service.Exists(c.account.name, c.path.Table)
 	if !ok {
 		return odata.Of(odata.ResourceNotFound)
 	}
@@ -66,7 +66,7 @@ func (c *call) listTables() error {
 	var names []string
 	next := ""
 	if top > 0 {
-		names, next, err = c.door.o.Service.Tables(&c.request, c.account.name, from, match, top)
+		names, next, err = c.server.o.Service.Tables(&c.request, c.account.name, from, match, top)
 	} else {
 		err = c.authorized(auth.Select, "")
 	}
@@ -89,7 +89,7 @@ func (c *call) matchTables() (func(string) bool, error) {
 	if strings.TrimSpace(c.params.filter) == "" {
 		return nil, nil
 	}
-	filter, err := odata.ParseFilter(c.params.filter, &c.door.limits.Entity)
+	filter, err := odata.ParseFilter(c.params.filter, &c.server.limits.Entity)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (c *call) createTable() error {
 		return err
 	}
 	var body odata.Entity
-	if _, err := odata.DecodeEntity(c.req.body, &c.door.limits.Entity, &body); err != nil {
+	if _, err := odata.DecodeEntity(c.req.body, &c.server.limits.Entity, &body); err != nil {
 		return err
 	}
 	p := body.Property("TableName")
@@ -116,7 +116,7 @@ func (c *call) createTable() error {
 		return odata.Of(odata.PropertiesNeedValue)
 	}
 	name := string(p.Value.Bytes)
-	if err := c.door.o.Service.CreateTable(&c.request, c.account.name, name); err != nil {
+	if err := c.server.o.Service.CreateTable(&c.request, c.account.name, name); err != nil {
 		return err
 	}
 	ctx := c.context("")
@@ -131,7 +131,7 @@ func (c *call) deleteTable() error {
 	if err := c.mayChange(deleteTable(), ""); err != nil {
 		return err
 	}
-	if err := c.door.o.Service.DeleteTable(&c.request, c.account.name, c.path.Table); err != nil {
+	if err := c.server.o.Service.DeleteTable(&c.request, c.account.name, c.path.Table); err != nil {
 		return err
 	}
 	c.resp.status = 204

@@ -198,10 +198,10 @@ func (c figuresCollector) requests(m metricSink) {
 }
 
 // asked reports what an Executor asked the coordinator for.
-func (c figuresCollector) asked(m metricSink, door string, e *request.Executor) {
+func (c figuresCollector) asked(m metricSink, protocol string, e *request.Executor) {
 	f := e.Stats()
 	for k := range request.Kinds {
-		labels, values := []string{"door", "kind"}, []string{door, k.String()}
+		labels, values := []string{"protocol", "kind"}, []string{protocol, k.String()}
 		t := &f.Kinds[k]
 		m.send(prometheus.CounterValue, "coordinator_requests_total", "Requests that this node coordinated.", float64(t.Count.Load()), labels, values)
 		m.scaled("coordinator_request_seconds", "Duration of requests. One in eight reads and writes is measured, and counts for eight.",
@@ -212,17 +212,17 @@ func (c figuresCollector) asked(m metricSink, door string, e *request.Executor) 
 		count  int64
 	}{{"applied", f.Applied.Load()}, {"not_applied", f.NotApplied.Load()}, {"failed", f.Failed.Load()}} {
 		m.send(prometheus.CounterValue, "coordinator_cas_total", "Conditional changes by what became of them.", float64(r.count),
-			[]string{"door", "result"}, []string{door, r.result})
+			[]string{"protocol", "result"}, []string{protocol, r.result})
 	}
 }
 
-// answered are the requests of the Tables door's clients.
+// answered are the requests of the Tables server's clients.
 func (c figuresCollector) answered(m metricSink) {
 	for o := range tablesOperations {
 		f := &c.n.answered.operations[o]
 		for digit := range f.statuses {
 			if n := f.statuses[digit].Load(); n > 0 {
-				m.send(prometheus.CounterValue, "tables_requests_total", "Requests that the Tables door answered.", float64(n),
+				m.send(prometheus.CounterValue, "tables_requests_total", "Requests that the Tables server answered.", float64(n),
 					[]string{"operation", "status"}, []string{o.String(), fmt.Sprintf("%dxx", digit)})
 			}
 		}

@@ -53,8 +53,8 @@ type Node struct {
 	autoRepair  *repair.Auto
 	jobs        *jobs.Registry
 	processor   *query.Processor
-	server      atomic.Pointer[server.Server]    // nil: clients cannot connect
-	tables      atomic.Pointer[azuretables.Door] // nil: clients of Azure Tables cannot connect
+	server      atomic.Pointer[server.Server]      // nil: clients cannot connect
+	tables      atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
 	measured    *measured
 	estimates   estimates
 	executors   struct{ cql, tables *request.Executor }
@@ -62,7 +62,7 @@ type Node struct {
 	control     *control.Server
 	started     time.Time
 	drained     atomic.Bool   // clients are refused for good
-	binary      sync.Mutex    // held while the clients' doors open or close
+	binary      sync.Mutex    // held while the servers of clients start or stop
 	snapshots   sync.Mutex    // held while snapshots are made, read or removed
 	stampWarned atomic.Int64  // monotonic ns: when a peer's stamp was last said to be ignored
 	retiring    atomic.Bool   // this node was a member while it ran, and is none any more
@@ -284,7 +284,7 @@ func (n *Node) openServer() error {
 	return n.startTables()
 }
 
-// startBinary opens the CQL door; binary is held.
+// startBinary opens the CQL server; binary is held.
 func (n *Node) startBinary() error {
 	l, err := n.listenForClients(n.opts.Native())
 	if err != nil {

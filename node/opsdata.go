@@ -110,7 +110,7 @@ func (n *Node) opSetBinary(ctx context.Context, a control.Switch, _ control.Repo
 	return a, n.startBinary()
 }
 
-// stopBinary closes the CQL door, when it is open, and waits for requests under way.
+// stopBinary closes the CQL server, when it is open, and waits for requests under way.
 func (n *Node) stopBinary(ctx context.Context) error {
 	n.binary.Lock()
 	defer n.binary.Unlock()

@@ -80,7 +80,7 @@ type Options struct {
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
-	// TablesAccounts are served by the Tables door; none: the development account.
+	// TablesAccounts are served by the Tables server; none: the development account.
 	TablesAccounts []azuretables.Account
 	// TablesHosts are the host names, besides localhost, under which the development account is served; clients may always use
 	// IP addresses.

@@ -8,7 +8,7 @@ import (
 	"cqld/internal/histogram"
 )
 
-// tablesOperation is what a client of the Tables door wants.
+// tablesOperation is what a client of the Tables server wants.
 type tablesOperation int
 
 const (
@@ -77,7 +77,7 @@ func byMethod(method string, get, post, put, patch, del tablesOperation) tablesO
 	return otherOperation
 }
 
-// tablesFigures are what clients of the Tables door wanted, and were answered, since the node started.
+// tablesFigures are what clients of the Tables server wanted, and were answered, since the node started.
 type tablesFigures struct {
 	operations [tablesOperations]struct {
 		latency  histogram.Histogram

@@ -58,7 +58,7 @@ func (o *Options) tablesAccounts() []azuretables.Account {
 	return o.TablesAccounts
 }
 
-// startTables opens the door of Azure Tables; binary is held.
+// startTables opens the Azure Tables server; binary is held.
 func (n *Node) startTables() error {
 	if n.opts.TablesPort == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (n *Node) startTables() error {
 	return nil
 }
 
-// tablesRefusal is clockRefusal as the Tables door tells it.
+// tablesRefusal is clockRefusal as the Tables server tells it.
 func (n *Node) tablesRefusal() error {
 	if err := n.clockRefusal(); err != nil {
 		return &azuretables.NotServing{Reason: err.Error()}
@@ -100,7 +100,7 @@ func (n *Node) tablesRefusal() error {
 	return nil
 }
 
-// drainTables closes the door of Azure Tables, when it is open.
+// drainTables closes the Azure Tables server, when it is open.
 func (n *Node) drainTables(ctx context.Context) error {
 	d := n.tables.Swap(nil)
 	if d == nil {
@@ -109,7 +109,7 @@ func (n *Node) drainTables(ctx context.Context) error {
 	return d.Drain(ctx)
 }
 
-// stopTables is drainTables for an operator, who may open the door again by starting the node.
+// stopTables is drainTables for an operator, who may start the server again.
 func (n *Node) stopTables(ctx context.Context) error {
 	n.binary.Lock()
 	defer n.binary.Unlock()

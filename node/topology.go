@@ -62,7 +62,7 @@ func (n *Node) awaitRetired(ctx context.Context) {
 // isMember says whether this node is one.
 func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }
 
-// serveWhenJoined opens the door for clients as soon as this node has its data.
+// serveWhenJoined starts to serve clients as soon as this node has its data.
 func (n *Node) serveWhenJoined() error {
 	for _, l := range n.engine.Lost() {
 		n.log.Error("data lost in a corrupt file is not served; run cqld ctl repair to restore it",

@@ -18,7 +18,7 @@ type Keyspace struct {
 	// not in system_schema. Tables of other system keyspaces may be made up when read, too: those
 	// have Table.Virtual.
 	Virtual bool
-	// Extensions is what doors keep with a keyspace; CQL does not show it. Not to be changed.
+	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The map is immutable.
 	Extensions map[string][]byte
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen

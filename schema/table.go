@@ -122,7 +122,7 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 
 // OrderedPartitions says whether the nodes keep the partition keys of t in the order of their bytes, too
 // (storage's partition index). They do when the primary key is ("PartitionKey" text, "RowKey" text), by
-// these names: that of the tables that the Azure door makes.
+// these names: that of the tables that the Azure Tables server makes.
 func (t *Table) OrderedPartitions() bool { return t.ordered }
 
 func hasOrderedKey(t *Table) bool {

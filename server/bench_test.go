@@ -15,7 +15,7 @@ import (
 	"cqld/server/frame"
 )
 
-// BenchmarkServer is the door alone: EXECUTE of seven values answered by one
+// BenchmarkServer measures the server alone: EXECUTE of seven values answered by one
 // row, with a client that keeps a window of requests in flight. cpu-µs/op is
 // the CPU of this process, client included.
 func BenchmarkServer(b *testing.B) {

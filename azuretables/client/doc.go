@@ -1,4 +1,4 @@
-// Package client asks the Azure Tables door over HTTP, with SharedKey signatures: enough for a stress test
+// Package client asks the Azure Tables server over HTTP, with SharedKey signatures: enough for a stress test
 // and for tests that want to see status and headers. It is no SDK: it retries nothing and knows no types;
 // bodies are JSON that the caller makes and reads.
 //

@@ -129,7 +129,7 @@ func (p Plan) String() string {
 	return "table scan"
 }
 
-// Service is what the door does with tables and entities: *Store implements it. Errors are *odata.Error,
+// Service is what the server does with tables and entities: *Store implements it. Errors are *odata.Error,
 // *Failed, *auth.Denied, or the coordinator's. Exists and Property read metadata only, on behalf of the server itself, and ask for
 // no permission.
 type Service interface {

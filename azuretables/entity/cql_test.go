@@ -182,7 +182,7 @@ func TestCountersAreShownAndNotWritten(t *testing.T) {
 	}
 }
 
-// The Timestamp is the newest write of what lives, by whichever door.
+// The Timestamp is the newest write of what lives, by whichever server.
 func TestTimestampIsTheNewestLiveWrite(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")

@@ -34,7 +34,7 @@ import (
 )
 
 // testRing is a few nodes in one process that call each other's replicas directly: storage in memory, the
-// coordinator, and both doors' rooms above it.
+// coordinator, and both servers' rooms above it.
 type testRing struct {
 	t      testing.TB
 	schema atomic.Pointer[schema.Schema]

@@ -423,7 +423,7 @@ func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
 	return nil
 }
 
-// checkSame refuses another value for what cannot be written through this door. Programs write back what
+// checkSame refuses another value for what cannot be written through this server. Programs write back what
 // they have read, so the same value is no error.
 func (t *transaction) checkSame(c *change, w *write) error {
 	var v odata.Value

@@ -67,7 +67,7 @@ func (c *column) bad(err error) error {
 }
 
 // value sets v to what b, a cell's value, is shown as; text is appended to *arena where it must be made. It
-// is not ok for what the door cannot show: an empty number, bytes that are none of the type.
+// is not ok for what the server cannot show: an empty number, bytes that are none of the type.
 func (c *column) value(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 	v.Type = c.shown
 	switch c.Type.Kind() {

@@ -125,14 +125,14 @@ func (c *statusBinaryCommand) Run(s *session) error {
 
 type disableBinaryCommand struct{}
 
-// Run closes the CQL door.
+// Run closes the CQL server.
 func (c *disableBinaryCommand) Run(s *session) error {
 	return ask(s, control.SetBinary, control.Switch{}, quiet[control.Switch])
 }
 
 type enableBinaryCommand struct{}
 
-// Run opens the CQL door.
+// Run opens the CQL server.
 func (c *enableBinaryCommand) Run(s *session) error {
 	return ask(s, control.SetBinary, control.Switch{On: true}, quiet[control.Switch])
 }

@@ -19,7 +19,7 @@ import (
 	"cqld/schema"
 )
 
-// Options are what a Door is made of.
+// Options are what a Server is made of.
 type Options struct {
 	Service  entity.Service
 	Accounts []Account
@@ -47,8 +47,8 @@ type Answer struct {
 	Took         time.Duration
 }
 
-// Door answers the requests of the Table service. It is safe for concurrent use.
-type Door struct {
+// Server answers the requests of the Table service. It is safe for concurrent use.
+type Server struct {
 	o          Options
 	limits     Limits
 	log        *slog.Logger
@@ -60,12 +60,12 @@ type Door struct {
 	carrier    *carrier
 }
 
-// New makes a Door that does not listen yet. Its errors name the account whose name or key is wrong.
-func New(o Options) (*Door, error) {
+// New makes a Server that does not listen yet. Its errors name the account whose name or key is wrong.
+func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	d := &Door{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard, accounts: map[string]*account{}}
+	d := &Server{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard, accounts: map[string]*account{}}
 	if d.guard == nil {
 		d.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
@@ -81,7 +81,7 @@ func New(o Options) (*Door, error) {
 	}
 	d.byAccount = newThrottle(o.AccountTarget, 1, o.Clock.Monotonic)
 	d.partitions = newThrottle(o.PartitionTarget, bucketSets, o.Clock.Monotonic)
-	d.calls.New = func() any { return &call{door: d} }
+	d.calls.New = func() any { return &call{server: d} }
 	d.carrier = newCarrier(d)
 	return d, nil
 }
@@ -110,7 +110,7 @@ func CheckAccount(a Account) error {
 const secondarySuffix = "-secondary"
 
 // account is the one of a name, and whether the name is that of its secondary endpoint.
-func (d *Door) account(name string) (a *account, secondary bool) {
+func (d *Server) account(name string) (a *account, secondary bool) {
 	if a = d.accounts[name]; a != nil {
 		return a, false
 	}
@@ -122,7 +122,7 @@ func (d *Door) account(name string) (a *account, secondary bool) {
 
 // call is one request on its way. The fields are of one request; begin sets them.
 type call struct {
-	door      *Door
+	server    *Server
 	request   request.Request // as the parts below know it
 	req       *httpRequest
 	resp      *response
@@ -145,7 +145,7 @@ type call struct {
 }
 
 // handle answers one request.
-func (d *Door) handle(ctx context.Context, req *httpRequest, resp *response) {
+func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	c := d.calls.Get().(*call)
 	c.begin(ctx, req, resp)
 	if err := c.serve(); err != nil {
@@ -158,8 +158,8 @@ func (d *Door) handle(ctx context.Context, req *httpRequest, resp *response) {
 }
 
 // recognize says whether a request is by someone who may send a large body: what is signed is all but that.
-func (d *Door) recognize(req *httpRequest) error {
-	c := &call{door: d}
+func (d *Server) recognize(req *httpRequest) error {
+	c := &call{server: d}
 	c.begin(context.Background(), req, nil)
 	err := c.locate()
 	if err == nil {
@@ -172,16 +172,16 @@ func (d *Door) recognize(req *httpRequest) error {
 }
 
 // reject answers a request that was not read to its end.
-func (d *Door) reject(req *httpRequest, resp *response, err error) {
-	c := &call{door: d}
+func (d *Server) reject(req *httpRequest, resp *response, err error) {
+	c := &call{server: d}
 	c.begin(context.Background(), req, resp)
 	c.fail(err)
 	c.finish()
 }
 
 func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
-	d := c.door
-	*c = call{door: d, req: req, resp: resp, entity: c.entity, scratch: c.scratch[:0]}
+	d := c.server
+	*c = call{server: d, req: req, resp: resp, entity: c.entity, scratch: c.scratch[:0]}
 	if req == nil {
 		return
 	}
@@ -195,7 +195,7 @@ func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
 }
 
 // newID is an id as requests and batches have them.
-func (d *Door) newID() string {
+func (d *Server) newID() string {
 	const hex = "0123456789abcdef"
 	var out [36]byte
 	hi, lo := d.o.Rand.Uint64(), d.o.Rand.Uint64()
@@ -245,7 +245,7 @@ func (c *call) locate() error {
 	label, _, dotted := strings.Cut(c.req.host, ".")
 	host := ""
 	if dotted {
-		if a, _ := c.door.account(label); a != nil {
+		if a, _ := c.server.account(label); a != nil {
 			host = label
 		}
 	}
@@ -254,7 +254,7 @@ func (c *call) locate() error {
 		return err
 	}
 	c.hostForm = host != ""
-	if c.account, c.secondary = c.door.account(c.path.Account); c.account == nil {
+	if c.account, c.secondary = c.server.account(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
 	if err := c.checkHost(); err != nil {
@@ -305,20 +305,20 @@ func owner() *grant { return &grant{owner: true} }
 
 // policiesOf are a table's stored access policies.
 func (c *call) policiesOf(table string) []policy {
-	raw := c.door.o.Service.Property(c.account.name, table, policiesProperty)
+	raw := c.server.o.Service.Property(c.account.name, table, policiesProperty)
 	if len(raw) == 0 {
 		return nil
 	}
 	policies, err := parsePolicies(raw)
 	if err != nil {
-		c.door.log.Error("cannot read a table's access policies; signatures that refer to one are refused", "table", table, "err", err)
+		c.server.log.Error("cannot read a table's access policies; signatures that refer to one are refused", "table", table, "err", err)
 	}
 	return policies
 }
 
 // properties are the account's service properties.
 func (c *call) properties() *serviceProperties {
-	return c.account.properties.of(c.door.o.Service.Property(c.account.name, "", serviceProperty))
+	return c.account.properties.of(c.server.o.Service.Property(c.account.name, "", serviceProperty))
 }
 
 // negotiate reads the headers that say how the client wants its answer.
@@ -391,7 +391,7 @@ func (c *call) finish() {
 	if c.account != nil && c.req.method != "OPTIONS" {
 		share(c.properties().cors, c.req, c.req.method, c.resp)
 	}
-	if o := &c.door.o; o.Answered != nil {
+	if o := &c.server.o; o.Answered != nil {
 		o.Answered(Answer{c.path.Resource, c.method, c.params.comp, c.resp.status, o.Clock.Monotonic() - c.began})
 	}
 }

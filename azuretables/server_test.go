@@ -18,12 +18,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// bench is a door with everything around it, for tests.
+// bench is a server with everything around it, for tests.
 type bench struct {
 	t       testing.TB
 	memory  *memory
 	clock   *stillClock
-	door    *Door
+	server  *Server
 	address string
 	conn    net.Conn
 	in      *bufio.Reader
@@ -37,7 +37,7 @@ func newBench(t testing.TB, change func(*Options)) *bench {
 		change(&o)
 	}
 	var err error
-	if b.door, err = New(o); err != nil {
+	if b.server, err = New(o); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,14 +46,14 @@ func newBench(t testing.TB, change func(*Options)) *bench {
 	}
 	b.address = l.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- b.door.Serve(l) }()
+	go func() { served <- b.server.Serve(l) }()
 	t.Cleanup(func() {
 		if b.conn != nil {
 			b.conn.Close()
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if err := b.door.Drain(ctx); err != nil {
+		if err := b.server.Drain(ctx); err != nil {
 			t.Errorf("drain: %v", err)
 		}
 		if err := <-served; !errors.Is(err, ErrClosed) {
@@ -79,7 +79,7 @@ func (b *bench) sign(account, method, target, contentType string) string {
 }
 
 func (b *bench) hmac(account, s string) string {
-	return hmacOf(b.door.accounts[account], s)
+	return hmacOf(b.server.accounts[account], s)
 }
 
 func (b *bench) date() string { return b.clock.Now().Format(http.TimeFormat) }
@@ -190,11 +190,11 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// newBenchWithoutListener is a door that only its methods reach.
+// newBenchWithoutListener is a server that only its methods reach.
 func newBenchWithoutListener(t testing.TB) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
 	var err error
-	b.door, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Accounts: []Account{{DevelopmentAccount, DevelopmentKey}}})
+	b.server, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Accounts: []Account{{DevelopmentAccount, DevelopmentKey}}})
 	if err != nil {
 		t.Fatal(err)
 	}
