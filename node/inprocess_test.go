@@ -257,6 +257,14 @@ func (r *inProcess) query(c *cqlclient.Conn, text string) *cqlclient.Answer {
 	return a
 }
 
+// queryAll executes a statement at consistency level ALL.
+func (r *inProcess) queryAll(c *cqlclient.Conn, text string) {
+	r.t.Helper()
+	if _, err := send(c, text, cqlclient.Options{Consistency: 5}); err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+}
+
 // refused is a server's error.
 type refused struct{ answer *cqlclient.Error }
 
@@ -315,9 +323,7 @@ func (r *inProcess) fill(c *cqlclient.Conn, replication string, n int) {
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+replication+"}")
 	r.query(c, "CREATE TABLE k.t (a int PRIMARY KEY, v int)")
 	for i := range n {
-		if _, err := send(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i), cqlclient.Options{Consistency: 5}); err != nil {
-			r.t.Fatal(err)
-		}
+		r.queryAll(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i))
 	}
 }
 

@@ -38,7 +38,7 @@ func openOperated(t *testing.T, subnet byte, n int) *operated {
 	r.query(c, "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+strconv.Itoa(n)+"}")
 	r.query(c, "CREATE TABLE shop.orders (customer text, id int, item text, PRIMARY KEY ((customer, id)))")
 	for i := range 20 {
-		r.query(c, "INSERT INTO shop.orders (customer, id, item) VALUES ('ada', "+strconv.Itoa(i)+", 'lamp')")
+		r.queryAll(c, "INSERT INTO shop.orders (customer, id, item) VALUES ('ada', "+strconv.Itoa(i)+", 'lamp')")
 	}
 	return r
 }
