@@ -8,7 +8,7 @@ import (
 // Principal identifies the client on whose behalf a request runs. The zero value is the anonymous client. It is
 // comparable.
 type Principal struct {
-	Name string // of the role that the client logged in as; empty: anonymous
+	Name string // name of the role that the client logged in as; empty means anonymous
 }
 
 // String returns the name of the role, or "anonymous".
@@ -28,15 +28,15 @@ type Requirement struct {
 // String returns the requirement in the form of GRANT: "SELECT on <table ks.t>".
 func (q Requirement) String() string { return q.Permission.String() + " on " + q.Resource.String() }
 
-// Authorizer decides whether requests are allowed. Implementations are safe for concurrent use, don't block for long, and
-// don't allocate when they allow a request: they are called for each requirement of each execution.
+// Authorizer decides whether requests are allowed. Implementations must be safe for concurrent use, must not block for
+// long, and must not allocate when they allow a request: they are called for each requirement of each execution.
 type Authorizer interface {
-	// Authorize returns nil if p has the permission on the resource or on one of its parents, and *Denied if it has not.
+	// Authorize returns nil if p has the permission on the resource or on one of its parents, and otherwise *Denied.
 	// Any other error means that the decision could not be made; the request then fails, too.
 	Authorize(ctx context.Context, p Principal, need Requirement) error
 }
 
-// AllowAll is the Authorizer that allows everything to everyone.
+// AllowAll is an Authorizer that allows everything.
 type AllowAll struct{}
 
 // Authorize implements Authorizer.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// everyResource has one resource of each kind.
+// everyResource returns one resource of each kind.
 func everyResource() []Resource {
 	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), AllRoles(), Role("r"), AllFunctions(),
 		KeyspaceFunctions("ks"), Function("ks", "f(int, text)"), AllMBeans(), MBean("repair")}
@@ -23,7 +23,7 @@ func TestEveryKindHasAResource(t *testing.T) {
 	}
 }
 
-// TestParentsEndAtTheRoot follows the parents of each resource: they are the hierarchies of Cassandra's Resources.chain.
+// TestParentsEndAtTheRoot checks the parents of each resource against the hierarchies of Cassandra's Resources.chain.
 func TestParentsEndAtTheRoot(t *testing.T) {
 	chains := map[Resource]string{
 		AllKeyspaces():                 "<all keyspaces>",

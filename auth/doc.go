@@ -1,8 +1,9 @@
-// Package auth defines who may do what: principals, permissions, the resources that permissions apply to, and the
-// Authorizer, which decides. It is pure: it reads no metadata, no clock and no network.
+// Package auth defines access control: principals, permissions, the resources that permissions apply to, and the
+// Authorizer, which decides. It is pure: it uses no metadata, clock or network.
 //
-// It doesn't know which permissions a statement needs. Package query computes them from CQL statements, azuretables/entity
-// from operations of Azure Tables, and node/control from control operations; package request asks the Authorizer.
+// It does not know which permissions a statement needs. Package query computes them from CQL statements,
+// azuretables/entity from operations of Azure Tables, and node/control from control operations; package request calls
+// the Authorizer.
 //
 // Resources form the hierarchies of Cassandra. A permission on a resource includes everything below it:
 //
@@ -11,5 +12,5 @@
 //	ALL FUNCTIONS ── ALL FUNCTIONS IN KEYSPACE ks ── FUNCTION ks.f(int, text)
 //	ALL MBEANS ───── MBEAN name
 //
-// cqld has no JMX: an MBean resource stands for a control operation of that name, as `cqld ctl` calls it.
+// cqld has no JMX: an MBean resource represents the control operation with that name, as in `cqld ctl`.
 package auth

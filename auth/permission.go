@@ -8,12 +8,12 @@ const (
 	Create       Permission = 1 + iota // create keyspaces, tables, functions or roles
 	Alter                              // alter a keyspace, table, function or role
 	Drop                               // drop a keyspace, table, function or role
-	Select                             // read rows; read what a control operation shows
+	Select                             // read rows; read the output of a control operation
 	Modify                             // insert, update, delete and truncate
 	Authorize                          // grant and revoke permissions and roles
 	Describe                           // list roles
 	Execute                            // call a function; run a control operation
-	Unmask                             // read masked columns as they are
+	Unmask                             // read masked columns without the mask
 	SelectMasked                       // restrict masked columns in WHERE
 )
 
@@ -22,7 +22,7 @@ func Permissions() []Permission {
 	return []Permission{Create, Alter, Drop, Select, Modify, Authorize, Describe, Execute, Unmask, SelectMasked}
 }
 
-// String returns the permission as CQL spells it.
+// String returns the permission's CQL keyword.
 func (p Permission) String() string {
 	//exhaustive:enforce
 	switch p {

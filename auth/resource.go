@@ -7,7 +7,7 @@ type Kind uint8
 const (
 	KindAllKeyspaces Kind = 1 + iota
 	KindKeyspace
-	KindAllTables // of one keyspace
+	KindAllTables // all tables of one keyspace
 	KindTable
 	KindAllRoles
 	KindRole
@@ -18,54 +18,55 @@ const (
 	KindMBean
 )
 
-// Resource identifies what a permission applies to. It is comparable; make it with the functions below.
+// Resource identifies what a permission applies to. It is comparable; create it with the functions below.
 type Resource struct {
 	Kind     Kind
-	Keyspace string // of a keyspace, its tables or its functions; empty for other kinds
-	// Name is that of a table, a role or a control operation, or a function with its argument types: "f(int, text)".
+	Keyspace string // of a keyspace, or of tables or functions; empty for other kinds
+	// Name is the name of a table, a role or a control operation, or a function with its argument types: "f(int,
+	// text)".
 	Name string
 }
 
-// AllKeyspaces is the root of all keyspaces and tables.
+// AllKeyspaces returns the root of all keyspaces and tables.
 func AllKeyspaces() Resource { return Resource{Kind: KindAllKeyspaces} }
 
-// Keyspace is a keyspace with all of its tables.
+// Keyspace returns a keyspace, which includes all of its tables.
 func Keyspace(name string) Resource { return Resource{Kind: KindKeyspace, Keyspace: name} }
 
-// AllTables is all tables of a keyspace, without the keyspace itself.
+// AllTables returns all tables of a keyspace, without the keyspace itself.
 func AllTables(keyspace string) Resource { return Resource{Kind: KindAllTables, Keyspace: keyspace} }
 
-// Table is a table.
+// Table returns a table.
 func Table(keyspace, name string) Resource {
 	return Resource{Kind: KindTable, Keyspace: keyspace, Name: name}
 }
 
-// AllRoles is the root of all roles.
+// AllRoles returns the root of all roles.
 func AllRoles() Resource { return Resource{Kind: KindAllRoles} }
 
-// Role is a role.
+// Role returns a role.
 func Role(name string) Resource { return Resource{Kind: KindRole, Name: name} }
 
-// AllFunctions is the root of all functions and aggregates.
+// AllFunctions returns the root of all functions and aggregates.
 func AllFunctions() Resource { return Resource{Kind: KindAllFunctions} }
 
-// KeyspaceFunctions is all functions and aggregates of a keyspace.
+// KeyspaceFunctions returns all functions and aggregates of a keyspace.
 func KeyspaceFunctions(keyspace string) Resource {
 	return Resource{Kind: KindKeyspaceFunctions, Keyspace: keyspace}
 }
 
-// Function is a function or aggregate; signature is its name with its argument types.
+// Function returns a function or aggregate; signature is its name with its argument types.
 func Function(keyspace, signature string) Resource {
 	return Resource{Kind: KindFunction, Keyspace: keyspace, Name: signature}
 }
 
-// AllMBeans is the root of all control operations.
+// AllMBeans returns the root of all control operations.
 func AllMBeans() Resource { return Resource{Kind: KindAllMBeans} }
 
-// MBean is a control operation.
+// MBean returns a control operation.
 func MBean(name string) Resource { return Resource{Kind: KindMBean, Name: name} }
 
-// Parent returns the resource directly above r, and false when r is the root of its hierarchy.
+// Parent returns the resource directly above r; ok is false if r is the root of its hierarchy.
 func (r Resource) Parent() (parent Resource, ok bool) {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -88,7 +89,7 @@ func (r Resource) Parent() (parent Resource, ok bool) {
 	return Resource{}, false
 }
 
-// String returns the resource as Cassandra's messages name it.
+// String returns the resource as in Cassandra's messages.
 func (r Resource) String() string {
 	//exhaustive:enforce
 	switch r.Kind {
@@ -118,7 +119,7 @@ func (r Resource) String() string {
 	return "<no resource>"
 }
 
-// Permissions returns the permissions that can be granted on the resource: those that GRANT ALL means.
+// Permissions returns the permissions that can be granted on the resource: those of GRANT ALL.
 func (r Resource) Permissions() []Permission {
 	//exhaustive:enforce
 	switch r.Kind {

@@ -7,7 +7,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// service answers about the account as a whole: properties, and how its copies are doing.
+// service handles requests about the account as a whole: service properties, and the state of its replication.
 func (c *call) service() error {
 	p := &c.params
 	if p.restype != "service" {
@@ -52,7 +52,8 @@ func (c *call) setProperties() error {
 	return nil
 }
 
-// stats answers the secondary endpoint's question: every replica is as new as an acknowledged write.
+// stats handles requests to the secondary endpoint for replication statistics: every replica is as new as an
+// acknowledged write.
 func (c *call) stats() error {
 	if err := c.grant.permits(readProperties(), ""); err != nil {
 		return err
@@ -69,12 +70,12 @@ func (c *call) stats() error {
 	return nil
 }
 
-// document answers with XML.
+// document responds with an XML document.
 func (c *call) document(status int, body []byte) {
 	c.resp.status, c.resp.contentType, c.resp.body = status, "application/xml", body
 }
 
-// policies answers about the stored access policies of a table.
+// policies handles requests about the stored access policies of a table.
 func (c *call) policies() error {
 	if c.params.comp != "acl" {
 		return odata.Of(odata.InvalidQueryParameterValue)
@@ -104,7 +105,7 @@ func (c *call) policies() error {
 			return err
 		}
 		var policies []policy
-		if len(bytes.TrimSpace(c.req.body)) > 0 { // none: no policies
+		if len(bytes.TrimSpace(c.req.body)) > 0 { // an empty body removes all policies
 			var err error
 			if policies, err = parsePolicies(c.req.body); err != nil {
 				return err
@@ -119,13 +120,13 @@ func (c *call) policies() error {
 	return odata.Of(odata.MethodNotAllowed)
 }
 
-// authorized returns nil if the client's principal has a permission on a table, or on the account's keyspace when table is empty.
-// It is for what only reads metadata; the Service asks for what it does itself.
+// authorized returns nil if the client's principal has a permission on a table, or on the account's keyspace if table
+// is empty. Requests that only read metadata need it; the Service checks permissions for its own operations.
 func (c *call) authorized(permission auth.Permission, table string) error {
 	return c.server.o.Service.Authorize(&c.request, permission, c.account.name, table)
 }
 
-// mayChange is permits for what changes something, which the secondary endpoint does not.
+// mayChange is permits for changes, which the secondary endpoint does not accept.
 func (c *call) mayChange(a action, table string) error {
 	if c.secondary {
 		return &odata.Error{Code: insufficientAccountPermissions, Message: secondaryWrite}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// hmacOf signs as clients do, with code of its own.
+// hmacOf signs as clients do, independently of the server's code.
 func hmacOf(a *account, s string) string {
 	key, err := base64.StdEncoding.DecodeString(map[string]string{DevelopmentAccount: DevelopmentKey, "races": "cmFjZXMgcmFjZXMgcmFjZXMh"}[a.name])
 	if err != nil {
@@ -20,8 +20,8 @@ func hmacOf(a *account, s string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Reading by hand says what the library says, for every second of two days of each month and for what is
-// almost a date.
+// TestDatesAreReadAsTheLibraryReadsThem compares parseDate with http.ParseTime for every second of two days of each
+// month and for strings that resemble a date.
 func TestDatesAreReadAsTheLibraryReadsThem(t *testing.T) {
 	check := func(s string) {
 		want, err := http.ParseTime(s)

@@ -20,7 +20,7 @@ import (
 	"cqld/schema"
 )
 
-// empty is a cluster of one node without rows. It counts what reaches its replicas and its schema.
+// empty is a cluster of one node without rows. It counts the calls that reach its replicas and its schema.
 type empty struct {
 	schema  *schema.Schema
 	effects int
@@ -72,7 +72,7 @@ func (e *empty) Truncate(_ *schema.Table, _ time.Duration, done func(error)) {
 	done(nil)
 }
 
-// guarded is an Authorizer that notes what it is asked for, and denies one requirement.
+// guarded is an Authorizer that records the permissions that are checked, and denies one of them.
 type guarded struct {
 	asked  []string
 	denied string
@@ -85,7 +85,7 @@ func (g *guarded) Authorize(_ context.Context, p auth.Principal, need auth.Requi
 	return nil
 }
 
-// authorized are requests of every kind with the permissions that each asks for, in this order.
+// authorized returns requests of every kind with the permissions that each one checks, in this order.
 func authorized() map[string][]string {
 	const (
 		keyspace, table = "<keyspace devstoreaccount1>", "<table devstoreaccount1.races>"
@@ -128,7 +128,7 @@ func authorized() map[string][]string {
 	}
 }
 
-// newGuarded makes a server on a Store of an empty cluster with one table.
+// newGuarded returns a server on a Store of an empty cluster with one table.
 func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) {
 	t.Helper()
 	cluster, g := &empty{schema: schema.Initial()}, &guarded{}
@@ -146,9 +146,9 @@ func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) 
 	return b, g, cluster
 }
 
-// TestEveryKindOfRequestAsksForItsPermissions sends requests of every kind: once with an Authorizer that allows everything, which
-// must be asked for exactly the permissions of the list; and once for each of these with an Authorizer that denies it. Then the
-// answer is 403 AuthorizationPermissionMismatch, and nothing reaches the replicas or the schema.
+// TestEveryKindOfRequestAsksForItsPermissions sends requests of every kind, first with an Authorizer that allows
+// everything, whose record must equal the list, and then once for each of these permissions with an Authorizer that
+// denies it. The response is then 403 AuthorizationPermissionMismatch, and nothing reaches the replicas or the schema.
 func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 	type kind struct {
 		resource odata.Resource

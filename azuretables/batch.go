@@ -8,9 +8,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// batch answers an entity group transaction: one changeset, which is done as a whole or not at all, or one
-// query. What is wrong with an operation is told in the changeset's answer, whose status is then 202 all
-// the same.
+// batch handles an entity group transaction: one changeset, which is applied completely or not at all, or one query.
+// The changeset's response contains the error of an operation; the status of the whole response is 202 nevertheless.
 func (c *call) batch() error {
 	limits := &c.server.limits.Entity
 	b, err := odata.ParseBatch(c.req.body, c.req.header.contentType, limits)
@@ -38,13 +37,13 @@ func (c *call) batch() error {
 	return nil
 }
 
-// wanted is how an operation of a changeset wants to be answered.
+// wanted contains the preferences of an operation in a changeset for its response.
 type wanted struct {
 	prefer string
 	level  odata.Metadata
 }
 
-// transaction does the operations of a changeset.
+// transaction applies the operations of a changeset.
 func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	ops := make([]entity.Operation, len(b.Requests))
 	wants := make([]wanted, len(b.Requests))
@@ -84,7 +83,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	var links strings.Builder
 	etag := ""
 	for i := range ops {
-		if i == 0 || stamps[i] != stamps[i-1] { // mostly they are the same
+		if i == 0 || stamps[i] != stamps[i-1] { // they are usually equal
 			etag = c.etag(stamps[i])
 		}
 		ops[i].Entity.Timestamp = stamps[i]
@@ -96,12 +95,12 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 	return replies, nil
 }
 
-// linkExtra is how much longer than the first one the links of a changeset may be, on average, and still be
-// one allocation.
+// linkExtra is the average number of bytes by which the links of a changeset may exceed the first one without a second
+// allocation.
 const linkExtra = 4
 
-// behind is the room for properties behind those of op, which has taken its own from free: for as many more
-// operations as large as this one, within bounds, when that was all.
+// behind returns memory for the properties of the operations after op, which has taken its own from free. If free is
+// used up, it allocates memory for as many more operations as large as op, within bounds.
 func behind(op *entity.Operation, free []odata.Property, more int) []odata.Property {
 	n := len(op.Entity.Properties)
 	op.Entity.Properties = op.Entity.Properties[:n:n]
@@ -111,7 +110,7 @@ func behind(op *entity.Operation, free []odata.Property, more int) []odata.Prope
 	return make([]odata.Property, 0, min(n*more, roomProperties))
 }
 
-// inner reads one operation of a changeset, which has headers of its own.
+// inner parses one operation of a changeset, which has its own headers.
 func (c *call) inner(r *odata.Request, op *entity.Operation, w *wanted) error {
 	h := headerOf(r)
 	var ok bool
@@ -126,7 +125,7 @@ func (c *call) inner(r *odata.Request, op *entity.Operation, w *wanted) error {
 	return c.operation(method, &r.Path, &h, r.Body, op)
 }
 
-// headerOf are the headers of an operation in a batch.
+// headerOf returns the headers of an operation in a batch.
 func headerOf(r *odata.Request) (h header) {
 	for _, f := range r.Fields {
 		switch {
@@ -147,7 +146,7 @@ func headerOf(r *odata.Request) (h header) {
 	return h
 }
 
-// reply answers one operation that was done. (Recorded: only answers to inserts say version 3.0.)
+// reply describes the response to one applied operation. (Recorded: only responses to inserts contain version 3.0.)
 func (c *call) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag string, links *strings.Builder, out *odata.Reply) {
 	out.Status, out.NoCache, out.Version = 204, true, "1.0"
 	if op.Kind != entity.Delete {
@@ -171,8 +170,8 @@ func (c *call) reply(op *entity.Operation, w *wanted, ctx *odata.Context, etag s
 	out.Body = inner.AppendEntity(nil, e)
 }
 
-// refusal is the one answer to a changeset of which an operation was refused; false when the batch as a
-// whole was: it cannot be read, or is to be sent again.
+// refusal returns the single response to a changeset of which an operation was refused. inside is false if the error
+// concerns the whole batch: it is unreadable, or the client should retry it.
 func (c *call) refusal(b *odata.Batch, err error) (reply odata.Reply, inside bool) {
 	e, known := serviceError(err)
 	index, indexed := failedOperation(err)
@@ -187,10 +186,10 @@ func (c *call) refusal(b *odata.Batch, err error) (reply odata.Reply, inside boo
 		reply.PreferenceApplied = firstPreference(c.req.body)
 	}
 	reply.Status, reply.Version, reply.ContentType, reply.NoCache = status(e.Code), "3.0", level.ContentType(), true
-	if e.Code == odata.TableNotFound { // recorded: found out before the operation was looked at
+	if e.Code == odata.TableNotFound { // recorded: the service checks the table before the operation's headers
 		reply.NoCache, reply.PreferenceApplied = false, ""
 	}
-	// Recorded without an index are these two, of a first operation.
+	// In the recordings, these two errors of a first operation have no index.
 	plain := index == 0 && (e.Code == odata.UpdateConditionNotSatisfied || e.Code == odata.ResourceNotFound)
 	if !plain && (b == nil || b.Changeset) {
 		e = e.At(index)
@@ -199,15 +198,15 @@ func (c *call) refusal(b *odata.Batch, err error) (reply odata.Reply, inside boo
 	return reply, true
 }
 
-// firstPreference is the preference of a changeset's first operation, when the changeset was read no
-// further than to find that it has too many.
+// firstPreference returns the preference of a changeset's first operation if the changeset has too many operations and
+// was therefore not parsed completely.
 func firstPreference(body []byte) string {
 	_, rest, _ := bytes.Cut(body, []byte("\nPrefer:"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	return preference(string(line))
 }
 
-// preference is what Prefer says of an insert's answer, when it is something known.
+// preference returns the value of Prefer if it is one of the two that the service knows.
 func preference(prefer string) string {
 	switch prefer = strings.TrimSpace(prefer); prefer {
 	case "return-no-content", "return-content":
@@ -216,11 +215,11 @@ func preference(prefer string) string {
 	return ""
 }
 
-// batchQuery answers a batch that is one GET.
+// batchQuery handles a batch that consists of one GET.
 func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
 	inner := call{server: c.server, request: c.request, req: c.req, resp: &response{}, now: c.now, id: c.id, method: r.Method, path: r.Path,
 		account: c.account, secondary: c.secondary, hostForm: c.hostForm, grant: c.grant}
-	inner.path.Account = c.path.Account // of URLs in the answer
+	inner.path.Account = c.path.Account // for URLs in the response
 	defer func() { c.request.Cost, c.plan = inner.request.Cost, inner.plan }()
 	var err error
 	if inner.params, err = parseParams(r.Query); err != nil {
@@ -248,7 +247,7 @@ func (c *call) batchQuery(r *odata.Request) ([]odata.Reply, error) {
 			reply.ETag = f.value
 		case "Cache-Control", "X-Content-Type-Options":
 		default:
-			c.resp.add(f.name, f.value) // the continuation, and what it cost
+			c.resp.add(f.name, f.value) // the continuation and the cost
 		}
 	}
 	return []odata.Reply{reply}, nil

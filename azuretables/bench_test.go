@@ -15,10 +15,10 @@ import (
 	"cqld/request"
 )
 
-// insertBody is an entity of a dozen properties, as the recorded ones.
+// insertBody is an entity of a dozen properties, like the recorded ones.
 const insertBody = `{"PartitionKey": "pkd3851397", "PartitionKey@odata.type": "Edm.String", "RowKey": "rkd3851397", "RowKey@odata.type": "Edm.String", "age": 39, "sex": "male", "sex@odata.type": "Edm.String", "married": true, "deceased": false, "ratio": 3.1, "ratio@odata.type": "Edm.Double", "evenratio": 3.0, "evenratio@odata.type": "Edm.Double", "double": 5, "double@odata.type": "Edm.Double", "large": 933311100, "Birthday": "1973-10-04T00:00:00.000000Z", "Birthday@odata.type": "Edm.DateTime", "birthday": "1970-10-04T00:00:00.000000Z", "birthday@odata.type": "Edm.DateTime", "binary": "YmluYXJ5", "binary@odata.type": "Edm.Binary", "other": 20, "clsid": "c9da6455-213d-42c9-9a79-3e9149a57833", "clsid@odata.type": "Edm.Guid"}`
 
-// signed makes requests of one kind, signed.
+// signed returns a function that fills in a signed request.
 func (b *bench) signed(method, target, body string) func(*httpRequest) {
 	contentType := ""
 	if body != "" {
@@ -48,7 +48,7 @@ func benchmark(t *testing.B, method, target, body string, status int) {
 	}
 }
 
-// asking sends requests without a carrier. The answer is valid until the next.
+// asking returns a function that sends a request without a transport. The response is valid until the next call.
 func (b *bench) asking(make func(*httpRequest)) func() *response {
 	var req httpRequest
 	var resp response
@@ -60,7 +60,8 @@ func (b *bench) asking(make func(*httpRequest)) func() *response {
 	}
 }
 
-// What the server itself costs in allocations: with a service that does nothing, and without a carrier.
+// TestAllocationsOfARequest bounds the server's own allocations, with a service that does nothing and without a
+// transport.
 func TestAllocationsOfARequest(t *testing.T) {
 	if raceEnabled {
 		t.Skip("allocations cannot be counted under the race detector")
@@ -85,7 +86,7 @@ func TestAllocationsOfARequest(t *testing.T) {
 	}
 	b := newIdleBench(t)
 	ask := b.asking(b.signedBatch(batchOfHundred()))
-	if n := testing.AllocsPerRun(20, func() { ask() }); n > 250 { // two for each operation: its head, its names
+	if n := testing.AllocsPerRun(20, func() { ask() }); n > 250 { // two for each operation: its headers and its names
 		t.Errorf("a batch of a hundred inserts: %v allocations", n)
 	}
 }
@@ -96,7 +97,7 @@ func newIdleBench(t testing.TB) *bench {
 	return b
 }
 
-// idleService has one entity and takes every change.
+// idleService has one entity and accepts every change.
 type idleService struct{ *memory }
 
 func (idleService) Apply(_ *request.Request, _, _ string, ops []entity.Operation) ([]int64, error) {
@@ -111,7 +112,7 @@ func BenchmarkUpsert(t *testing.B) {
 	benchmark(t, "PUT", "/devstoreaccount1/races(PartitionKey='pkd3851397',RowKey='rkd3851397')", insertBody, 204)
 }
 
-// batchOfHundred is a changeset of a hundred inserts of entities of 1 KB, as programs send it.
+// batchOfHundred returns a changeset of a hundred inserts of entities of 1 KB, as clients send it.
 func batchOfHundred() []byte {
 	b := []byte("--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n")
 	payload := strings.Repeat("x", 900)

@@ -11,17 +11,16 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// deletedHeader tells how many entities a delete by filter deleted.
+// deletedHeader reports the number of entities that a delete by filter has deleted.
 const deletedHeader = "x-cqld-deleted"
 
-// deletePartition deletes a whole partition in one request (beyond Azure). How many entities that were
-// nobody counts.
+// deletePartition deletes a whole partition in one request (beyond Azure). It does not count the deleted entities.
 func (c *call) deletePartition() error {
 	if err := c.mayChange(deleteEntity(), c.path.Table); err != nil {
 		return err
 	}
 	if c.grant.from != nil || c.grant.to != nil {
-		return odata.Of(odata.AuthorizationFailure) // a range of keys is no whole partition
+		return odata.Of(odata.AuthorizationFailure) // a signature with a key range does not cover a whole partition
 	}
 	if err := c.admit(c.path.Table, c.path.PartitionKey, 1); err != nil {
 		return err
@@ -34,13 +33,13 @@ func (c *call) deletePartition() error {
 	return nil
 }
 
-// deleteMatching deletes the entities that a filter names (beyond Azure), one transaction after the other.
-// An entity that changes between being found and being deleted stays, and whether it matches is looked at
-// again. When the time is over the answer has a continuation, with which the same request goes on.
+// deleteMatching deletes the entities that match a filter (beyond Azure), in one transaction after the other. An entity
+// that changes between the read and the delete stays, and is read and matched again. After QueryTimeout the response
+// contains a continuation, with which the client repeats the request.
 func (c *call) deleteMatching() error {
 	p := &c.params
 	if strings.TrimSpace(p.filter) == "" {
-		return odata.Of(odata.MethodNotAllowed) // everything is not deleted by leaving something out
+		return odata.Of(odata.MethodNotAllowed) // an omitted filter must not delete the whole table
 	}
 	if p.hasTop || p.selected != "" || p.orderBy != "" {
 		return odata.Of(odata.InvalidInput)
@@ -48,7 +47,7 @@ func (c *call) deleteMatching() error {
 	if err := c.mayChange(deleteEntity(), c.path.Table); err != nil {
 		return err
 	}
-	if err := c.authorized(auth.Modify, c.path.Table); err != nil { // also if no entity matches
+	if err := c.authorized(auth.Modify, c.path.Table); err != nil { // even if no entity matches
 		return err
 	}
 	q, err := c.parseQuery()
@@ -88,7 +87,7 @@ func (c *call) deletedAll(n int) error {
 	return nil
 }
 
-// deletedSoFar is the error, unless something was deleted: then what was is told, and where to go on.
+// deletedSoFar returns err if nothing was deleted. Otherwise it reports the number deleted and a continuation.
 func (c *call) deletedSoFar(n int, from *entity.Position, err error) error {
 	if n == 0 {
 		return err
@@ -100,8 +99,8 @@ func (c *call) deletedSoFar(n int, from *entity.Position, err error) error {
 	return c.deletedAll(n)
 }
 
-// deletePage deletes entities as they were read; again says that some were changed meanwhile, or that the
-// time is over.
+// deletePage deletes entities if they have not changed since they were read. again reports that some have changed, or
+// that the time is over.
 func (c *call) deletePage(entities []odata.Entity, until time.Duration) (deleted int, again bool, err error) {
 	for len(entities) > 0 {
 		n := 1

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// connection is a client's connection and what is kept of it. The library uses it on one goroutine; others
-// ask whether it has asked for something, and close it.
+// connection is a client's connection and its state. fasthttp uses it on one goroutine; other goroutines check whether
+// it has sent a request, and close it.
 //
-// Deadlines are set when something is waited for, and not when the one that is set is but a little earlier:
-// the library gives three for every request, and most requests have come as a whole by the time that their
-// first byte is looked at. A timeout may so come by slack too early.
+// A deadline is set when Read or Write is about to wait, and only if the one already set is too late, or earlier by
+// more than slack: fasthttp sets three deadlines for every request, and most requests have arrived completely when
+// their first byte is read. A timeout may therefore occur early by up to slack.
 type connection struct {
 	net.Conn
 	slack  time.Duration
@@ -21,36 +21,36 @@ type connection struct {
 	reads  deadline
 	writes deadline
 
-	asked atomic.Bool // for something
-	// answer is of the request at hand: the library writes its body from where it stands, after handle.
+	asked atomic.Bool // has sent a request
+	// answer belongs to the current request: fasthttp writes the response body from its buffer after handle returned.
 	answer *pair
 
 	carrier *carrier // nil in tests
-	// known says that a request of the connection was authorized.
+	// known is true once a request of the connection was authorized.
 	known atomic.Bool
-	// wanted is the read deadline that the library wants; a guest gets an earlier one.
+	// wanted is the read deadline that fasthttp has set; a guest gets an earlier one.
 	wanted time.Time
 
-	// ctx ends with the connection, and when the client has closed it while a request is under way.
+	// ctx ends with the connection, or when the client disconnects during a request.
 	ctx    context.Context
 	cancel context.CancelFunc
-	busy   atomic.Bool // a request is under way
-	watch  *time.Timer // of look
+	busy   atomic.Bool // a request is in progress
+	watch  *time.Timer // timer that calls look
 }
 
-// begin watches the client while a request is under way: the library does not read then.
+// begin starts to watch for a disconnect of the client: fasthttp does not read during a request.
 func (c *connection) begin() {
 	c.busy.Store(true)
 	c.watch.Reset(watchEvery)
 }
 
-// end stops what begin began.
+// end stops watching.
 func (c *connection) end() {
 	c.busy.Store(false)
 	c.watch.Stop()
 }
 
-// look ends the request under way when its client has gone.
+// look cancels the request in progress if its client has disconnected.
 func (c *connection) look() {
 	switch {
 	case !c.busy.Load():
@@ -61,10 +61,10 @@ func (c *connection) look() {
 	}
 }
 
-// deadlineSlack is the part of the shortest timeout by which timeouts may come too early.
+// deadlineSlack is the divisor of the shortest timeout that gives slack, by which timeouts may occur early.
 const deadlineSlack = 16
 
-// listener makes connections of what it accepts.
+// listener wraps accepted connections in connection.
 type listener struct {
 	net.Listener
 	slack time.Duration
@@ -87,10 +87,10 @@ func (l listener) Accept() (net.Conn, error) {
 	return x, nil
 }
 
-// deadline is one that is wanted, and the one that is set.
+// deadline holds the wanted deadline and the one that is set on the connection.
 type deadline struct{ wanted, set time.Time }
 
-// arm sets the one that is wanted, unless the other will do.
+// arm sets the wanted deadline, unless the one already set is at most slack earlier.
 func (d *deadline) arm(slack time.Duration, set func(time.Time) error) error {
 	if later := d.wanted.Sub(d.set); later >= 0 && later <= slack {
 		return nil
@@ -110,8 +110,8 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// trust makes the connection one of a client that is known; false when there are too many. It runs, as Read does, on the
-// goroutine of the connection.
+// trust marks the connection as one of an authorized client. It returns false if there are too many. Like Read, it runs
+// on the connection's goroutine.
 func (c *connection) trust() bool {
 	if c.carrier == nil || c.known.Load() {
 		return true

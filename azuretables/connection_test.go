@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// deadlines is a connection that keeps the deadlines it is given.
+// deadlines is a connection that records the deadlines set on it.
 type deadlines struct {
 	net.Conn
 	reads, writes []time.Time
@@ -24,7 +24,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 func (*deadlines) Read([]byte) (int, error)  { return 0, nil }
 func (*deadlines) Write([]byte) (int, error) { return 0, nil }
 
-// What is set is never later than what is wanted, nor earlier by more than the slack, whatever is wanted when.
+// TestDeadlinesAreSetWhenTheyMatter checks that the deadline set is never later than the wanted one, and never earlier
+// by more than the slack.
 func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
 	var d deadlines
 	c := &connection{Conn: &d, slack: time.Second}
@@ -40,7 +41,7 @@ func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
 		set   bool
 	}{
 		{5 * time.Minute, true}, {5*time.Minute + time.Second, false}, {5*time.Minute + time.Second + 1, true}, // later
-		{30 * time.Second, true}, {30*time.Second - 1, true}, // earlier, by however little
+		{30 * time.Second, true}, {30*time.Second - 1, true}, // earlier by any amount
 		{30 * time.Second, false}, {5 * time.Minute, true},
 	} {
 		at := want(step.after)
@@ -55,7 +56,7 @@ func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
 		}
 	}
 	reads := len(d.reads)
-	want(time.Hour) // by the library, which then finds all it wants in its buffer
+	want(time.Hour) // fasthttp sets it, and then finds all it needs in its buffer
 	want(2 * time.Hour)
 	if len(d.reads) > reads {
 		t.Error("a deadline was set that nobody waits for")
@@ -66,7 +67,8 @@ func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
 	}
 }
 
-// A client that says nothing more is left after the timeout, and so is one that stops within a request.
+// TestSilentClientsAreLeft checks that the server closes connections after the timeout if the client sends nothing
+// more, or stops within a request.
 func TestSilentClientsAreLeft(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.Limits = Limits{ReadTimeout: 50 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, WriteTimeout: time.Second}

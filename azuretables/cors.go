@@ -8,13 +8,13 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// corsRule says which web pages of other origins may do what.
+// corsRule allows web pages of other origins to send certain requests.
 type corsRule struct {
 	origins, methods, allowed, exposed []string
 	maxAge                             int // seconds
 }
 
-// parseRules reads the rules; at most corsRules, of corsBytes altogether.
+// parseRules parses the rules: at most corsRules, with at most corsBytes in total.
 func parseRules(e *element) (rules []corsRule, ok bool) {
 	size := 0
 	for _, c := range e.children {
@@ -69,7 +69,8 @@ func (r *corsRule) append(dst []byte) []byte {
 	return append(dst, "</CorsRule>"...)
 }
 
-// matches says whether the rule is about the origin and method. Origins are compared as they are.
+// matches reports whether the rule applies to the origin and method, and whether it names the origin exactly. The
+// comparison of origins is case-sensitive.
 func (r *corsRule) matches(origin, method string) (exact, ok bool) {
 	if !slices.Contains(r.methods, method) {
 		return false, false
@@ -78,7 +79,7 @@ func (r *corsRule) matches(origin, method string) (exact, ok bool) {
 	return exact, exact || slices.Contains(r.origins, "*")
 }
 
-// permits says whether a page may send these headers, separated by commas.
+// permits reports whether a page may send these headers, a list separated by commas.
 func (r *corsRule) permits(headers string) bool {
 	for _, h := range strings.Split(headers, ",") {
 		if h = strings.TrimSpace(h); h == "" {
@@ -96,7 +97,7 @@ func (r *corsRule) permits(headers string) bool {
 	return true
 }
 
-// preflight answers a browser that asks whether a page may send a request. Nobody is asked who they are.
+// preflight answers a browser's preflight request. It requires no authorization.
 func preflight(rules []corsRule, req *httpRequest, resp *response) error {
 	h := &req.header
 	if h.origin == "" || h.corsMethod == "" {
@@ -131,8 +132,8 @@ func (r *corsRule) allow(resp *response, origin string, exact bool) {
 	resp.add("Access-Control-Allow-Credentials", "true")
 }
 
-// expose are the names of headers that a page may see. Browsers know no prefixes: of those, the headers of
-// this answer are named.
+// expose returns the names of the headers that a page may read. Browsers do not support prefixes, so the names of this
+// response's headers that match replace a prefix.
 func (r *corsRule) expose(resp *response) string {
 	var names []string
 	for _, e := range r.exposed {
@@ -150,8 +151,8 @@ func (r *corsRule) expose(resp *response) string {
 	return strings.Join(names, ",")
 }
 
-// share adds what a browser wants to see before it shows an answer to a page; and Vary where another
-// origin would have got other headers. (REST reference, "CORS support", the table of headers.)
+// share adds the CORS headers that a browser requires before it gives the response to a page, and Vary if another
+// origin would get different headers. (REST reference, "CORS support", the table of headers.)
 func share(rules []corsRule, req *httpRequest, method string, resp *response) {
 	if len(rules) == 0 {
 		return

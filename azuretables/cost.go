@@ -6,8 +6,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// The headers with the cost of a request. The answers to queries always have the first two; a request with "x-cqld-cost: true"
-// gets all of them, also with an error.
+// The headers that report the cost of a request. Responses to queries always contain the first two; a request with
+// "x-cqld-cost: true" gets all of them, even if it fails.
 const (
 	rowsHeader         = "x-cqld-rows-scanned"
 	planHeader         = "x-cqld-plan" // absent if the request does not read entities
@@ -15,11 +15,12 @@ const (
 	partitionsHeader   = "x-cqld-partitions-scanned"
 	commandsHeader     = "x-cqld-commands"
 	bytesHeader        = "x-cqld-bytes-read"
-	replicasHeader     = "x-cqld-replicas" // number of replicas that were asked; clients need not know their addresses
+	replicasHeader     = "x-cqld-replicas" // number of replicas contacted; clients need not know their addresses
 	microsecondsHeader = "x-cqld-microseconds"
 )
 
-// measure reads x-cqld-cost. Signatures do not cover it: those of the Table service cover no x-ms headers either.
+// measure reads the header x-cqld-cost. Signatures do not cover it, because those of the Table service cover no x-ms
+// headers either.
 func (c *call) measure() error {
 	switch c.req.header.cost {
 	case "true":
@@ -31,7 +32,7 @@ func (c *call) measure() error {
 	return nil
 }
 
-// addCost adds the headers with the cost of a measured request that the answer does not have yet.
+// addCost adds the cost headers that the response to a measured request does not contain yet.
 func (c *call) addCost() {
 	r, cost := c.resp, &c.request.Cost
 	if !slices.ContainsFunc(r.fields, func(f field) bool { return f.name == rowsHeader }) {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// dateFormat is how dates are written in headers (RFC 9110 §5.6.7).
+// dateFormat is the format of dates in headers (RFC 9110 §5.6.7).
 const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// parseDate reads the date of a signed request. The form that every client sends is read by hand: time.Parse
+// parseDate parses the date of a signed request. It parses the form that all clients send without time.Parse, which
 // costs more than the signature's HMAC.
 func parseDate(s string) (time.Time, bool) {
 	if len(s) == len(dateFormat) && s[3:5] == ", " && s[7] == ' ' && s[11] == ' ' && s[16] == ' ' && s[19] == ':' && s[22] == ':' && s[25:] == " GMT" {
@@ -26,7 +26,7 @@ func parseDate(s string) (time.Time, bool) {
 			return time.Date(century*100+year, time.Month(month/3+1), day, hour, minute, second, 0, time.UTC), true
 		}
 	}
-	at, err := http.ParseTime(s) // the end of a month, another form, or none
+	at, err := http.ParseTime(s) // the 29th to 31st of a month, another format, or not a date
 	return at, err == nil
 }
 
@@ -35,7 +35,7 @@ func twoDigits(s string) (int, bool) {
 	return int(high)*10 + int(low), high <= 9 && low <= 9
 }
 
-// isVersion says whether a service version looks like one: 2019-02-02.
+// isVersion reports whether s has the form of a service version: 2019-02-02.
 func isVersion(s string) bool {
 	if len(s) == len(time.DateOnly) && s[4] == '-' && s[7] == '-' {
 		_, ok1 := twoDigits(s)
@@ -46,6 +46,6 @@ func isVersion(s string) bool {
 			return true
 		}
 	}
-	_, err := time.Parse(time.DateOnly, s) // the end of a month, or none
+	_, err := time.Parse(time.DateOnly, s) // the 29th to 31st of a month, or not a date
 	return err == nil
 }

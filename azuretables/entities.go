@@ -7,10 +7,10 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// ttlMax is the longest time to live, in seconds: 20 years, as in CQL.
+// ttlMax is the maximum time to live in seconds: 20 years, as in CQL.
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
-// parseTTL reads x-cqld-ttl.
+// parseTTL parses the header x-cqld-ttl.
 func parseTTL(s string) (int32, error) {
 	if s == "" {
 		return 0, nil
@@ -22,8 +22,8 @@ func parseTTL(s string) (int32, error) {
 	return int32(n), nil
 }
 
-// operation reads what a request wants changed: its method, path, headers and body. It says whether that
-// is granted, and within the range of keys. op's properties are used again.
+// operation parses the change that a request describes by its method, path, headers and body into op, and checks that
+// the grant allows it and covers its keys. It reuses op's properties.
 func (c *call) operation(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	var err error
 	table := path.Table
@@ -64,12 +64,12 @@ func (c *call) operation(method string, path *odata.Path, h *header, body []byte
 		return err
 	}
 	if method == "POST" {
-		return nil // there is nothing to match
+		return nil // an insert has no entity to match
 	}
 	return condition(h.ifMatch, op)
 }
 
-// updateKind is what PUT, PATCH and MERGE mean: without If-Match the entity need not be there.
+// updateKind returns the operation of PUT, PATCH and MERGE: without If-Match the entity need not exist.
 func updateKind(method string, match bool) (entity.Kind, action) {
 	switch {
 	case method == "PUT" && match:
@@ -90,7 +90,8 @@ func (c *call) deletion(path *odata.Path, h *header, op *entity.Operation) error
 	return nil
 }
 
-// content reads the entity in a body. Its keys are those of the URL, when that has any.
+// content parses the entity in a body. Except with POST, the keys come from the URL, and keys in the body must equal
+// them.
 func (c *call) content(method string, path *odata.Path, h *header, body []byte, op *entity.Operation) error {
 	if err := wantsJSON(h.contentType); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (c *call) content(method string, path *odata.Path, h *header, body []byte, 
 	return limits.CheckKey(e.RowKey)
 }
 
-// change reads and makes the one change that the request is.
+// change parses and applies the single change of a request.
 func (c *call) change() (e *odata.Entity, err error) {
 	ops := make([]entity.Operation, 1)
 	op := &ops[0]
@@ -156,7 +157,7 @@ func (c *call) insert() error {
 	return nil
 }
 
-// update replaces an entity, or merges with it; without If-Match it need not be there.
+// update replaces or merges an entity; without If-Match the entity need not exist.
 func (c *call) update() error {
 	e, err := c.change()
 	if err != nil {
@@ -177,7 +178,7 @@ func (c *call) remove() error {
 	return nil
 }
 
-// get answers one entity.
+// get responds with one entity.
 func (c *call) get() error {
 	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
 		return err

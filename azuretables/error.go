@@ -14,7 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// Codes that odata, which knows of no protocol and no address, has no name for.
+// Error codes that are not in odata, because odata knows neither protocols nor addresses.
 const (
 	authorizationProtocolMismatch  odata.Code = "AuthorizationProtocolMismatch"
 	authorizationSourceIPMismatch  odata.Code = "AuthorizationSourceIPMismatch"
@@ -24,27 +24,27 @@ const (
 
 const secondaryWrite = "Write operations are not allowed."
 
-// retryAfterSeconds is what Retry-After says when nothing is known of how long it will take: the least.
+// retryAfterSeconds is the value of Retry-After if the expected delay is unknown: the minimum.
 const retryAfterSeconds = 1
 
-// NotServing says that this node must not serve now; another one may.
+// NotServing reports that this node must not serve now; another one may.
 type NotServing struct{ Reason string }
 
-// Error is the reason.
+// Error returns the reason.
 func (e *NotServing) Error() string { return e.Reason }
 
-// busy is ServerBusy with a time to wait.
+// busy is ServerBusy with a delay after which the client should retry.
 type busy struct{ seconds int }
 
-// Error is ServerBusy's.
+// Error returns the text of ServerBusy.
 func (b *busy) Error() string { return b.Unwrap().Error() }
 
-// Unwrap is ServerBusy.
+// Unwrap returns ServerBusy.
 func (b *busy) Unwrap() error { return odata.Of(odata.ServerBusy) }
 
-// serviceError is what a client is told of err: the one place that says how an error looks. What it does
-// not know is InternalError, and known is false. Timeouts and unknown outcomes are OperationTimedOut: the
-// change may have been made. Refusals before anything was done are ServerBusy.
+// serviceError converts err to the error that the client receives; no other function does so. Timeouts and unknown
+// outcomes become OperationTimedOut, because the change may have been made. Refusals before any work become ServerBusy.
+// Any other error becomes InternalError, with known false.
 func serviceError(err error) (e *odata.Error, known bool) {
 	var (
 		notServing   *NotServing
@@ -75,7 +75,7 @@ func serviceError(err error) (e *odata.Error, known bool) {
 	return odata.Of(odata.InternalError), false
 }
 
-// status is a code's HTTP status.
+// status returns the HTTP status of a code.
 func status(code odata.Code) int {
 	switch code {
 	case authorizationProtocolMismatch, authorizationSourceIPMismatch, corsPreflightFailure, insufficientAccountPermissions:
@@ -84,7 +84,7 @@ func status(code odata.Code) int {
 	return code.Status()
 }
 
-// fail answers with an error.
+// fail responds with an error.
 func (c *call) fail(err error) {
 	e, known := serviceError(err)
 	if !known {
@@ -98,7 +98,7 @@ func (c *call) fail(err error) {
 		c.failFrontEnd(e)
 	case c.speaksXML() || c.req.method == "OPTIONS":
 		r.contentType = "application/xml"
-		if !strings.ContainsFunc(e.Message, unicode.IsControl) { // some have in them what the client sent
+		if !strings.ContainsFunc(e.Message, unicode.IsControl) { // some messages contain client input
 			r.text = e.Message
 		}
 		r.add("x-ms-error-code", string(e.Code))
@@ -119,7 +119,7 @@ func (c *call) fail(err error) {
 	}
 }
 
-// failFrontEnd answers who could not be recognized: before the service, with less.
+// failFrontEnd responds to a client that could not be authenticated, like Azure's front end: with fewer headers.
 func (c *call) failFrontEnd(e *odata.Error) {
 	r := c.resp
 	r.frontEnd, r.server, r.text = true, frontEndName, e.Message
@@ -133,7 +133,7 @@ func (c *call) failFrontEnd(e *odata.Error) {
 	r.body = e.AppendXML(r.body, c.id, c.now)
 }
 
-// failedOperation is which operation of a transaction an error is about; false when it names none.
+// failedOperation returns the index of the operation of a transaction that err is about; ok is false if err names none.
 func failedOperation(err error) (index int, ok bool) {
 	var f *entity.Failed
 	var r *odata.RequestError

@@ -12,7 +12,8 @@ import (
 	"cqld/coordinator"
 )
 
-// Every error of the rooms below has a status, a code, and, where a client should come again, a time.
+// TestErrorsBelowLookLikeTheServices checks that every error of the lower packages has a status, a code, and a delay if
+// the client should retry.
 func TestErrorsBelowLookLikeTheServices(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -44,7 +45,7 @@ func TestErrorsBelowLookLikeTheServices(t *testing.T) {
 		} {
 			resp, body := b.send(request)
 			if c.status < 500 && strings.HasPrefix(request, "POST") {
-				continue // told within the batch: testdata/requests/batch.txt
+				continue // reported within the batch: testdata/requests/batch.txt
 			}
 			if resp.StatusCode != c.status || !strings.Contains(body, `"code":"`+c.code+`"`) {
 				t.Errorf("%v: %d, %s", c.err, resp.StatusCode, body)

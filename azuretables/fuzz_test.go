@@ -12,7 +12,7 @@ import (
 	"cqld/request"
 )
 
-// send1 has a server answer one request that no carrier carried.
+// send1 serves one request without a transport.
 func send1(d *Server, req *httpRequest) *response {
 	var resp response
 	resp.reset()
@@ -21,7 +21,7 @@ func send1(d *Server, req *httpRequest) *response {
 	return &resp
 }
 
-// wellFormed says what is wrong with an answer, whatever was asked.
+// wellFormed checks the properties that every response has.
 func wellFormed(t *testing.T, r *response) {
 	t.Helper()
 	if r.status < 200 || r.status > 599 {
@@ -43,7 +43,7 @@ func wellFormed(t *testing.T, r *response) {
 	}
 }
 
-// Whoever does not know the key changes nothing and sees nothing, whatever they send.
+// FuzzStrangers checks that a client without the key can neither change nor read anything.
 func FuzzStrangers(f *testing.F) {
 	f.Add("GET", "/devstoreaccount1/races()", "se=2021-05-27T00%3A00%3A00Z&sp=r&sv=2019-02-02&tn=races&sig=S5Ujxcpj3VSa3EG8oDookMWKMzF60p%2BSKUxJ3Cpc8hk%3D", "", "{}")
 	f.Add("POST", "/devstoreaccount1/races", "", "SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", `{"PartitionKey":"p","RowKey":"r"}`)
@@ -68,7 +68,7 @@ func FuzzStrangers(f *testing.F) {
 	})
 }
 
-// What is signed but makes no sense gets a code, never a panic, never an internal error.
+// FuzzRequests checks that signed but meaningless requests get an error code, never a panic or an internal error.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []struct{ method, target, contentType, body string }{
 		{"GET", "/races()?$filter=n%20gt%201&$select=n&$top=5&NextPartitionKey=1!4!cQ--&NextRowKey=1!4!YQ--", "", ""},
@@ -92,7 +92,7 @@ func FuzzRequests(f *testing.F) {
 		}
 		path, query, _ := strings.Cut("/"+DevelopmentAccount+target, "?")
 		if !strings.HasPrefix(target, "/") || strings.Contains(method, " ") {
-			return // another account, or nothing that a carrier lets through
+			return // another account, or a request that the transport refuses
 		}
 		req := &httpRequest{method: method, path: path, query: query, host: "127.0.0.1:10002", body: []byte(body)}
 		req.header = header{msDate: b.date(), accept: accept, contentType: contentType, ifMatch: ifMatch}
@@ -110,8 +110,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// A token that was given is read as the key it was made from; any other is refused, or is one that could
-// have been given.
+// FuzzContinuations checks that a valid token decodes to the key it was made from, and that any other string is refused
+// or equals the token of the decoded key.
 func FuzzContinuations(f *testing.F) {
 	f.Add("pk801016e8")
 	f.Add("")
@@ -130,7 +130,7 @@ func FuzzContinuations(f *testing.F) {
 	})
 }
 
-// Within a range of keys is what its filter lets through, and nothing else.
+// FuzzRangesOfKeys checks that covers and the filter of restrict agree on every key.
 func FuzzRangesOfKeys(f *testing.F) {
 	f.Add("berlin", "b", "berlin", "d", "berlin", "c")
 	f.Add("a", "", "b", "", "b", "z")

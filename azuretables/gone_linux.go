@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone says whether the client has closed its end of the connection. It reads nothing and does not wait.
+// gone reports whether the client has closed its end of the connection. It does not read from the connection or block.
 func gone(c net.Conn) bool {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -19,7 +19,7 @@ func gone(c net.Conn) bool {
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return true // it is closed at this end
+		return true // closed at this end
 	}
 	closed := false
 	err = raw.Control(func(fd uintptr) {

@@ -4,6 +4,6 @@ package azuretables
 
 import "net"
 
-// gone says whether the client has closed its end of the connection: that is not known here, and its requests run to
-// their end.
+// gone reports whether the client has closed its end of the connection. This platform cannot detect that, so the
+// requests of such a client run to completion.
 func gone(net.Conn) bool { return false }

@@ -18,7 +18,7 @@ import (
 	"cqld/request"
 )
 
-// patient is a Service whose queries end only when their context does.
+// patient is a Service whose queries end only when their contexts do.
 type patient struct {
 	*memory
 	entered chan struct{}
@@ -40,7 +40,7 @@ func newPatient(t *testing.T) (patient, *bench) {
 	return p, b
 }
 
-// ask sends a query on a connection of its own and does not wait for the answer.
+// ask sends a query on a new connection and does not wait for the response.
 func (p patient) ask(t *testing.T, b *bench) net.Conn {
 	c, err := net.Dial("tcp", b.address)
 	if err != nil {
@@ -98,8 +98,8 @@ func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
 	}
 }
 
-// Clients that keep their connections and repeat nothing lose no request to a drain: each connection ends with an answer
-// that says so.
+// TestADrainLosesNoRequest checks that a drain loses no request of clients that keep their connections and do not
+// retry: each connection ends with a response that announces it.
 func TestADrainLosesNoRequest(t *testing.T) {
 	b := newBench(t, nil)
 	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
@@ -143,7 +143,8 @@ func TestADrainLosesNoRequest(t *testing.T) {
 	}
 }
 
-// A client that has just connected when the server drains gets the answer to its first request.
+// TestADrainAnswersTheFirstRequestOfANewConnection checks that a client that connects just before a drain gets the
+// response to its first request.
 func TestADrainAnswersTheFirstRequestOfANewConnection(t *testing.T) {
 	b := newBench(t, nil)
 	c, err := net.Dial("tcp", b.address)

@@ -6,10 +6,10 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// permission is a set of what may be done.
+// permission is a set of the permissions of a shared access signature.
 type permission uint16
 
-// The permissions, by their letters.
+// The permissions and their letters.
 const (
 	mayRead   permission = 1 << iota // r
 	mayAdd                           // a
@@ -20,7 +20,7 @@ const (
 	mayCreate                        // c
 )
 
-// parsePermissions reads letters. Those of other services mean nothing here.
+// parsePermissions parses letters. It ignores those of other storage services.
 func parsePermissions(s string) (p permission) {
 	for i := range len(s) {
 		switch s[i] {
@@ -43,7 +43,7 @@ func parsePermissions(s string) (p permission) {
 	return p
 }
 
-// level is what an action is done to, as account signatures have it.
+// level is the type of resource that an action applies to, as in account signatures.
 type level uint8
 
 // The levels.
@@ -53,7 +53,7 @@ const (
 	onObject                      // o: entities
 )
 
-// action is what a request wants: on what, and with which permissions: all of all, and one of any unless
+// action describes what a request needs: the resource type, every permission of all, and at least one of any unless
 // that is empty. (REST reference, "Create an account SAS", "Table service operations".)
 type action struct {
 	on       level
@@ -73,19 +73,19 @@ func updateEntity() action    { return action{on: onObject, all: mayUpdate} }
 func upsertEntity() action    { return action{on: onObject, all: mayAdd | mayUpdate} }
 func deleteEntity() action    { return action{on: onObject, all: mayDelete} }
 
-// grant is what a request may do, by its signature.
+// grant is what a request's signature allows.
 type grant struct {
-	owner       bool // signed with the account's key: everything
+	owner       bool // signed with the account's key: allows everything
 	levels      level
 	permissions permission
-	table       string // the only one, in lower case; empty: all
-	from, to    *bound // the range of keys; nil: open
+	table       string // the only table, in lower case; empty means all tables
+	from, to    *bound // key range; nil means unbounded
 }
 
-// bound is an inclusive end of a range of keys. Without a row key it is about whole partitions.
+// bound is an inclusive end of a key range. Without a row key it includes the whole partition.
 type bound struct{ partitionKey, rowKey string }
 
-// permits says whether an action on a table (empty: none) is granted.
+// permits returns nil if the grant allows an action on a table (empty if the action has none).
 func (g *grant) permits(a action, table string) error {
 	switch {
 	case g.owner:
@@ -100,7 +100,7 @@ func (g *grant) permits(a action, table string) error {
 	return nil
 }
 
-// covers says whether an entity is in the range of keys.
+// covers reports whether an entity is in the key range.
 func (g *grant) covers(partitionKey, rowKey string) bool {
 	if b := g.from; b != nil && (partitionKey < b.partitionKey || partitionKey == b.partitionKey && b.rowKey != "" && rowKey < b.rowKey) {
 		return false
@@ -111,7 +111,7 @@ func (g *grant) covers(partitionKey, rowKey string) bool {
 	return true
 }
 
-// restrict is a filter that leaves out what is not in the range of keys.
+// restrict narrows a filter to the key range.
 func (g *grant) restrict(filter odata.Expr) odata.Expr {
 	if b := g.from; b != nil {
 		filter = both(filter, b.side(odata.Ge, odata.Gt))
@@ -122,13 +122,13 @@ func (g *grant) restrict(filter odata.Expr) odata.Expr {
 	return filter
 }
 
-// side is the half of all keys on one side of the bound.
+// side returns the filter for the keys on one side of the bound, including the bound.
 func (b *bound) side(reaches, beyond odata.Op) odata.Expr {
 	whole := compareKey("PartitionKey", reaches, b.partitionKey)
 	if b.rowKey == "" {
 		return whole
 	}
-	// The first comparison says nothing new: it is what a plan sees at once.
+	// The first comparison is redundant, but gives the query plan its range of partitions.
 	return both(whole, &odata.Or{Left: compareKey("PartitionKey", beyond, b.partitionKey), Right: compareKey("RowKey", reaches, b.rowKey)})
 }
 

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// guests are the connections of which no request was authorized yet, oldest first: a part of all connections at most.
-// The oldest is closed for a further one, so that those which never send a request, or not all of it, delay no others. It
-// counts the others.
+// guests lists the connections without an authorized request so far, oldest first, and counts the others. They are
+// limited to a part of all connections. A further one closes the oldest, so that connections that never send a complete
+// request do not keep other clients from connecting.
 type guests struct {
 	max, knownMax int
-	closed        atomic.Int64 // for others
+	closed        atomic.Int64 // connections closed to admit another one
 
 	mu     sync.Mutex
 	known  int
@@ -19,12 +19,12 @@ type guests struct {
 	places map[*connection]*list.Element
 }
 
-// newGuests makes the list for so many connections in all.
+// newGuests returns an empty list for a server with the given maximum of connections.
 func newGuests(connections int) *guests {
 	return &guests{max: max(1, connections/guestsShare), knownMax: connections, order: list.New(), places: map[*connection]*list.Element{}}
 }
 
-// enter adds a connection, and closes the oldest when there are too many.
+// enter adds a connection and closes the oldest one if the list is full.
 func (g *guests) enter(c *connection) {
 	g.mu.Lock()
 	g.places[c] = g.order.PushBack(c)
@@ -40,7 +40,7 @@ func (g *guests) enter(c *connection) {
 	}
 }
 
-// promote makes a guest known; false when there are too many that are.
+// promote marks a guest as known. It returns false if the maximum of known connections is reached.
 func (g *guests) promote(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,21 +52,21 @@ func (g *guests) promote(c *connection) bool {
 	return true
 }
 
-// count is the connections that are known.
+// count returns the number of known connections.
 func (g *guests) count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.known
 }
 
-// waiting is the connections that are not known.
+// waiting returns the number of connections that are not known yet.
 func (g *guests) waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.order.Len()
 }
 
-// leave takes out a connection that has ended.
+// leave removes a connection that has ended.
 func (g *guests) leave(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

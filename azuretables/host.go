@@ -9,9 +9,10 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// checkHost refuses requests to the development account by a host name that is not configured. Every web page knows that
-// account's key: one whose own name resolves to a loopback address (DNS rebinding) could sign requests and read the answers,
-// because the browser takes them for the page's own server. An IP address or localhost cannot be such a page's name.
+// checkHost refuses a request to the development account if its host name is not configured. The key of this account is
+// public: a web page whose own name resolves to a loopback address (DNS rebinding) could sign requests and read the
+// responses, because the browser attributes them to the page's own origin. Such a page's name cannot be an IP address
+// or localhost.
 func (c *call) checkHost() error {
 	if !c.account.wellKnown {
 		return nil

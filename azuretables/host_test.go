@@ -7,8 +7,8 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// TestTheDevelopmentAccountNeedsAKnownHost refuses host names by which a web page could reach the account whose key it knows
-// (DNS rebinding), and no others.
+// TestTheDevelopmentAccountNeedsAKnownHost checks that exactly the host names are refused by which a web page could
+// reach the account whose key is public (DNS rebinding).
 func TestTheDevelopmentAccountNeedsAKnownHost(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Hosts = []string{"tables.test"} })
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestTheDevelopmentAccountNeedsAKnownHost(t *testing.T) {
 		{"devstoreaccount1.evil.example", "/T", true},
 		{"localhost.evil.example", "/devstoreaccount1/T", true},
 		{"127.0.0.1.evil.example", "/devstoreaccount1/T", true},
-		{"evil.example", "/races/T", false}, // its key is no page's
+		{"evil.example", "/races/T", false}, // the account's key is not public
 	} {
 		call := &call{server: b.server}
 		call.begin(t.Context(), &httpRequest{host: c.host, path: c.path, method: "GET"}, nil)

@@ -21,16 +21,16 @@ import (
 // ErrClosed is returned by Serve after Drain or Close.
 var ErrClosed = errors.New("azuretables: closed")
 
-// carrier carries requests over HTTP/1.1. It is fasthttp because a request and its answer, with the same
-// headers and 64 bytes of work, cost net/http two to three times the CPU: there a second goroutine reads
-// ahead to see whether the client goes away, and headers are maps.
+// carrier is the HTTP/1.1 server. It uses fasthttp because net/http costs two to three times the CPU for a request and
+// response with the same headers and 64 bytes of work: it reads ahead in a second goroutine to detect disconnects, and
+// stores headers in maps.
 type carrier struct {
 	server *Server
 	http   *fasthttp.Server
 	large  *intake.Intake // memory of large bodies
 	guests *guests
 	active atomic.Int64 // requests in handle
-	drains atomic.Bool  // connections end with their next answer
+	drains atomic.Bool  // close each connection after its next response
 	pairs  sync.Pool    // *pair
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -43,14 +43,14 @@ type carrier struct {
 	conns sync.Map // *connection → nil
 }
 
-// pair is what a request and its answer are kept in.
+// pair holds a request and its response; it is reused.
 type pair struct {
 	req  httpRequest
 	resp response
-	body []byte // memory for a body
+	body []byte // buffer for request bodies
 }
 
-// room is memory for a body of so many bytes.
+// room returns a buffer for a body of size bytes.
 func (p *pair) room(size int) []byte {
 	if size > bodyKeep {
 		return make([]byte, size)
@@ -69,24 +69,24 @@ func newCarrier(d *Server) *carrier {
 	c.http = &fasthttp.Server{
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
-		// The bounds are those of guests; connections that it has closed may take a moment to end.
+		// Guests enforces the limits; connections that it has closed may take a moment to end.
 		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
-		// Bodies beyond this are read by readBody, which bounds all of them together.
+		// readBody reads larger bodies and bounds their total.
 		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,
 	}
 	return c
 }
 
-// quiet keeps what clients do wrong out of the log, but for those who look for it.
+// quiet logs errors that clients cause at the debug level.
 type quiet struct{ server *Server }
 
 func (q quiet) Printf(format string, args ...any) {
 	q.server.log.Debug("azuretables: connection error", "format", format, "args", args)
 }
 
-// Serve answers requests that come in through l until Drain or Close, which also close l, and then returns
-// ErrClosed. It is called once.
+// Serve serves requests that arrive through l until Drain or Close, which also close l, and then returns ErrClosed.
+// Call it once.
 func (d *Server) Serve(l net.Listener) error {
 	if !d.carrier.opened(l) {
 		l.Close()
@@ -101,8 +101,8 @@ func (d *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// opened keeps the listener, unless the server is closing: the library knows a listener only some time after
-// it was given it.
+// opened records the listener and reports whether the server is still open: fasthttp registers a listener only some
+// time after Serve was called.
 func (c *carrier) opened(l net.Listener) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,8 +116,8 @@ func (c *carrier) closing() bool {
 	return c.mu.closing
 }
 
-// Drain accepts no more connections, waits until the requests under way are answered, and closes all
-// connections. When ctx ends first, connections are closed as they are, and Drain returns its error.
+// Drain stops accepting connections, waits until the requests in progress are answered, and closes all connections. If
+// ctx ends first, Drain closes the connections immediately and returns the context's error.
 func (d *Server) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
@@ -126,7 +126,7 @@ func (d *Server) Drain(ctx context.Context) error {
 	l := c.mu.listener
 	c.mu.Unlock()
 	if l != nil {
-		l.Close() // the library closes it again, if it knows it by now
+		l.Close() // fasthttp closes it again if it has registered it by now
 	}
 	c.awaitLastRequests(ctx)
 	c.closeConns(false)
@@ -140,9 +140,9 @@ func (d *Server) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// awaitLastRequests gives clients with a connection time to send one request more: its answer tells them that the
-// connection ends. To close one while a request is on its way would lose that. Connections that have not sent anything
-// get newcomerTime: a client connects in order to send a request.
+// awaitLastRequests gives connected clients time to send one more request, whose response announces that the connection
+// ends. Closing a connection while a request is in transit would lose that request. Connections that have not sent
+// anything get newcomerTime, because a client connects in order to send a request.
 func (c *carrier) awaitLastRequests(ctx context.Context) {
 	late := time.NewTimer(c.server.limits.DrainTimeout)
 	defer late.Stop()
@@ -159,7 +159,7 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 	}
 }
 
-// awaitRequests waits for the requests that were canceled: what they use is closed next.
+// awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next.
 func (c *carrier) awaitRequests() {
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
@@ -169,7 +169,7 @@ func (c *carrier) awaitRequests() {
 	}
 }
 
-// Close closes everything without waiting for answers.
+// Close closes the server without waiting for responses.
 func (d *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -179,15 +179,15 @@ func (d *Server) Close() error {
 	return nil
 }
 
-// observe keeps the connections there are, and whether they have asked for anything, for Drain: those that
-// have not are none that the library closes.
+// observe tracks the open connections for Drain: fasthttp does not close those that have not sent anything yet.
 func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	x := conn.(*connection)
 	switch state {
 	case fasthttp.StateNew:
 		c.conns.Store(x, nil)
 	case fasthttp.StateActive:
-		// The library sets one for the answer, and leaves 100 Continue that of the answer before.
+		// Fasthttp sets a write deadline for the response, but leaves the previous response's in place for 100
+		// Continue.
 		x.writes.wanted = time.Now().Add(c.server.limits.WriteTimeout)
 	case fasthttp.StateIdle:
 		c.written(x)
@@ -199,8 +199,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// written frees the answer that was written, or never will be. It runs, as handle does, on the goroutine of
-// the connection.
+// written releases the response that was written, or never will be. Like handle, it runs on the connection's goroutine.
 func (c *carrier) written(x *connection) {
 	if x.answer != nil {
 		c.pairs.Put(x.answer)
@@ -208,7 +207,7 @@ func (c *carrier) written(x *connection) {
 	}
 }
 
-// closeConns closes all connections, or those that have asked for nothing.
+// closeConns closes all connections, or those that have not sent a request.
 func (c *carrier) closeConns(all bool) {
 	c.conns.Range(func(key, _ any) bool {
 		if conn := key.(*connection); all || !conn.asked.Load() {
@@ -218,14 +217,14 @@ func (c *carrier) closeConns(all bool) {
 	})
 }
 
-// handle takes a request apart, has it answered, and puts the answer together.
+// handle parses a request, serves it, and writes the response.
 func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn := ctx.Conn().(*connection)
 	c.active.Add(1)
 	defer c.active.Add(-1)
 	conn.begin()
 	defer conn.end()
-	if ctx.ConnRequestNum() == 1 { // the library takes a new connection for one that is asking
+	if ctx.ConnRequestNum() == 1 { // fasthttp treats a new connection as one with a request
 		conn.asked.Store(true)
 	}
 	p := c.pairs.Get().(*pair)
@@ -238,7 +237,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	var err error
 	held, err = c.readBody(ctx, p)
 	if err != nil {
-		ctx.Response.SetConnectionClose() // the rest of the body is still to come
+		ctx.Response.SetConnectionClose() // the rest of the body has not been read
 		c.server.reject(&p.req, &p.resp, err)
 	} else {
 		c.server.handle(conn.ctx, &p.req, &p.resp)
@@ -253,10 +252,10 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	p.req = httpRequest{}
 }
 
-// panicked answers a request whose code panicked, and closes the connection: what was to be read of it, and the memory
-// that it shares with its answer, are in an unknown state.
+// panicked responds to a request whose handler panicked, and closes the connection: the state of its input, and of the
+// memory that request and response share, is unknown.
 func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
-	conn.answer = nil // no other request gets that memory
+	conn.answer = nil // no other request reuses that memory
 	ctx.Response.Reset()
 	resp := new(response)
 	resp.reset()
@@ -271,9 +270,9 @@ func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, 
 func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	h := &ctx.Request.Header
 	r.method = unsafeString(h.Method())
-	target := string(h.RequestURI()) // entities keep parts of it
+	target := string(h.RequestURI()) // entities refer to parts of it
 	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' {
-		target = target[i+3:] // absolute, as to a proxy
+		target = target[i+3:] // absolute form, as sent to a proxy
 		if j := strings.IndexByte(target, '/'); j >= 0 {
 			target = target[j:]
 		} else {
@@ -295,7 +294,8 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	}
 }
 
-// readBody makes the body the request's own. held, which may be nil, is the memory of a large one.
+// readBody copies the body into memory that the request owns. held, which may be nil, is the reservation of a large
+// body.
 func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body, err error) {
 	r := &p.req
 	size := ctx.Request.Header.ContentLength()
@@ -320,9 +320,9 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	}
 	chunked := size < 0
 	if chunked {
-		size = limit // it says when it ends
+		size = limit // the length of a chunked body is unknown until it ends
 	}
-	if err := c.server.recognize(r); err != nil { // strangers get no memory
+	if err := c.server.recognize(r); err != nil { // no memory for unauthorized clients
 		linger(stream)
 		return nil, err
 	}
@@ -345,7 +345,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	return held, unreadable(err)
 }
 
-// admit takes the memory of a large body.
+// admit reserves memory for a large body.
 func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
 	if size > c.server.limits.BodyBytesTotal {
 		return nil, odata.Of(odata.ServerBusy)
@@ -357,7 +357,7 @@ func (c *carrier) admit(conn *connection, size int64) (*intake.Body, error) {
 	return held, nil
 }
 
-// arrival tells the intake what of a body has arrived.
+// arrival reports the received bytes of a body to the intake.
 type arrival struct {
 	stream io.Reader
 	held   *intake.Body
@@ -375,8 +375,8 @@ func tooLarge(stream io.Reader) error {
 	return odata.Of(odata.RequestBodyTooLarge)
 }
 
-// linger reads what is left of a body, as long as readTimeout lets it: a client that is still sending would not
-// see its answer, since a connection that is closed with something unread is reset.
+// linger discards the rest of a body, for at most readTimeout: closing a connection with unread data resets it, and a
+// client that is still sending would not see the response.
 func linger(stream io.Reader) {
 	_, _ = io.Copy(io.Discard, stream) // the connection is closed in any case
 }
@@ -405,7 +405,8 @@ func writeResponse(ctx *fasthttp.RequestCtx, r *response) {
 	ctx.Response.SetBodyRaw(r.body)
 }
 
-// refuse answers what is no request at all: headers too large or malformed, too slow, or gone.
+// refuse responds to input that is not a request: headers that are too large or malformed, a client that is too slow or
+// has disconnected.
 func (c *carrier) refuse(ctx *fasthttp.RequestCtx, err error) {
 	defer c.server.guard.Recover("Tables error answer", nil)
 	var small *fasthttp.ErrSmallBuffer

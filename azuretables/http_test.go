@@ -79,7 +79,7 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 }
 
 func TestStrangersGetNoMemory(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // who is recognized is told ServerBusy
+	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // an authorized client gets ServerBusy
 	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
 		"Content-Type: application/json\n\n" + largeEntity(3<<20))
 	if resp.StatusCode != 403 || !strings.Contains(body, "AuthenticationFailed") {
@@ -129,7 +129,8 @@ func TestABodyThatWaitsForPermission(t *testing.T) {
 	}
 }
 
-// A connection that has rested for longer than an answer may take gives permission, too.
+// TestPermissionAfterARest checks that the server sends 100 Continue on a connection that was idle for longer than
+// WriteTimeout.
 func TestPermissionAfterARest(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.WriteTimeout = time.Second })
 	c, err := net.Dial("tcp", b.address)
@@ -168,7 +169,7 @@ func TestWhatIsNoRequestIsRefused(t *testing.T) {
 	}
 }
 
-// slow is memory that answers when it is let go.
+// slow is a memory that responds only when it is released.
 type slow struct {
 	*memory
 	entered, leave chan struct{}
@@ -267,8 +268,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// 4,096 connections that send no request, a part of one, or none that is authorized, hold few places for a short time at
-// the default limits.
+// TestUnknownConnectionsDelayNobody checks at the default limits that 4,096 connections that send no request, part of
+// one, or only unauthorized ones, occupy few places for a short time.
 func TestUnknownConnectionsDelayNobody(t *testing.T) {
 	const unknown = 4096
 	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })
@@ -304,7 +305,7 @@ func TestUnknownConnectionsDelayNobody(t *testing.T) {
 	}
 }
 
-// Bodies that stop on the way hold their memory no longer than others need it.
+// TestSlowBodiesGiveWay checks that stalled bodies release their memory when other requests need it.
 func TestSlowBodiesGiveWay(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 4 << 20 })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")

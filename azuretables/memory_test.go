@@ -14,8 +14,7 @@ import (
 	"cqld/request"
 )
 
-// memory is an entity.Service without a cluster: what it answers is plain to see. fail, when it is set, is
-// the answer to all that follows.
+// memory is an entity.Service without a cluster. fail, if set, is the result of all further calls.
 type memory struct {
 	mu     sync.Mutex
 	tables map[string]*memoryTable
@@ -266,7 +265,7 @@ func (m *memory) SetProperty(_ *request.Request, account, table, name string, va
 // Authorize implements entity.Service: everything is allowed.
 func (m *memory) Authorize(*request.Request, auth.Permission, string, string) error { return nil }
 
-// stillClock is a clock that moves when it is told to.
+// stillClock is a clock that tests advance.
 type stillClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -292,7 +291,7 @@ func (c *stillClock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// counting is a stream of numbers that tells ids apart.
+// counting is a sequence of numbers that makes ids distinct.
 type counting struct {
 	mu sync.Mutex
 	n  uint64

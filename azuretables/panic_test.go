@@ -19,7 +19,7 @@ type broken struct{ *memory }
 
 func (b broken) Query(*request.Request, string, string, *entity.Query) (*entity.Page, error) {
 	var filter odata.Expr
-	return nil, filter.(error) // as a filter would that is none
+	return nil, filter.(error) // as an invalid filter would
 }
 
 func (b broken) Apply(*request.Request, string, string, []entity.Operation) ([]int64, error) {

@@ -6,27 +6,27 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// params are the parameters of a URL that mean something here, decoded.
+// params contains the decoded URL parameters that the server reads.
 type params struct {
 	restype, comp                          string
 	filter, selected, top, format, orderBy string
 	nextPartition, nextRow, nextTable      string
 	hasPartition, hasRow, hasTop           bool
-	unsupported                            bool // an option of OData that the service does not have
+	unsupported                            bool // an OData option that the service does not support
 	signature                              signature
 }
 
-// signature are the parameters of a shared access signature (SAS).
+// signature contains the parameters of a shared access signature (SAS).
 type signature struct {
 	version, services, types, permissions string // sv ss srt sp
 	start, expiry, ip, protocol, scope    string // st se sip spr ses
 	table, identifier                     string // tn si
 	startPK, startRK, endPK, endRK        string // spk srk epk erk
 	sig                                   string
-	twice                                 bool // one came more than once
+	twice                                 bool // a parameter occurred more than once
 }
 
-// parseParams reads a query string.
+// parseParams parses a query string.
 func parseParams(query string) (p params, err error) {
 	for query != "" {
 		var pair string

@@ -4,14 +4,14 @@ import (
 	"strings"
 )
 
-// policy is a stored access policy of a table: what a signature that names it means. Empty fields are the
-// signature's to say.
+// policy is a stored access policy of a table, which signatures refer to by its id. A signature sets the fields that
+// are empty here.
 type policy struct {
 	id                        string
 	start, expiry, permission string
 }
 
-// parsePolicies reads the signed identifiers of a table: at most policiesMax.
+// parsePolicies parses the signed identifiers of a table, at most policiesMax.
 func parsePolicies(body []byte) ([]policy, error) {
 	root, err := parseXML(body, "SignedIdentifiers")
 	if err != nil {
@@ -68,10 +68,10 @@ func (p *policy) parse(e *element) bool {
 	return true
 }
 
-// policyTimeFormat is how the service tells the times of policies: seven digits of the second.
+// policyTimeFormat is the format of times in the service's policies: seven decimal places of the second.
 const policyTimeFormat = "2006-01-02T15:04:05.0000000Z"
 
-// appendPolicies appends the document that the service answers.
+// appendPolicies appends the XML document that the service returns.
 func appendPolicies(dst []byte, policies []policy) []byte {
 	dst = append(dst, xmlHeader...)
 	if len(policies) == 0 {
@@ -82,7 +82,7 @@ func appendPolicies(dst []byte, policies []policy) []byte {
 		p := &policies[i]
 		dst = append(dst, "<SignedIdentifier>"...)
 		dst = appendElement(dst, "Id", p.id)
-		if p.start+p.expiry+p.permission != "" { // an empty policy reads back as none
+		if p.start+p.expiry+p.permission != "" { // the service returns an empty policy without AccessPolicy
 			dst = append(dst, "<AccessPolicy>"...)
 			for _, f := range [...]struct{ name, value string }{{"Start", p.start}, {"Expiry", p.expiry}, {"Permission", p.permission}} {
 				if f.value != "" {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// serviceProperties are what an account's owner sets about the service. Logging and metrics are kept and
-// told; nothing is logged or measured by them.
+// serviceProperties contains the service properties that an account's owner sets. Settings of logging and metrics are
+// stored and returned but have no effect.
 type serviceProperties struct {
 	logging       logging
 	hour, minutes metrics
@@ -17,7 +17,7 @@ type serviceProperties struct {
 type logging struct {
 	version              string
 	read, write, deleted bool
-	days                 int // of retention; 0: off
+	days                 int // of retention; 0 means off
 }
 
 type metrics struct {
@@ -28,7 +28,7 @@ type metrics struct {
 	explicit bool
 }
 
-// propertiesCache is an account's service properties as last parsed.
+// propertiesCache holds an account's service properties as last parsed.
 type propertiesCache struct {
 	newest atomic.Pointer[parsedProperties]
 }
@@ -38,7 +38,7 @@ type parsedProperties struct {
 	*serviceProperties
 }
 
-// of is raw, parsed. What is kept was valid when it was set; nothing kept means the defaults.
+// of returns raw, parsed. Stored properties were valid when they were set; empty raw means the defaults.
 func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	if p := c.newest.Load(); p != nil && bytes.Equal(p.raw, raw) {
 		return p.serviceProperties
@@ -53,7 +53,7 @@ func (c *propertiesCache) of(raw []byte) *serviceProperties {
 	return p
 }
 
-// parse takes over what a document says; what it does not name stays.
+// parse sets the properties that a document contains and keeps the others.
 func (p *serviceProperties) parse(body []byte) error {
 	root, err := parseXML(body, "StorageServiceProperties")
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *metrics) parse(e *element) bool {
 		ok = parseTruth(f["IncludeAPIs"], &out.apis)
 	}
 	if out.enabled && !out.explicit {
-		return false // asked for with what is measured
+		return false // it must be present if metrics are enabled
 	}
 	if out.days, ok = parseRetention(f["RetentionPolicy"], ok); ok {
 		*m = out
@@ -131,7 +131,7 @@ func parseTruth(e *element, out *bool) bool {
 	return false
 }
 
-// parseRetention reads how many days something is kept: 1 to 365, or 0 when it is not.
+// parseRetention parses the number of days of a retention policy: 1 to 365, or 0 if it is disabled.
 func parseRetention(e *element, ok bool) (days int, valid bool) {
 	f, known := e.fields("Enabled", "Days")
 	var enabled bool
@@ -145,7 +145,7 @@ func parseRetention(e *element, ok bool) (days int, valid bool) {
 	return days, err == nil && days >= 1 && days <= retention
 }
 
-// append appends the document that the service answers.
+// append appends the XML document that the service returns.
 func (p *serviceProperties) append(dst []byte) []byte {
 	dst = append(dst, xmlHeader+"<StorageServiceProperties><Logging>"...)
 	dst = appendElement(dst, "Version", p.logging.version)

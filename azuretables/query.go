@@ -10,7 +10,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// query answers a page of entities.
+// query responds with a page of entities.
 func (c *call) query() error {
 	q, err := c.parseQuery()
 	if err != nil {
@@ -32,8 +32,8 @@ func (c *call) query() error {
 	return nil
 }
 
-// count answers how many entities match (beyond Azure). When it takes too long the answer has a
-// continuation, and is the number up to there.
+// count responds with the number of entities that match (beyond Azure). After QueryTimeout the response contains the
+// number so far and a continuation.
 func (c *call) count() error {
 	q, err := c.parseQuery()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *call) count() error {
 	return nil
 }
 
-// ask lets the throttles count the query, and then what it found.
+// ask runs a query. The throttles count the query before it runs, and its results after.
 func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 	table := ""
 	partitionKey, one := onePartition(q.Filter)
@@ -79,7 +79,7 @@ func (c *call) ask(q *entity.Query) (*entity.Page, error) {
 	return page, nil
 }
 
-// parseQuery reads the options of a query and narrows it to what is granted.
+// parseQuery parses the options of a query and restricts it to what the grant covers.
 func (c *call) parseQuery() (*entity.Query, error) {
 	p := &c.params
 	if err := c.grant.permits(readEntities(), c.path.Table); err != nil {
@@ -114,7 +114,7 @@ func (c *call) parseQuery() (*entity.Query, error) {
 	return q, nil
 }
 
-// parseTop reads $top, at most as many as a page has; without one it is a page. Zero asks for an empty answer. A count
+// parseTop parses $top, which is at most the size of a page, and by default that. Zero requests an empty page. A count
 // has no pages.
 func (c *call) parseTop() (int, error) {
 	if !c.params.hasTop {
@@ -127,7 +127,7 @@ func (c *call) parseTop() (int, error) {
 	return n, nil
 }
 
-// parseOrder reads $orderby: by RowKey within one partition (beyond Azure, which refuses it).
+// parseOrder parses $orderby: RowKey within one partition (beyond Azure, which refuses it).
 func parseOrder(orderBy string, filter odata.Expr) (entity.Order, error) {
 	order := entity.Ascending
 	if orderBy == "" {
@@ -152,7 +152,7 @@ func errOrder() error {
 	return e
 }
 
-// onePartition is the partition key that a filter pins, if it pins one.
+// onePartition returns the partition key that a filter requires, if it requires one.
 func onePartition(filter odata.Expr) (string, bool) {
 	switch x := filter.(type) {
 	case *odata.And:
@@ -168,7 +168,7 @@ func onePartition(filter odata.Expr) (string, bool) {
 	return "", false
 }
 
-// describe adds the headers of a page: where the next one begins, and what this one cost.
+// describe adds the headers of a page: its continuation and its cost.
 func (c *call) describe(page *entity.Page) {
 	c.proceed(page.Next)
 	r := c.resp
@@ -177,7 +177,7 @@ func (c *call) describe(page *entity.Page) {
 	r.add("x-ms-request-charge", charge(c.request.Cost.Rows))
 }
 
-// proceed tells where to go on.
+// proceed adds the continuation headers.
 func (c *call) proceed(next *entity.Position) {
 	if next != nil {
 		c.resp.add("x-ms-continuation-NextPartitionKey", continuation(next.PartitionKey))
@@ -197,21 +197,21 @@ func planName(p entity.Plan) string {
 	return "table-scan"
 }
 
-// charge is what a query costs in units of one point query: 1, and a twentieth for each row read.
+// charge returns the cost of a query in units of one point query: 1, and a twentieth for each row read.
 func charge(scanned int) string {
 	hundredths := 100 + 5*scanned
 	out := strconv.AppendInt(nil, int64(hundredths/100), 10)
 	return string(append(out, '.', byte('0'+hundredths/10%10), byte('0'+hundredths%10)))
 }
 
-// continuation is a key as tokens have it: 1!length!base64, in characters that a URL may have.
+// continuation encodes a key for a continuation token: 1!length!base64, in characters that URLs allow.
 func continuation(key string) string {
 	encoded := tokenEncoding().EncodeToString([]byte(key))
 	encoded = strings.ReplaceAll(encoded, "=", "-")
 	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
 }
 
-// parseContinuation reads such a token. InvalidInput is the answer to others.
+// parseContinuation parses such a token. Any other string is InvalidInput.
 func parseContinuation(token string) (string, error) {
 	rest, ok := strings.CutPrefix(token, "1!")
 	length, encoded, cut := strings.Cut(rest, "!")
@@ -226,12 +226,12 @@ func parseContinuation(token string) (string, error) {
 	return string(key), nil
 }
 
-// tokenEncoding is base64 without the characters that mean something in a URL.
+// tokenEncoding returns base64 without the characters that are special in URLs.
 func tokenEncoding() *base64.Encoding {
 	return base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*_").Strict()
 }
 
-// position is where a query goes on.
+// position returns the position at which a query continues.
 func (p *params) position() (*entity.Position, error) {
 	if !p.hasPartition {
 		if p.hasRow {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// httpRequest is one request as HTTP carries it, whoever carried it: http.go, or a test. Strings may lie in the carrier's buffers
-// and hold until the answer is written, and so does body, unless it is kept; the server writes into it.
+// httpRequest is one HTTP request, independent of its transport (http.go, or a test). Its strings and body may refer to
+// the transport's buffers and are valid until the response is written, unless body is kept. The server modifies body.
 type httpRequest struct {
 	method string
 	path   string // as sent, percent-encoded
@@ -14,13 +14,13 @@ type httpRequest struct {
 	host   string
 	header header
 	body   []byte
-	kept   bool // a change whose outcome is not known may still look at body
+	kept   bool // an operation with an unknown outcome may still read body
 	remote netip.AddrPort
 	tls    bool
-	conn   *connection // that it came on; nil in tests
+	conn   *connection // the connection of the request; nil in tests
 }
 
-// header are the headers that mean something here.
+// header contains the headers that the server reads.
 type header struct {
 	authorization, date, msDate, contentType, contentMD5 string
 	accept, prefer, ifMatch, version, clientRequestID    string
@@ -28,10 +28,10 @@ type header struct {
 	origin, corsMethod, corsHeaders                      string
 	ttl                                                  string // x-cqld-ttl
 	cost                                                 string // x-cqld-cost
-	twice                                                bool   // X-HTTP-Method came more than once
+	twice                                                bool   // X-HTTP-Method occurred more than once
 }
 
-// set keeps a header by its canonical name.
+// set stores a header by its canonical name.
 func (h *header) set(name, value string) {
 	switch name {
 	case "Authorization":
@@ -70,23 +70,23 @@ func (h *header) set(name, value string) {
 	}
 }
 
-// field is a header of an answer; its name is canonical.
+// field is a header of a response; its name is canonical.
 type field struct{ name, value string }
 
-// response is the answer to a request. It is used again: reset keeps the buffers.
+// response is the response to a request. reset prepares it for reuse and keeps its buffers.
 type response struct {
 	status      int
-	text        string // of the status; empty: the usual one
+	text        string // reason phrase; empty means the standard one
 	contentType string
 	fields      []field
 	body        []byte
 	server      string
-	frontEnd    bool // refused before the service: it says no version
+	frontEnd    bool // refused before the service: contains no version
 }
 
 const (
 	serverName   = "Windows-Azure-Table/1.0 Microsoft-HTTPAPI/2.0"
-	frontEndName = "Microsoft-HTTPAPI/2.0" // what answers to those it does not know
+	frontEndName = "Microsoft-HTTPAPI/2.0" // server name in responses to unauthenticated requests
 )
 
 func (r *response) reset() {
@@ -102,13 +102,13 @@ func (r *response) add(name, value string) { r.fields = append(r.fields, field{n
 
 func (r *response) addInt(name string, value int) { r.add(name, strconv.Itoa(value)) }
 
-// data marks the answer as one of the data service, as opposed to those about the account.
+// data marks the response as one of the data service, as opposed to responses about the account.
 func (r *response) data() {
 	r.add("Cache-Control", "no-cache")
 	r.add("X-Content-Type-Options", "nosniff")
 }
 
-// failed forgets what was said so far.
+// failed discards the headers and the body added so far.
 func (r *response) failed() {
 	r.fields, r.body, r.contentType, r.text = r.fields[:0], r.body[:0], "", ""
 }

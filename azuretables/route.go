@@ -9,7 +9,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// route does what the method and the resource say.
+// route calls the handler for the resource and method.
 func (c *call) route() error {
 	//exhaustive:enforce
 	switch c.path.Resource {
@@ -53,7 +53,7 @@ func (c *call) route() error {
 	case odata.MetadataDocument:
 		return odata.Of(odata.NotImplemented)
 	case odata.BelowTable:
-		if c.method == "POST" { // the service takes it for an insert, and looks at the format first
+		if c.method == "POST" { // the service treats it as an insert, and checks the format first
 			if err := wantsJSON(c.req.header.contentType); err != nil {
 				return err
 			}
@@ -63,8 +63,8 @@ func (c *call) route() error {
 	return odata.Of(odata.MethodNotAllowed)
 }
 
-// named replaces the error that a table does not exist by the one that no table can have that name. Tables that CQL made
-// may have names that the service refuses, so the name is checked only after the table was not found.
+// named replaces the error that a table does not exist by the error that its name is invalid, if it is. Tables created
+// by CQL may have names that the service refuses, so the name is checked only after the table was not found.
 func (c *call) named(table string, err error) error {
 	var e *odata.Error
 	if table == "" || !errors.As(err, &e) {
@@ -79,7 +79,7 @@ func (c *call) named(table string, err error) error {
 	return err
 }
 
-// allowed are the methods that a resource answers to.
+// allowed returns the methods of a resource, for the header Allow.
 func allowed(r odata.Resource, comp string) string {
 	switch {
 	case r == odata.BatchEndpoint:
@@ -100,12 +100,12 @@ func allowed(r odata.Resource, comp string) string {
 	return "GET,POST,DELETE"
 }
 
-// context is what an answer's body says about where it comes from.
+// context returns the context of entities in the response body: its URLs and level of metadata.
 func (c *call) context(table string) odata.Context {
 	return odata.Context{Root: c.root(), Account: c.account.name, Table: table, Level: c.level}
 }
 
-// root is the URL that the service was asked at, without a slash at its end.
+// root returns the URL of the service as the client addressed it, without a trailing slash.
 func (c *call) root() string {
 	b := append(c.scratch[:0], "http"...)
 	if c.req.tls {
@@ -119,7 +119,7 @@ func (c *call) root() string {
 	return string(b)
 }
 
-// link is the URL of an entity; it is valid until scratch is used again.
+// link returns the URL of an entity; it is valid until scratch is reused.
 func (c *call) link(root, table, partitionKey, rowKey string) []byte {
 	b := append(append(c.scratch[:0], root...), '/')
 	c.scratch = odata.AppendLink(b, table, partitionKey, rowKey)
@@ -131,7 +131,7 @@ func (c *call) etag(ticks int64) string {
 	return string(c.scratch)
 }
 
-// spelled is the table's name as it was created.
+// spelled returns the table's name as it was created.
 func (c *call) spelled(table string) string {
 	if name, ok := c.server.o.Service.Exists(c.account.name, table); ok {
 		return name
@@ -139,7 +139,7 @@ func (c *call) spelled(table string) string {
 	return table
 }
 
-// created answers that something is there now, at a URL; content says whether the client wants to see it.
+// created responds that a resource was created at a URL; content reports whether the client wants it in the body.
 func (c *call) created(location string) (content bool) {
 	r := c.resp
 	r.add("Location", location)
@@ -155,7 +155,7 @@ func (c *call) created(location string) (content bool) {
 	return true
 }
 
-// wantsJSON says whether a body is in the one format that is read.
+// wantsJSON returns nil if a body's content type is JSON, the only supported format.
 func wantsJSON(contentType string) error {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	switch mediaType = strings.TrimSpace(mediaType); {
@@ -167,12 +167,12 @@ func wantsJSON(contentType string) error {
 	return odata.Of(odata.MediaTypeNotSupported)
 }
 
-// admit asks the throttles for n entities of a partition; without one (table empty) only the account's.
+// admit asks the throttles for n entities of a partition; if table is empty, it asks only the account's throttle.
 func (c *call) admit(table, partitionKey string, n int) error {
 	wait, ok := c.server.byAccount.admit(c.account.name, n)
 	if ok && table != "" && c.server.partitions != nil {
 		if wait, ok = c.server.partitions.admit(c.partition(table, partitionKey), n); !ok {
-			c.server.byAccount.giveBack(c.account.name, n) // what is refused is not for the other partitions to pay
+			c.server.byAccount.giveBack(c.account.name, n) // a refused request does not count against the account
 		}
 	}
 	if ok {
@@ -181,7 +181,7 @@ func (c *call) admit(table, partitionKey string, n int) error {
 	return &busy{seconds: int((wait + time.Second - 1) / time.Second)}
 }
 
-// charge counts n more entities that an answer has.
+// charge counts n more entities that a response contains.
 func (c *call) charge(table, partitionKey string, n int) {
 	c.server.byAccount.charge(c.account.name, n)
 	if table != "" && c.server.partitions != nil {
@@ -189,12 +189,12 @@ func (c *call) charge(table, partitionKey string, n int) {
 	}
 }
 
-// partition is a partition's name among all accounts'.
+// partition returns a name for the partition that is unique among all accounts.
 func (c *call) partition(table, partitionKey string) string {
 	return c.account.name + "/" + strings.ToLower(table) + "/" + partitionKey
 }
 
-// condition reads If-Match into an operation.
+// condition parses If-Match into an operation.
 func condition(ifMatch string, op *entity.Operation) error {
 	if ifMatch == "" {
 		return nil

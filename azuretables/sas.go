@@ -8,7 +8,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// accessTimeFormats are how a signature's or a policy's times are written.
+// accessTimeFormats returns the formats of times in signatures and policies.
 func accessTimeFormats() []string {
 	return []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.9999999Z", "2006-01-02T15:04Z", "2006-01-02",
 		"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00"}
@@ -23,8 +23,8 @@ func parseAccessTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// authorizeSignature checks a shared access signature; policies are the stored access policies of a table.
-// What is signed is looked at first: who cannot sign learns nothing else.
+// authorizeSignature checks a shared access signature; policies returns the stored access policies of a table. It
+// verifies the HMAC before anything else, so that a client without a valid signature learns nothing else.
 func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Time, policies func(table string) []policy) (*grant, error) {
 	var err error
 	g := &grant{}
@@ -53,7 +53,7 @@ func (a *account) authorizeSignature(req *httpRequest, s *signature, now time.Ti
 	return g, nil
 }
 
-// authorizeAccount checks a signature for the account. (REST reference, "Create an account SAS".)
+// authorizeAccount checks an account SAS. (REST reference, "Create an account SAS".)
 func (a *account) authorizeAccount(s *signature, g *grant) error {
 	signed := a.verify(s.sig, func(dst []byte) []byte {
 		for _, part := range [...]string{a.name, s.permissions, s.services, s.types, s.start, s.expiry, s.ip, s.protocol, s.version} {
@@ -81,8 +81,8 @@ func (a *account) authorizeAccount(s *signature, g *grant) error {
 	return nil
 }
 
-// authorizeTable checks a signature for one table. What a stored access policy says must not be said by
-// the signature, too. (REST reference, "Create a service SAS".)
+// authorizeTable checks a service SAS for one table. The signature must not repeat a field of its stored access policy.
+// (REST reference, "Create a service SAS".)
 func (a *account) authorizeTable(s *signature, g *grant, policies func(table string) []policy) error {
 	g.table, g.levels = strings.ToLower(s.table), onObject
 	if !a.verify(s.sig, func(dst []byte) []byte { return a.appendTableString(dst, s, g.table) }) {
@@ -92,7 +92,7 @@ func (a *account) authorizeTable(s *signature, g *grant, policies func(table str
 		return odata.Of(odata.AuthenticationFailed)
 	}
 	g.permissions = parsePermissions(s.permissions)
-	// What is signed does not tell an empty key from none, so neither may this.
+	// The string to sign does not distinguish an empty key from a missing one, so this must not either.
 	if s.startPK+s.startRK != "" {
 		g.from = &bound{s.startPK, s.startRK}
 	}
@@ -125,7 +125,8 @@ func (a *account) appendTableString(dst []byte, s *signature, table string) []by
 	return append(dst, s.endRK...)
 }
 
-// take completes the signature with its policy; false when there is none, or both say the same.
+// take fills in the signature's fields from its policy. It returns false if the policy does not exist, or if both set
+// the same field.
 func (s *signature) take(policies []policy) bool {
 	for i := range policies {
 		p := &policies[i]
@@ -148,7 +149,7 @@ func (s *signature) take(policies []policy) bool {
 	return false
 }
 
-// inTime says whether the signature is valid now.
+// inTime returns nil if the signature is valid now.
 func (s *signature) inTime(now time.Time) error {
 	expiry, ok := parseAccessTime(s.expiry)
 	if !ok || !now.Before(expiry) {
@@ -162,7 +163,7 @@ func (s *signature) inTime(now time.Time) error {
 	return nil
 }
 
-// fromWhere says whether the signature is valid for this address and protocol.
+// fromWhere returns nil if the signature is valid for the client's address and protocol.
 func (s *signature) fromWhere(req *httpRequest) error {
 	switch s.protocol {
 	case "", "https,http":

@@ -19,35 +19,35 @@ import (
 	"cqld/schema"
 )
 
-// Options are what a Server is made of.
+// Options configures a Server.
 type Options struct {
 	Service  entity.Service
 	Accounts []Account
 	Clock    env.Clock
-	Rand     env.Rand // safe for concurrent use: ids of requests and batches
+	Rand     env.Rand // safe for concurrent use; generates ids of requests and batches
 	Logger   *slog.Logger
 	Limits   Limits
-	// Hosts are the names, without port, by which clients may address the development account, besides IP addresses and
-	// localhost.
+	// Hosts are the host names, without port, by which clients may address the development account, in addition to IP
+	// addresses and localhost.
 	Hosts []string
-	// Guard ends requests that panic; nil: one that logs to Logger.
+	// Guard handles panics of requests; nil means one that logs to Logger.
 	Guard *guard.Guard
-	// AccountTarget and PartitionTarget are entities a second of each account and partition, beyond which
-	// requests are refused with ServerBusy; 0: no such bound.
+	// AccountTarget and PartitionTarget are entities per second of each account and partition. Requests beyond them are
+	// refused with ServerBusy; 0 means no limit.
 	AccountTarget, PartitionTarget int
-	// Answered, if any, is told of every request that was one; it must be quick.
+	// Answered, unless nil, is called for every well-formed request; it must be fast.
 	Answered func(Answer)
 }
 
-// Answer is what became of a request. Its strings are valid during the call only.
+// Answer describes the outcome of a request. Its strings are valid only during the call.
 type Answer struct {
-	Resource     odata.Resource // zero: the URL names none
+	Resource     odata.Resource // zero if the URL names none
 	Method, Comp string         // the effective method, and the query's comp
 	Status       int
 	Took         time.Duration
 }
 
-// Server answers the requests of the Table service. It is safe for concurrent use.
+// Server serves requests of the Table service. It is safe for concurrent use.
 type Server struct {
 	o          Options
 	limits     Limits
@@ -60,7 +60,7 @@ type Server struct {
 	carrier    *carrier
 }
 
-// New makes a Server that does not listen yet. Its errors name the account whose name or key is wrong.
+// New returns a Server that does not listen yet. Its errors name the account whose name or key is invalid.
 func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -86,8 +86,8 @@ func New(o Options) (*Server, error) {
 	return d, nil
 }
 
-// CheckAccount says whether an account can be served: its name has 3 to 24 lower case letters and digits,
-// its key is base64 of 16 bytes at least.
+// CheckAccount returns nil if the account's name and key are valid: 3 to 24 lower-case letters and digits, and base64
+// of at least 16 bytes.
 func CheckAccount(a Account) error {
 	if len(a.Name) < 3 || len(a.Name) > 24 {
 		return errors.New("the name must be 3 to 24 characters long")
@@ -106,10 +106,11 @@ func CheckAccount(a Account) error {
 	return nil
 }
 
-// secondarySuffix is what the name of an account's read-only endpoint ends in.
+// secondarySuffix ends the name of an account's read-only endpoint.
 const secondarySuffix = "-secondary"
 
-// account is the one of a name, and whether the name is that of its secondary endpoint.
+// account returns the account with the given name. secondary reports whether the name is that of its secondary
+// endpoint.
 func (d *Server) account(name string) (a *account, secondary bool) {
 	if a = d.accounts[name]; a != nil {
 		return a, false
@@ -120,22 +121,22 @@ func (d *Server) account(name string) (a *account, secondary bool) {
 	return nil, false
 }
 
-// call is one request on its way. The fields are of one request; begin sets them.
+// call is the state of one request. begin resets all fields.
 type call struct {
 	server    *Server
-	request   request.Request // as the parts below know it
+	request   request.Request // the request as the entity service receives it
 	req       *httpRequest
 	resp      *response
 	now       time.Time
 	began     time.Duration // monotonic
 	id        string
-	method    string // the effective one
+	method    string // the effective method
 	path      odata.Path
 	params    params
 	account   *account
 	secondary bool
 	hostForm  bool
-	signed    string // the path that a key's signature is of
+	signed    string // the path that the key's signature covers
 	grant     *grant
 	level     odata.Metadata
 	prefer    string // return-content, return-no-content, or empty
@@ -144,7 +145,7 @@ type call struct {
 	scratch   []byte
 }
 
-// handle answers one request.
+// handle serves one request.
 func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	c := d.calls.Get().(*call)
 	c.begin(ctx, req, resp)
@@ -152,12 +153,13 @@ func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 		c.fail(err)
 	}
 	c.finish()
-	clear(c.entity.Properties) // their bytes are the request's
+	clear(c.entity.Properties) // their bytes belong to the request
 	c.begin(nil, nil, nil)     //nolint:staticcheck // a call that is kept must hold no context
 	d.calls.Put(c)
 }
 
-// recognize says whether a request is by someone who may send a large body: what is signed is all but that.
+// recognize returns nil if the client is authorized, and may thus send a large body. Signatures cover everything but
+// the body.
 func (d *Server) recognize(req *httpRequest) error {
 	c := &call{server: d}
 	c.begin(context.Background(), req, nil)
@@ -171,7 +173,7 @@ func (d *Server) recognize(req *httpRequest) error {
 	return err
 }
 
-// reject answers a request that was not read to its end.
+// reject responds to a request that was not read completely.
 func (d *Server) reject(req *httpRequest, resp *response, err error) {
 	c := &call{server: d}
 	c.begin(context.Background(), req, resp)
@@ -189,12 +191,12 @@ func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
 	c.id = d.newID()
 	c.method = req.method
 	c.began = d.o.Clock.Monotonic()
-	// Azure Tables is strongly consistent; a client has no say in it.
+	// Azure Tables is strongly consistent; clients cannot choose a consistency level.
 	c.request = request.Request{Context: ctx, Client: req.remote, Deadline: c.began + d.limits.RequestTimeout, Consistency: ring.Quorum,
 		SerialConsistency: ring.Serial}
 }
 
-// newID is an id as requests and batches have them.
+// newID returns an id in the format of requests and batches.
 func (d *Server) newID() string {
 	const hex = "0123456789abcdef"
 	var out [36]byte
@@ -215,7 +217,7 @@ func (d *Server) newID() string {
 	return string(out[:])
 }
 
-// serve does what is asked: who, may they, what.
+// serve locates the resource, authorizes the client, and routes the request.
 func (c *call) serve() error {
 	if err := c.locate(); err != nil {
 		return err
@@ -236,10 +238,10 @@ func (c *call) serve() error {
 	return c.named(c.path.Table, c.route())
 }
 
-// locate finds out which account and resource the URL names: /account/table, or /table where the host's
-// first label is an account.
+// locate determines the account and the resource from the URL: /account/table, or /table if the first label of the host
+// name is an account.
 func (c *call) locate() error {
-	if c.req.host == "" { // URLs in answers are made from it
+	if c.req.host == "" { // URLs in the response contain it
 		return odata.Of(odata.HostInformationNotPresent)
 	}
 	label, _, dotted := strings.Cut(c.req.host, ".")
@@ -268,9 +270,9 @@ func (c *call) locate() error {
 	return err
 }
 
-// repeated is for an account that is named twice: in the path form, the Python SDK signs /races/Registrations, and
-// then sends it behind the secondary endpoint, /races-secondary/races/Registrations. first is what it signed, rest what
-// follows the account.
+// repeated handles paths that contain the account twice: in the path form, the Python SDK signs /races/Registrations,
+// and then sends that path to the secondary endpoint as /races-secondary/races/Registrations. first is the signed path,
+// and rest is what follows the account.
 func (c *call) repeated() (first, rest string, ok bool) {
 	if !c.secondary || c.hostForm {
 		return "", "", false
@@ -283,7 +285,7 @@ func (c *call) repeated() (first, rest string, ok bool) {
 	return first, rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// authorize finds out what the request may do.
+// authorize determines the grant of the request.
 func (c *call) authorize() (err error) {
 	switch {
 	case c.req.header.authorization != "":
@@ -303,7 +305,7 @@ func (c *call) authorize() (err error) {
 
 func owner() *grant { return &grant{owner: true} }
 
-// policiesOf are a table's stored access policies.
+// policiesOf returns a table's stored access policies.
 func (c *call) policiesOf(table string) []policy {
 	raw := c.server.o.Service.Property(c.account.name, table, policiesProperty)
 	if len(raw) == 0 {
@@ -316,12 +318,12 @@ func (c *call) policiesOf(table string) []policy {
 	return policies
 }
 
-// properties are the account's service properties.
+// properties returns the account's service properties.
 func (c *call) properties() *serviceProperties {
 	return c.account.properties.of(c.server.o.Service.Property(c.account.name, "", serviceProperty))
 }
 
-// negotiate reads the headers that say how the client wants its answer.
+// negotiate reads the headers about the format of the response.
 func (c *call) negotiate() error {
 	h := &c.req.header
 	if h.version != "" && !isVersion(h.version) {
@@ -353,7 +355,7 @@ func (c *call) negotiate() error {
 	return c.measure()
 }
 
-// parseAccept is the level of metadata that a client wants; false when it takes no JSON.
+// parseAccept returns the level of metadata that a client requests; ok is false if the client does not accept JSON.
 func parseAccept(accept string) (odata.Metadata, bool) {
 	switch {
 	case strings.Contains(accept, "odata=nometadata"):
@@ -364,12 +366,12 @@ func parseAccept(accept string) (odata.Metadata, bool) {
 	return odata.MinimalMetadata, accept == "" || accept == "json" || strings.Contains(accept, "json") || strings.Contains(accept, "*/*")
 }
 
-// speaksXML says whether the resource is one whose documents are XML.
+// speaksXML reports whether the resource's documents are XML.
 func (c *call) speaksXML() bool {
 	return c.params.comp != "" && (c.path.Resource == odata.ServiceRoot || c.path.Resource == odata.EntitySet)
 }
 
-// finish adds the headers that all answers have.
+// finish adds the headers of every response.
 func (c *call) finish() {
 	if !c.resp.frontEnd {
 		version := c.req.header.version
@@ -396,10 +398,10 @@ func (c *call) finish() {
 	}
 }
 
-// defaultVersion is the service version that answers to requests without one say.
+// defaultVersion is the service version in responses to requests that specify none.
 const defaultVersion = "2019-02-02"
 
-// The names under which an account and a table keep what they have besides data.
+// The names of the properties that an account and a table have besides their data.
 const (
 	serviceProperty  = "tables.service"
 	policiesProperty = "tables.acl"

@@ -18,7 +18,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// bench is a server with everything around it, for tests.
+// bench is a server with its dependencies, for tests.
 type bench struct {
 	t       testing.TB
 	memory  *memory
@@ -63,7 +63,7 @@ func newBench(t testing.TB, change func(*Options)) *bench {
 	return b
 }
 
-// sign is the Authorization of a request under an account's key.
+// sign returns the Authorization of a request with an account's key.
 func (b *bench) sign(account, method, target, contentType string) string {
 	path, query, _ := strings.Cut(target, "?")
 	if first, again := strings.CutPrefix(path, "/"+account+secondarySuffix); again && strings.HasPrefix(first, "/"+account) {
@@ -84,7 +84,7 @@ func (b *bench) hmac(account, s string) string {
 
 func (b *bench) date() string { return b.clock.Now().Format(http.TimeFormat) }
 
-// send writes a request as its lines stand there, signed unless it has a sig or an Authorization.
+// send writes a request as the lines of text, signed unless it has a sig or an Authorization.
 func (b *bench) send(text string) (*http.Response, string) {
 	head, body, _ := strings.Cut(text, "\n\n")
 	lines := strings.Split(head, "\n")
@@ -112,7 +112,7 @@ func (b *bench) send(text string) (*http.Response, string) {
 	return b.raw(out.Bytes(), method)
 }
 
-// raw sends bytes and reads an answer.
+// raw sends bytes and reads a response.
 func (b *bench) raw(request []byte, method string) (*http.Response, string) {
 	b.t.Helper()
 	if b.conn == nil {
@@ -141,7 +141,7 @@ func (b *bench) raw(request []byte, method string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// show is an answer as the recorded ones are written: headers in order, without those that differ always.
+// show formats a response like the recorded ones: headers in order, without those that always differ.
 func show(resp *http.Response, body string) string {
 	var lines []string
 	for name, values := range resp.Header {
@@ -161,7 +161,7 @@ func show(resp *http.Response, body string) string {
 	return resp.Status + "\n" + strings.Join(lines, "\n") + "\n\n" + body
 }
 
-// TestRequests runs the recorded interactions and those around them: testdata/requests/*.txt.
+// TestRequests runs the recorded interactions and their variants: testdata/requests/*.txt.
 func TestRequests(t *testing.T) {
 	datadriven.Walk(t, "testdata/requests", func(t *testing.T, path string) {
 		b := newBench(t, nil)
@@ -190,7 +190,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// newBenchWithoutListener is a server that only its methods reach.
+// newBenchWithoutListener returns a server that is accessible only through its methods.
 func newBenchWithoutListener(t testing.TB) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
 	var err error

@@ -13,20 +13,20 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Account is a name and its key, as in a connection string.
+// Account is an account's name and key, as in a connection string.
 type Account struct {
 	Name string
 	Key  string // base64
 }
 
-// The development account, which everyone knows: for loopback addresses only.
+// The development account, whose key is public; it is served on loopback addresses only.
 const (
 	DevelopmentAccount = "devstoreaccount1"
 	DevelopmentKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// account is an Account whose key is ready for use. Its hashes are reused: making one costs more than
-// what is hashed.
+// account is a configured Account. It pools HMAC states that are initialized with its key, because creating one costs
+// more than hashing a request.
 type account struct {
 	name       string
 	wellKnown  bool      // the key is DevelopmentKey
@@ -51,7 +51,7 @@ func newAccount(a Account) (*account, error) {
 	return made, nil
 }
 
-// verify says whether signature, base64, is the account's under what build appends.
+// verify reports whether signature (base64) is the account's HMAC of the bytes that build appends.
 func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 	s := a.hashes.Get().(*signer)
 	defer a.hashes.Put(s)
@@ -69,7 +69,7 @@ func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
 	return subtle.ConstantTimeCompare(s.mac.Sum(s.sum[:0]), s.given[:n]) == 1
 }
 
-// authorizeKey checks an Authorization header, SharedKey or SharedKeyLite, that was made for path.
+// authorizeKey checks an Authorization header (SharedKey or SharedKeyLite) that signs path.
 func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Time) error {
 	scheme, rest, _ := strings.Cut(req.header.authorization, " ")
 	name, signature, ok := strings.Cut(strings.TrimSpace(rest), ":")
@@ -94,8 +94,8 @@ func (a *account) authorizeKey(req *httpRequest, path, comp string, now time.Tim
 	return nil
 }
 
-// appendStringToSign is what a request is signed by. The resource is the account and the path as sent, so
-// in the emulator's form the account stands there twice. (REST reference, "Authorize with Shared Key",
+// appendStringToSign appends the string that a request signs. The resource consists of the account and the path as
+// sent, so the account occurs twice if the URL has the emulator's form. (REST reference, "Authorize with Shared Key",
 // "Table service".)
 func (a *account) appendStringToSign(dst []byte, req *httpRequest, path string, lite bool, date, comp string) []byte {
 	if !lite {

@@ -7,7 +7,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// tables answers about an account's tables.
+// tables handles requests about an account's tables.
 func (c *call) tables() error {
 	one := c.path.Resource == odata.OneTable
 	switch {
@@ -84,7 +84,7 @@ func (c *call) listTables() error {
 	return nil
 }
 
-// matchTables is the filter on names, where TableName is the only property; nil: all.
+// matchTables returns the filter on names, in which TableName is the only property; nil means all tables.
 func (c *call) matchTables() (func(string) bool, error) {
 	if strings.TrimSpace(c.params.filter) == "" {
 		return nil, nil

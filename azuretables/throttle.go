@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// throttle keeps accounts and partitions near a number of entities a second. Whoever has used up a second's
-// worth is refused until it has grown back; a request that is let in may go into debt, so that a batch
-// larger than the target still goes through. Memory does not grow with partitions: of those in one set, the
-// one that is least in debt is forgotten.
+// throttle keeps each account or partition near a rate of entities per second. It refuses requests for a name that has
+// spent one second's worth of tokens until some have accrued. An admitted request may overdraw its bucket, so that a
+// batch larger than the rate still succeeds. Memory does not grow with the number of partitions: a new name replaces
+// the bucket of its set that has the most tokens.
 type throttle struct {
-	rate float64 // entities a second
+	rate float64 // entities per second
 	now  func() time.Duration
 	seed maphash.Seed
 	sets []bucketSet
@@ -23,12 +23,12 @@ type bucketSet struct {
 }
 
 type bucket struct {
-	key    uint64 // 0: free
+	key    uint64 // 0 means unused
 	tokens float64
-	at     time.Duration // when tokens was right
+	at     time.Duration // time at which tokens was computed
 }
 
-// newThrottle is nil, which lets everything through, when there is no target.
+// newThrottle returns nil, which admits every request, if there is no target.
 func newThrottle(rate, sets int, now func() time.Duration) *throttle {
 	if rate <= 0 {
 		return nil
@@ -36,7 +36,7 @@ func newThrottle(rate, sets int, now func() time.Duration) *throttle {
 	return &throttle{rate: float64(rate), now: now, seed: maphash.MakeSeed(), sets: make([]bucketSet, sets)}
 }
 
-// admit says whether name may do something with n entities, and if not, how long it should wait.
+// admit reports whether a request for name may process n entities, and otherwise how long the client should wait.
 func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
 	if t == nil {
 		return 0, true
@@ -51,14 +51,14 @@ func (t *throttle) admit(name string, n int) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// charge counts n more entities of something that was let in.
+// charge counts n more entities of an admitted request.
 func (t *throttle) charge(name string, n int) {
 	if n > 0 {
 		t.take(name, n)
 	}
 }
 
-// giveBack undoes what admit counted.
+// giveBack undoes admit.
 func (t *throttle) giveBack(name string, n int) { t.take(name, -n) }
 
 func (t *throttle) take(name string, n int) {
@@ -70,7 +70,7 @@ func (t *throttle) take(name string, n int) {
 	set.bucket(key, t.rate, t.now()).tokens -= float64(n)
 }
 
-// find is the locked set of a name.
+// find returns the set of a name, locked.
 func (t *throttle) find(name string) (*bucketSet, uint64) {
 	key := maphash.String(t.seed, name) | 1
 	set := &t.sets[key>>1%uint64(len(t.sets))]
@@ -78,7 +78,7 @@ func (t *throttle) find(name string) (*bucketSet, uint64) {
 	return set, key
 }
 
-// bucket is the key's, as it is now.
+// bucket returns the bucket of key with its tokens at now.
 func (s *bucketSet) bucket(key uint64, rate float64, now time.Duration) *bucket {
 	var found *bucket
 	var fullest float64

@@ -29,7 +29,7 @@ func TestWhoIsOverTheTargetIsToldToWait(t *testing.T) {
 	if b.memory.writes != writes {
 		t.Fatal("what was refused was done")
 	}
-	for range 50 { // more often than the account has entities
+	for range 50 { // more often than the account's rate allows
 		put("a", 10)
 	}
 	if status, _ := put("b", 0); status != 204 {
@@ -40,7 +40,7 @@ func TestWhoIsOverTheTargetIsToldToWait(t *testing.T) {
 		t.Fatalf("a second later: %d", status)
 	}
 	done := 0
-	for i := range 100 { // as many partitions: the account's target is what ends it
+	for i := range 100 { // different partitions: only the account's target stops these
 		if status, _ := put(fmt.Sprint("c", i), 0); status == 204 {
 			done++
 		}

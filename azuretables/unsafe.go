@@ -2,8 +2,8 @@ package azuretables
 
 import "unsafe"
 
-// unsafeString is bytes as a string without a copy; it holds until they change.
+// unsafeString returns b as a string without a copy; it is valid until b changes.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// unsafeBytes is a string as bytes that nobody may write to.
+// unsafeBytes returns s as bytes without a copy. The caller must not modify them.
 func unsafeBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -8,14 +8,14 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// element is one of a small XML document.
+// element is an element of a small XML document.
 type element struct {
 	name     string
 	text     string
 	children []*element
 }
 
-// parseXML reads a document whose root has the name. Attributes and namespaces mean nothing.
+// parseXML parses a document whose root element has the given name. It ignores attributes and namespaces.
 func parseXML(body []byte, root string) (*element, error) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if len(body) > xmlBytesMax {
@@ -47,7 +47,7 @@ func parseXML(body []byte, root string) (*element, error) {
 		case xml.CharData:
 			at.text += string(t)
 		case xml.Directive:
-			return nil, errXML() // no document types: no entities of one's own
+			return nil, errXML() // document types are refused, so that documents cannot define entities
 		}
 	}
 	if len(top.children) != 1 || top.children[0].name != root {
@@ -58,7 +58,7 @@ func parseXML(body []byte, root string) (*element, error) {
 
 func errXML() error { return odata.Of(odata.InvalidXMLDocument) }
 
-// fields are an element's children by name; false when one is there twice or has none of the names.
+// fields returns the children of e by name. ok is false if a child occurs twice or has none of the names.
 func (e *element) fields(names ...string) (map[string]*element, bool) {
 	out := map[string]*element{}
 	for _, c := range e.children {
@@ -74,7 +74,7 @@ func (e *element) fields(names ...string) (map[string]*element, bool) {
 	return out, true
 }
 
-// value is the text without the blanks around it; of nothing it is empty.
+// value returns the text of e without surrounding white space; a nil element has empty text.
 func (e *element) value() string {
 	if e == nil {
 		return ""
@@ -82,10 +82,10 @@ func (e *element) value() string {
 	return strings.TrimSpace(e.text)
 }
 
-// xmlHeader begins the service's documents: with a byte order mark.
+// xmlHeader starts every XML document of the service, with a byte order mark.
 const xmlHeader = "\ufeff" + `<?xml version="1.0" encoding="utf-8"?>`
 
-// appendElement appends an element with text in it.
+// appendElement appends an element that contains text.
 func appendElement(dst []byte, name, text string) []byte {
 	if text == "" {
 		return append(append(append(dst, '<'), name...), " />"...)

@@ -9,14 +9,14 @@ import (
 )
 
 // Clock is the wall clock of all nodes of a Cluster. It runs at the speed of real time, and Advance moves it forward.
-// Timestamps, TTLs, gc_grace_seconds and the hint window follow it. Timeouts, heartbeats and the failure detector stay in
-// real time: a ring whose clock moves by a week loses no node. It is safe for concurrent use.
+// Timestamps, TTLs, gc_grace_seconds and the hint window use it. Timeouts, heartbeats and the failure detector use real
+// time, so that nodes stay up if the clock moves by a week. It is safe for concurrent use.
 type Clock struct {
 	offset atomic.Int64 // ns
 }
 
-// NewClock returns a clock that shows start now. Clients must not send timestamps of their own that are more than a minute
-// ahead of it: nodes reject them.
+// NewClock returns a clock that shows start now. Timestamps that clients set must be at most a minute ahead of it:
+// nodes reject others.
 func NewClock(start time.Time) *Clock {
 	c := &Clock{}
 	c.offset.Store(int64(time.Until(start)))
@@ -26,8 +26,8 @@ func NewClock(start time.Time) *Clock {
 // Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
-// Advance moves the clock forward by d. It panics if d is negative: earlier writes would have timestamps of the future. See
-// Node.SkewClock for a node whose clock is wrong.
+// Advance moves the clock forward by d. It panics if d is negative, because earlier writes would then have timestamps
+// in the future. Node.SkewClock sets a wrong clock for one node.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("cqldtest: a clock cannot go back")
@@ -35,11 +35,11 @@ func (c *Clock) Advance(d time.Duration) {
 	c.offset.Add(int64(d))
 }
 
-// Set moves the clock forward to t. It panics if the clock is beyond t.
+// Set moves the clock forward to t. It panics if the clock is past t.
 func (c *Clock) Set(t time.Time) { c.Advance(t.Sub(c.Now())) }
 
-// processClock is the clock of one incarnation of a node. Its timers do not fire while the node is paused; those that were due
-// fire when the node resumes.
+// processClock is the clock of one incarnation of a node. Its timers do not fire while the node is paused; timers that
+// expired meanwhile fire when the node resumes.
 type processClock struct {
 	*Clock
 	started time.Time
@@ -47,7 +47,7 @@ type processClock struct {
 	paused  *gate
 
 	mu   sync.Mutex
-	held []*timer // due while the node was paused
+	held []*timer // expired while the node was paused
 }
 
 // Now implements env.Clock.
@@ -65,12 +65,12 @@ func (c *processClock) After(d time.Duration, f func()) env.Timer {
 	return t
 }
 
-// release fires the timers that are held. The gate is open.
+// release fires the held timers. The gate must be open.
 func (c *processClock) release() {
 	c.mu.Lock()
 	var due []*timer
 	for _, t := range c.held {
-		if t.held { // else it was stopped
+		if t.held { // false if it was stopped
 			t.held = false
 			due = append(due, t)
 		}
@@ -87,7 +87,7 @@ type timer struct {
 	clock *processClock
 	timer *time.Timer
 	f     func()
-	held  bool // it is in clock.held; clock.mu guards it
+	held  bool // it is in clock.held; guarded by clock.mu
 }
 
 // fire calls the callback, or holds it while the node is paused.

@@ -10,7 +10,7 @@ func newTestClock() *processClock {
 	return &processClock{Clock: &Clock{}, started: time.Now(), skew: new(atomic.Int64), paused: &gate{}}
 }
 
-// due returns when a timer of the machine that was set to fire at once has fired.
+// due waits until fired reports true, and fails the test after 10 seconds.
 func due(t *testing.T, fired func() bool) {
 	t.Helper()
 	for late := time.Now().Add(10 * time.Second); !fired(); time.Sleep(time.Millisecond) {

@@ -28,9 +28,9 @@ type Cluster struct {
 	ended bool
 }
 
-// Start starts a cluster for a test or benchmark, and closes it when the test ends. It fails the test when the cluster does not
-// start, or when a node ends by itself before the test does. Clients can connect when Start returns, and all nodes see each
-// other alive.
+// Start starts a cluster for a test or benchmark, and closes it when the test ends. It fails the test if the cluster
+// does not start, or if a node fails before the test ends. When Start returns, clients can connect, and all nodes see
+// each other up.
 func Start(tb testing.TB, opts ...Option) *Cluster {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -50,8 +50,8 @@ func Start(tb testing.TB, opts ...Option) *Cluster {
 	return c
 }
 
-// Open starts a cluster that the caller closes, for instance in TestMain. ctx bounds the start only. The error contains the log
-// of the nodes.
+// Open starts a cluster that the caller closes, for instance in TestMain. ctx limits only the start. The error contains
+// the log of the nodes.
 func Open(ctx context.Context, opts ...Option) (*Cluster, error) {
 	o, err := parse(opts)
 	if err != nil {
@@ -75,7 +75,7 @@ func Open(ctx context.Context, opts ...Option) (*Cluster, error) {
 	return c, nil
 }
 
-// logged returns the log as an error; nil when it is empty.
+// logged returns the log as an error, or nil if it is empty.
 func logged(log string) error {
 	if log == "" {
 		return nil
@@ -83,7 +83,7 @@ func logged(log string) error {
 	return errors.New("log of the cluster:\n" + log)
 }
 
-// open starts the first node, which founds the cluster, and then the others at the same time.
+// open starts the first node, which creates the cluster, and then the others concurrently.
 func (c *Cluster) open(ctx context.Context, dir string) error {
 	if dir != "" {
 		if err := prepare(dir, len(c.nodes)); err != nil {
@@ -99,7 +99,7 @@ func (c *Cluster) open(ctx context.Context, dir string) error {
 	return c.AwaitUp(ctx)
 }
 
-// each calls f for all nodes at the same time.
+// each calls f for all nodes concurrently.
 func (c *Cluster) each(nodes []*Node, f func(*Node) error) error {
 	errs := make([]error, len(nodes))
 	var running sync.WaitGroup
@@ -110,7 +110,7 @@ func (c *Cluster) each(nodes []*Node, f func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Close stops all nodes at once, without waiting for requests. It returns the errors of nodes that ended by themselves.
+// Close stops all nodes immediately, without waiting for requests. It returns the errors of nodes that failed.
 func (c *Cluster) Close() error {
 	c.mu.Lock()
 	ended := c.ended
@@ -129,7 +129,7 @@ func (c *Cluster) Close() error {
 	return err
 }
 
-// Nodes returns the nodes in their order, also those that were killed.
+// Nodes returns all nodes in order, including stopped ones.
 func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
 
 // Node returns node i, counted from zero.
@@ -138,10 +138,10 @@ func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 // Clock returns the wall clock of all nodes.
 func (c *Cluster) Clock() *Clock { return c.clock }
 
-// Log returns the end of the log of all nodes. It is empty with LogTo.
+// Log returns the end of the log of all nodes. It is empty if LogTo is used.
 func (c *Cluster) Log() string { return c.log.String() }
 
-// Addresses returns where CQL clients reach the nodes, as "host:port".
+// Addresses returns the addresses of the nodes for CQL clients, as "host:port".
 func (c *Cluster) Addresses() []string {
 	var out []string
 	for _, n := range c.nodes {
@@ -150,20 +150,21 @@ func (c *Cluster) Addresses() []string {
 	return out
 }
 
-// Port returns the CQL port of the first node. All nodes have it, except on systems whose only loopback address is 127.0.0.1.
+// Port returns the CQL port of the first node. All nodes use it, except on systems whose only loopback address is
+// 127.0.0.1.
 func (c *Cluster) Port() int { return int(c.nodes[0].at.native) }
 
 // TablesEndpoint returns the URL of the development account of Azure Tables at the first node.
 func (c *Cluster) TablesEndpoint() string { return c.nodes[0].TablesEndpoint() }
 
-// TablesConnectionString returns the connection string with which the Azure SDKs reach the development account at the first
-// node.
+// TablesConnectionString returns the connection string with which the Azure SDKs connect to the development account at
+// the first node.
 func (c *Cluster) TablesConnectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=%s;", azuretables.DevelopmentAccount,
 		azuretables.DevelopmentKey, c.TablesEndpoint())
 }
 
-// DialContext connects to an address of a node. With it a Cluster is a Dialer of gocql. network is "tcp".
+// DialContext connects to an address of a node. It makes Cluster a gocql.Dialer. network is "tcp".
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp" && network != "tcp4" {
@@ -172,11 +173,12 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 	return c.fabric.dial(ctx, netip.Addr{}, to)
 }
 
-// RoundTripper returns the HTTP transport that reaches the nodes, for clients of Azure Tables.
+// RoundTripper returns an HTTP transport that connects to the nodes, for clients of Azure Tables.
 func (c *Cluster) RoundTripper() http.RoundTripper { return c.http }
 
-// Partition divides the ring: nodes of different groups do not reach each other, and those that no group names form a group of
-// their own. Clients reach all nodes. It replaces an earlier partition. Nodes notice within about two seconds; see AwaitDown.
+// Partition divides the ring: nodes of different groups cannot communicate; nodes in none of the groups form another
+// group. Clients can connect to all nodes. It replaces an earlier partition. Nodes detect it within about two seconds;
+// see AwaitDown.
 func (c *Cluster) Partition(groups ...[]int) {
 	of := make([]int, len(c.nodes))
 	for g, group := range groups {
@@ -195,7 +197,7 @@ func (c *Cluster) Partition(groups ...[]int) {
 	}
 }
 
-// Heal ends a partition. What nodes have sent meanwhile arrives.
+// Heal ends a partition. Data that nodes have sent meanwhile is delivered.
 func (c *Cluster) Heal() { c.Partition() }
 
 // link returns the gate between two nodes.
@@ -209,7 +211,7 @@ func (c *Cluster) link(i, j int) *gate {
 	return c.links[key]
 }
 
-// linkTo returns the gate between node i and the node that listens for other nodes at an address; nil: there is none.
+// linkTo returns the gate between node i and the node with the given internode address, or nil if there is none.
 func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
 	for j, n := range c.nodes {
 		if j != i && n.at.internodeAt() == to {
@@ -219,13 +221,14 @@ func (c *Cluster) linkTo(i int, to netip.AddrPort) *gate {
 	return nil
 }
 
-// awaitEvery is how often AwaitUp and AwaitDown look.
+// awaitEvery is the polling interval of AwaitUp and AwaitDown.
 const awaitEvery = time.Millisecond
 
-// AwaitUp returns when all nodes that run serve clients, see each other alive and have the same metadata.
+// AwaitUp returns when all running nodes serve clients, see each other up and have the same metadata.
 func (c *Cluster) AwaitUp(ctx context.Context) error { return await(ctx, c.notUp) }
 
-// AwaitDown returns when all other nodes that run and are not paused see node i down, for instance after Node.Pause.
+// AwaitDown returns when all other nodes that are running and not paused see node i down, for instance after
+// Node.Pause.
 func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
 	return await(ctx, func() error {
 		for _, n := range c.nodes {
@@ -237,7 +240,7 @@ func (c *Cluster) AwaitDown(ctx context.Context, i int) error {
 	})
 }
 
-// notUp returns why AwaitUp goes on waiting; nil: it does not.
+// notUp returns the reason why AwaitUp must wait, or nil.
 func (c *Cluster) notUp() error {
 	var first *Node
 	var status string
@@ -266,7 +269,7 @@ func (c *Cluster) notUp() error {
 	return nil
 }
 
-// await calls missing until it returns nil, or ctx ends.
+// await polls missing until it returns nil or ctx ends.
 func await(ctx context.Context, missing func() error) error {
 	tick := time.NewTicker(awaitEvery)
 	defer tick.Stop()

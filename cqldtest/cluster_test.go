@@ -16,7 +16,7 @@ import (
 	"cqld/node"
 )
 
-// variants are the ways in which a cluster can keep data and connect.
+// variants returns the options for each kind of storage and network.
 func variants(t *testing.T) map[string][]cqldtest.Option {
 	return map[string][]cqldtest.Option{
 		"memory":            nil,
@@ -25,15 +25,15 @@ func variants(t *testing.T) map[string][]cqldtest.Option {
 	}
 }
 
-// connect returns a session whose requests all go to one node.
+// connect returns a session that sends all requests to one node.
 func connect(t *testing.T, n *cqldtest.Node, c *cqldtest.Cluster) *gocql.Session {
 	t.Helper()
 	config := gocql.NewCluster(n.Address())
 	config.Port, config.Dialer, config.DisableInitialHostLookup = c.Port(), c, true
 	config.ProtoVersion, config.NumConns, config.Timeout, config.ConnectTimeout = 5, 1, 10*time.Second, 10*time.Second
 	config.RetryPolicy = &gocql.SimpleRetryPolicy{}
-	config.DefaultTimestamp = false                                                         // the nodes' clock is that of the test
-	config.Events.DisableTopologyEvents, config.Events.DisableNodeStatusEvents = true, true // they would add other nodes
+	config.DefaultTimestamp = false                                                         // timestamps must follow the test's clock
+	config.Events.DisableTopologyEvents, config.Events.DisableNodeStatusEvents = true, true // events would add other nodes
 	config.Logger = quiet{}
 	s, err := config.CreateSession()
 	if err != nil {
@@ -58,7 +58,7 @@ func exec(t *testing.T, s *gocql.Session, statement string, values ...any) {
 	}
 }
 
-// create makes table k.t with 3 replicas, or as many as there are nodes.
+// create creates table k.t with 3 replicas, or as many as there are nodes.
 func create(t *testing.T, s *gocql.Session, c *cqldtest.Cluster) {
 	t.Helper()
 	exec(t, s, fmt.Sprintf("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", min(3, len(c.Nodes()))))
@@ -70,7 +70,7 @@ func write(s *gocql.Session, i int) error {
 	return s.Query("INSERT INTO k.t (a, v) VALUES (?, ?)", i, i).Consistency(gocql.Quorum).Exec()
 }
 
-// mustWrite writes row i. On a machine under load nodes may take each other for dead for a moment: it tries again then.
+// mustWrite writes row i. Under load, nodes may consider each other down for a moment, so it retries.
 func mustWrite(t *testing.T, s *gocql.Session, i int) {
 	t.Helper()
 	repeat(t, func() error { return write(s, i) })
@@ -90,7 +90,7 @@ func repeat(t *testing.T, f func() error) {
 	}
 }
 
-// count returns how many rows of k.t there are.
+// count returns the number of rows in k.t.
 func count(t *testing.T, s *gocql.Session, level gocql.Consistency) (n int) {
 	t.Helper()
 	repeat(t, func() error { return s.Query("SELECT count(*) FROM k.t").Consistency(level).Scan(&n) })
@@ -110,7 +110,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Every acknowledged write is there after each node was killed and started again, one after the other.
+// TestKillKeepsAcknowledgedWrites checks that every acknowledged write exists after each node was killed and restarted
+// in turn.
 func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 					t.Fatal("a killed node runs")
 				}
 				must(t, c.AwaitDown(patience(t), i))
-				mustWrite(t, s, rows) // two of three replicas are there
+				mustWrite(t, s, rows) // two of three replicas are up
 				rows++
 				must(t, n.Restart(patience(t)))
 				must(t, c.AwaitUp(patience(t)))
@@ -145,7 +146,7 @@ func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	}
 }
 
-// A killed node refuses connections, and breaks those that it has.
+// TestKillBreaksConnections checks that a killed node closes its connections and refuses new ones.
 func TestKillBreaksConnections(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,8 @@ func TestKillBreaksConnections(t *testing.T) {
 	}
 }
 
-// A paused node keeps its connections and answers nothing; what it got meanwhile it answers after the pause.
+// TestPausedNodeAnswersAfterThePause checks that a paused node keeps its connections without responding, and that it
+// responds after the pause to what it has received.
 func TestPausedNodeAnswersAfterThePause(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +192,7 @@ func TestPausedNodeAnswersAfterThePause(t *testing.T) {
 	}
 }
 
-// The others see a paused node down, and up again after the pause.
+// TestPausedNodeIsDown checks that the other nodes see a paused node down, and up again after the pause.
 func TestPausedNodeIsDown(t *testing.T) {
 	c := cqldtest.Start(t, cqldtest.Nodes(3))
 	s := connect(t, c.Node(0), c)
@@ -205,7 +207,7 @@ func TestPausedNodeIsDown(t *testing.T) {
 	}
 }
 
-// Only the side of a partition with enough replicas serves, and after it both do.
+// TestPartition checks that only the side of a partition with enough replicas serves requests, and both sides after it.
 func TestPartition(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +215,7 @@ func TestPartition(t *testing.T) {
 			minority, majority := connect(t, c.Node(0), c), connect(t, c.Node(1), c)
 			create(t, majority, c)
 			c.Partition([]int{0})
-			must(t, c.AwaitDown(patience(t), 0)) // node 0 sees nobody, the others do not see node 0
+			must(t, c.AwaitDown(patience(t), 0)) // node 0 and the others do not see each other
 			mustWrite(t, majority, 1)
 			var refused *gocql.RequestErrUnavailable
 			for late := time.Now().Add(20 * time.Second); ; {
@@ -235,7 +237,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// Each write of a node with a slow disk waits for it.
+// TestSlowDisk checks that each write of a node with a slow disk waits for the disk.
 func TestSlowDisk(t *testing.T) {
 	c := cqldtest.Start(t)
 	s := connect(t, c.Node(0), c)
@@ -251,7 +253,7 @@ func TestSlowDisk(t *testing.T) {
 	mustWrite(t, s, 2)
 }
 
-// TTLs and timestamps follow the clock, and a ring whose clock moves keeps its nodes.
+// TestClock checks that TTLs and timestamps follow the clock, and that nodes stay up when the clock moves.
 func TestClock(t *testing.T) {
 	start := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
 	c := cqldtest.Start(t, cqldtest.Nodes(3), cqldtest.UseClock(cqldtest.NewClock(start)))
@@ -274,7 +276,7 @@ func TestClock(t *testing.T) {
 	must(t, c.AwaitUp(patience(t)))
 }
 
-// A node whose clock is wrong refuses requests until it is right again.
+// TestSkewedClock checks that a node with a wrong clock refuses requests until the clock is correct.
 func TestSkewedClock(t *testing.T) {
 	c := cqldtest.Start(t, cqldtest.Nodes(3))
 	s := connect(t, c.Node(2), c)
@@ -293,7 +295,7 @@ func TestSkewedClock(t *testing.T) {
 	await(false)
 }
 
-// Clusters that run at the same time have addresses of their own.
+// TestClustersShareNoAddress checks that clusters that run concurrently have different addresses.
 func TestClustersShareNoAddress(t *testing.T) {
 	taken := map[string]bool{}
 	for range 6 {
@@ -306,7 +308,7 @@ func TestClustersShareNoAddress(t *testing.T) {
 	}
 }
 
-// Close ends every goroutine of a cluster, also of one that has faults.
+// TestCloseEndsAllGoroutines checks that Close ends every goroutine of a cluster, even with faults.
 func TestCloseEndsAllGoroutines(t *testing.T) {
 	for name, opts := range variants(t) {
 		t.Run(name, func(t *testing.T) {
@@ -347,13 +349,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// The log is kept, or goes where LogTo says.
+// TestLog checks that the log is kept, or written to the writer of LogTo.
 func TestLog(t *testing.T) {
 	c := cqldtest.Start(t)
 	if !strings.Contains(c.Log(), "serving CQL clients") {
 		t.Errorf("the log is %q", c.Log())
 	}
-	var log bytes.Buffer // one node; read when it has ended
+	var log bytes.Buffer // of one node; read after it has ended
 	c, err := cqldtest.Open(t.Context(), cqldtest.LogTo(&log))
 	must(t, err)
 	must(t, c.Close())

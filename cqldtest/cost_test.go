@@ -15,10 +15,10 @@ import (
 	"cqld/cqldtest"
 )
 
-// askForCost is the custom payload by which a request asks for its cost.
+// askForCost returns the custom payload with which a request asks for its cost.
 func askForCost() map[string][]byte { return map[string][]byte{"cqld-cost": nil} }
 
-// costOf returns the cost in an answer, without the time, as text; replicas is how many there are.
+// costOf returns the cost in a response, without the duration, as text, and the number of replicas.
 func costOf(t *testing.T, iter *gocql.Iter) (cost string, replicas int) {
 	t.Helper()
 	payload := iter.GetCustomPayload()
@@ -62,7 +62,7 @@ func TestDriversGetTheCost(t *testing.T) {
 		{gocql.All, "INSERT INTO k.t (a, b, v) VALUES (2, 1, 4)", nothing, 3},
 		{gocql.All, "DELETE FROM k.t WHERE a = 1 AND b = 2", nothing, 3},
 		{gocql.All, "DELETE FROM k.t WHERE a = 2 AND b > 5", nothing, 3},
-		{gocql.One, "SELECT v FROM k.t WHERE a = 1 AND b = 1", figures("partition key", "1", "1", "1", "0"), 0}, // one, and perhaps others in place of a slow one
+		{gocql.One, "SELECT v FROM k.t WHERE a = 1 AND b = 1", figures("partition key", "1", "1", "1", "0"), 0}, // one replica, or more with speculation
 		{gocql.All, "SELECT v FROM k.t WHERE a = 1 AND b = 1", figures("partition key", "1", "1", "1", "0"), 3},
 		{gocql.All, "SELECT v FROM k.t WHERE a = 1 AND b = 2", figures("partition key", "1", "1", "0", "1"), 3},
 		{gocql.All, "SELECT v FROM k.t WHERE a = 1", figures("partition key", "1", "1", "2", "1"), 3},
@@ -77,7 +77,7 @@ func TestDriversGetTheCost(t *testing.T) {
 		{gocql.All, "BEGIN BATCH INSERT INTO k.t (a, b, v) VALUES (4, 1, 1); INSERT INTO k.t (a, b, v) VALUES (5, 1, 1); APPLY BATCH", nothing, 0},
 	} {
 		var iter *gocql.Iter
-		repeat(t, func() error { // a node under load may seem dead for a moment
+		repeat(t, func() error { // under load, a node may seem down for a moment
 			iter = s.Query(step.statement).Consistency(step.level).SerialConsistency(gocql.Serial).CustomPayload(askForCost()).Iter()
 			if iter.GetCustomPayload() == nil && !strings.Contains(step.statement, " IF ") {
 				return iter.Close()
@@ -109,7 +109,7 @@ func TestDriversGetTheCost(t *testing.T) {
 	if _, got, _ = strings.Cut(got, " "); got != figures("partition key", "1", "1", "1", "0") || replicas != 3 {
 		t.Errorf("batch: cost %q, %d replicas", got, replicas)
 	}
-	for a := range 8 { // led by this node, or by another one
+	for a := range 8 { // the leader is this node or another one
 		for _, want := range []string{figures("partition key", "1", "0", "0", "0"), figures("partition key", "1", "1", "1", "0")} {
 			got, replicas := costOf(t, s.Query("UPDATE k.n SET n = n + 1 WHERE a = ?", a).Consistency(gocql.All).CustomPayload(askForCost()).Iter())
 			if _, got, _ = strings.Cut(got, " "); got != want || replicas == 0 {

@@ -54,8 +54,8 @@ func ExampleOpen() {
 	// Output: Ada
 }
 
-// RoundTripper is for clients of Azure Tables. Clients of the Azure SDK take TablesConnectionString, and the RoundTripper as the
-// transport of their HTTP client when the network is in memory.
+// RoundTripper is the HTTP transport for clients of Azure Tables. Clients of the Azure SDK use TablesConnectionString;
+// if the network is in memory, they also need RoundTripper as the transport of their HTTP client.
 func ExampleCluster_RoundTripper() {
 	ring, err := cqldtest.Open(context.Background(), cqldtest.InMemoryNetwork())
 	if err != nil {
@@ -94,7 +94,7 @@ func ExampleCluster_RoundTripper() {
 	// {"Name":"Ada"}
 }
 
-// users is a program under test: it keeps names in Cassandra.
+// users is a program under test that stores names in Cassandra.
 type users struct{ session *gocql.Session }
 
 func (u users) rename(id int, name string) error {

@@ -11,19 +11,19 @@ import (
 	"syscall"
 )
 
-// fabric is what carries the connections of a cluster.
+// fabric is the transport of a cluster's connections.
 type fabric interface {
-	// reserve returns the addresses of n nodes, which no other cluster of this machine gets.
+	// reserve returns the addresses of n nodes, which no other cluster on this machine uses.
 	reserve(n int) ([]addresses, error)
 	// listen listens at a reserved address.
 	listen(at netip.AddrPort) (net.Listener, error)
-	// dial connects; from is the IP address of the client unless it is not valid.
+	// dial connects to a node; from, if valid, is the IP address of the client.
 	dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error)
-	// close gives back the addresses.
+	// close releases the addresses.
 	close()
 }
 
-// addresses are where one node listens.
+// addresses contains the addresses at which one node listens.
 type addresses struct {
 	ip                        netip.Addr
 	native, internode, tables uint16
@@ -33,18 +33,18 @@ func (a addresses) nativeAt() netip.AddrPort    { return netip.AddrPortFrom(a.ip
 func (a addresses) internodeAt() netip.AddrPort { return netip.AddrPortFrom(a.ip, a.internode) }
 func (a addresses) tablesAt() netip.AddrPort    { return netip.AddrPortFrom(a.ip, a.tables) }
 
-// loopback is the fabric of TCP connections. It listens at all addresses from the beginning, so that no other process gets
-// one between the reservation and the start of the node.
+// loopback is the fabric of TCP connections. It listens at all reserved addresses until their nodes do, so that no
+// other process can take them.
 type loopback struct {
 	mu       sync.Mutex
 	reserved map[netip.AddrPort]net.Listener
 }
 
-// reserveAttempts bounds how many networks are tried before an error.
+// reserveAttempts is the maximum number of networks that reserve tries.
 const reserveAttempts = 100
 
-// reserve implements fabric. Each node gets an address of a network 127.x.y.0/24 that is chosen at random, and all nodes have
-// the same ports, which drivers expect. Where the system has only 127.0.0.1, all nodes have that, with different ports.
+// reserve implements fabric. Each node gets an address in a randomly chosen network 127.x.y.0/24, and all nodes have
+// the same ports, which drivers expect. If the system has only 127.0.0.1, all nodes use it, with different ports.
 func (l *loopback) reserve(n int) ([]addresses, error) {
 	single := false
 	var failed error
@@ -59,9 +59,9 @@ func (l *loopback) reserve(n int) ([]addresses, error) {
 	return nil, fmt.Errorf("cqldtest: no free loopback addresses: %w", failed)
 }
 
-// attempt listens at the addresses of n nodes, or returns why that is not possible.
+// attempt listens at the addresses of n nodes, or returns the reason why it cannot.
 func (l *loopback) attempt(n int, single bool) ([]addresses, error) {
-	var ports [3]uint16 // zero: any
+	var ports [3]uint16 // zero means any
 	network := [4]byte{127, byte(16 + rand.IntN(230)), byte(rand.IntN(256)), 1}
 	out := make([]addresses, n)
 	for i := range out {
@@ -105,7 +105,7 @@ func (l *loopback) listen(at netip.AddrPort) (net.Listener, error) {
 	if ok {
 		return listener, nil
 	}
-	return net.Listen("tcp4", at.String()) // the node was stopped before
+	return net.Listen("tcp4", at.String()) // the node was started and stopped before
 }
 
 func (l *loopback) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
@@ -120,7 +120,7 @@ func (l *loopback) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, listener := range l.reserved {
-		_ = listener.Close() // nobody listens for clients on it
+		_ = listener.Close() // no node has used it
 	}
 	clear(l.reserved)
 }
@@ -129,10 +129,10 @@ func (l *loopback) close() {
 type memory struct {
 	mu        sync.Mutex
 	listeners map[netip.AddrPort]*memoryListener
-	ports     uint16 // of clients: the last one given
+	ports     uint16 // the last port given to a client
 }
 
-// Ports of nodes in memory, and where those of clients begin.
+// Ports of nodes in memory, and the first port of clients.
 const (
 	memoryNative    = 9042
 	memoryInternode = 7000
@@ -140,11 +140,11 @@ const (
 	clientPorts     = 32768
 )
 
-// backlogMax is how many connections wait to be accepted by one listener, as net.core.somaxconn.
+// backlogMax is the maximum number of connections waiting to be accepted by one listener, like net.core.somaxconn.
 const backlogMax = 4096
 
-// reserve implements fabric. The addresses are loopback addresses on which usually nothing listens, so that a client that does
-// not use Cluster.DialContext is refused.
+// reserve implements fabric. Usually nothing listens at these loopback addresses, so that a client that does not use
+// Cluster.DialContext is refused.
 func (m *memory) reserve(n int) ([]addresses, error) {
 	out := make([]addresses, n)
 	for i := range out {
@@ -198,7 +198,7 @@ func (m *memory) dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 
 func (m *memory) close() {}
 
-// memoryListener is a net.Listener of a memory.
+// memoryListener is a net.Listener of a memory fabric.
 type memoryListener struct {
 	fabric  *memory
 	at      netip.AddrPort
@@ -221,7 +221,7 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
 }
 
-// Close implements net.Listener. Connections that wait to be accepted end.
+// Close implements net.Listener. It closes connections that wait to be accepted.
 func (l *memoryListener) Close() error {
 	l.once.Do(func() {
 		l.fabric.mu.Lock()
@@ -233,12 +233,12 @@ func (l *memoryListener) Close() error {
 	return nil
 }
 
-// refuse ends the connections that wait to be accepted.
+// refuse closes the connections that wait to be accepted.
 func (l *memoryListener) refuse() {
 	for {
 		select {
 		case c := <-l.waiting:
-			_ = c.Close() // the client sees the end
+			_ = c.Close() // the client's next read returns the end
 		default:
 			return
 		}

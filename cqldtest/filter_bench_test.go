@@ -12,9 +12,10 @@ import (
 	"cqld/cqldtest"
 )
 
-// BenchmarkFilteredScan reads 100,000 rows of 150 bytes of one node with a filter that 100 of them match. At ONE, the
-// replica evaluates the filter. At SERIAL, which is QUORUM for more than one partition, the coordinator evaluates it, on
-// the same path otherwise. The metric cpu-ms/op is the CPU time of the process, of which the client is a small part.
+// BenchmarkFilteredScan reads 100,000 rows of 150 bytes from one node with a filter that 100 of them match. At ONE, the
+// replica evaluates the filter. At SERIAL, which is QUORUM for more than one partition, the coordinator evaluates it;
+// the path is the same otherwise. The metric cpu-ms/op is the CPU time of the process, of which the client is a small
+// part.
 func BenchmarkFilteredScan(b *testing.B) {
 	const partitions, rows, matching = 1000, 100, 100
 	ring := cqldtest.Start(b, cqldtest.Nodes(1))

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// gate holds operations up while it is shut. The zero value is open. It is safe for concurrent use.
+// gate blocks operations while it is shut. The zero value is open. It is safe for concurrent use.
 type gate struct {
 	mu sync.Mutex
-	// opening is closed when the gate opens; nil while it is open.
+	// opening is closed when the gate opens; it is nil while the gate is open.
 	opening atomic.Pointer[chan struct{}]
 }
 
@@ -22,7 +22,7 @@ func (g *gate) shut() {
 	}
 }
 
-// open releases all who wait.
+// open releases all waiting goroutines.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -34,7 +34,7 @@ func (g *gate) open() {
 // isShut reports whether the gate is shut.
 func (g *gate) isShut() bool { return g.opening.Load() != nil }
 
-// wait returns true when the gate is open, and false when done is closed before. A nil done never closes.
+// wait returns true once the gate is open, or false if done is closed before. A nil done is never closed.
 func (g *gate) wait(done <-chan struct{}) bool {
 	for {
 		c := g.opening.Load()

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// logBytesMax is how much of the log is kept.
+// logBytesMax is the number of bytes of the log that are kept.
 const logBytesMax = 256 << 10
 
-// tail keeps the end of what is written to it. It is safe for concurrent use.
+// tail keeps the end of the data written to it. It is safe for concurrent use.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -28,7 +28,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns what is kept.
+// String returns the data kept.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

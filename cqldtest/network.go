@@ -10,13 +10,13 @@ import (
 
 // processNetwork is the network of one incarnation of a node. It implements messaging.Network.
 //
-// While the node is paused, its connections neither give nor take bytes, as those of a stopped process; peers and clients may
-// send until the buffers are full. Connections between nodes on two sides of a partition are held by the node that opened
-// them, in both directions, as packets that are lost and sent again.
+// While the node is paused, its connections transfer no bytes, like those of a stopped process; peers and clients can
+// send until the buffers are full. The node that opened a connection holds its data in both directions during a
+// partition between the two nodes, like packets that are lost and retransmitted.
 type processNetwork struct {
 	fabric fabric
 	paused *gate
-	// link returns the gate between this node and the one that listens at an address; nil: there is none.
+	// link returns the gate between this node and the one that listens at an address, or nil if there is none.
 	link func(to netip.AddrPort) *gate
 
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ func (n *processNetwork) Dial(ctx context.Context, from netip.Addr, to netip.Add
 	return n.wrap(c, link)
 }
 
-// wrap makes c a connection of this process. link may be nil.
+// wrap returns c as a connection of this process. link may be nil.
 func (n *processNetwork) wrap(c net.Conn, link *gate) (net.Conn, error) {
 	g := &gatedConn{Conn: c, network: n, link: link, done: make(chan struct{})}
 	if !n.add(g) {
@@ -64,7 +64,7 @@ func (n *processNetwork) wrap(c net.Conn, link *gate) (net.Conn, error) {
 	return g, nil
 }
 
-// add registers a connection or listener, or closes it when the process has been killed.
+// add registers a connection or listener, or closes it if the process was killed.
 func (n *processNetwork) add(c interface{ Close() error }) bool {
 	n.mu.Lock()
 	if !n.closed {
@@ -73,7 +73,7 @@ func (n *processNetwork) add(c interface{ Close() error }) bool {
 		return true
 	}
 	n.mu.Unlock()
-	_ = c.Close() // it is closed either way
+	_ = c.Close() // the result does not matter
 	return false
 }
 
@@ -83,7 +83,7 @@ func (n *processNetwork) remove(c interface{ Close() error }) {
 	delete(n.open, c)
 }
 
-// cut ends all connections and listeners for good, as the end of a process does.
+// cut closes all connections and listeners permanently, like the end of a process.
 func (n *processNetwork) cut() {
 	n.mu.Lock()
 	n.closed = true
@@ -93,7 +93,7 @@ func (n *processNetwork) cut() {
 	}
 	n.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // it is closed either way
+		_ = c.Close() // the result does not matter
 	}
 }
 
@@ -106,7 +106,7 @@ type gatedListener struct {
 // Accept implements net.Listener.
 func (l *gatedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	l.network.paused.wait(nil) // the pause of a process ends before the process does
+	l.network.paused.wait(nil) // a pause ends before its process
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +123,12 @@ func (l *gatedListener) Close() error {
 type gatedConn struct {
 	net.Conn
 	network *processNetwork
-	link    *gate // nil: no partition holds the connection
+	link    *gate // nil means that no partition affects the connection
 	once    sync.Once
 	done    chan struct{} // closed by Close
 }
 
-// wait returns true when nothing holds the connection, and false when it is closed.
+// wait returns true once nothing holds the connection, or false if it is closed.
 func (c *gatedConn) wait() bool {
 	return c.network.paused.wait(c.done) && (c.link == nil || c.link.wait(c.done))
 }
@@ -159,7 +159,7 @@ func (c *gatedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite ends this side's output.
+// CloseWrite closes the write side of the connection.
 func (c *gatedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -167,7 +167,7 @@ func (c *gatedConn) CloseWrite() error {
 	return nil
 }
 
-// gatedSocket is a gatedConn over a socket of the machine.
+// gatedSocket is a gatedConn with a socket of the operating system.
 type gatedSocket struct {
 	*gatedConn
 	socket syscall.Conn

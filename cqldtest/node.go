@@ -24,16 +24,17 @@ type Node struct {
 	opts    node.Options
 
 	skew atomic.Int64 // ns
-	slow atomic.Int64 // ns that each disk operation takes longer
+	slow atomic.Int64 // ns added to each read and sync of the disk
 
 	changing sync.Mutex // held while the node starts or ends
 	mu       sync.Mutex
 	process  *process   // nil while the node is stopped
 	memory   *vfs.MemFS // nil with OnDisk
-	failures []error    // of incarnations that ended by themselves
+	failures []error    // of incarnations that failed
 }
 
-// prepare makes the directories of nodes, and refuses those that hold data: the nodes of another cluster have other addresses.
+// prepare creates the directories of nodes, and refuses those that contain data: the nodes of another cluster have
+// other addresses.
 func prepare(dir string, nodes int) error {
 	for i := range nodes {
 		sub := nodeDir(dir, i)
@@ -64,7 +65,7 @@ func newNode(c *Cluster, i int, all []addresses, o *options) *Node {
 // Index returns the node's number in the cluster, counted from zero.
 func (n *Node) Index() int { return n.index }
 
-// Address returns where CQL clients reach the node, as "host:port".
+// Address returns the node's address for CQL clients, as "host:port".
 func (n *Node) Address() string { return n.at.nativeAt().String() }
 
 // TablesEndpoint returns the URL of the development account of Azure Tables at this node.
@@ -72,18 +73,18 @@ func (n *Node) TablesEndpoint() string {
 	return fmt.Sprintf("http://%s/%s", n.at.tablesAt(), azuretables.DevelopmentAccount)
 }
 
-// running returns the incarnation that runs; nil when the node is stopped.
+// running returns the running incarnation, or nil if the node is stopped.
 func (n *Node) running() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.process
 }
 
-// Running reports whether the node runs. A paused node does.
+// Running reports whether the node is running. A paused node is.
 func (n *Node) Running() bool { return n.running() != nil }
 
-// Restart starts the node again after Kill or Stop; it does nothing when the node runs. It returns when the node serves clients,
-// which needs a majority of the nodes: call it for several nodes at the same time when too few run.
+// Restart starts the node after Kill or Stop; it does nothing if the node is running. It returns when the node serves
+// clients, which needs a majority of the nodes: call it concurrently for several nodes if fewer are running.
 func (n *Node) Restart(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -105,7 +106,7 @@ func (n *Node) Restart(ctx context.Context) error {
 	})
 }
 
-// Stop drains the requests of clients until ctx ends, and stops the node as SIGTERM does. A paused node resumes before.
+// Stop stops the node as SIGTERM does: it drains client requests until ctx ends. A paused node resumes first.
 func (n *Node) Stop(ctx context.Context) error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -116,9 +117,9 @@ func (n *Node) Stop(ctx context.Context) error {
 	return p.stop(ctx)
 }
 
-// Kill ends the node as a crash does: connections break, and nothing that the node was doing goes on. In memory, the node keeps
-// what was synced and loses the rest, as in a power failure; acknowledged writes are synced. With OnDisk it keeps what it has
-// written.
+// Kill ends the node like a crash: it closes the connections and interrupts everything in progress. In memory, the node
+// keeps synced data and loses the rest, as in a power failure; acknowledged writes are synced. With OnDisk, it keeps
+// everything written.
 func (n *Node) Kill() error {
 	n.changing.Lock()
 	defer n.changing.Unlock()
@@ -129,7 +130,7 @@ func (n *Node) Kill() error {
 	return n.kill(p)
 }
 
-// end kills the node for good, and returns the errors of incarnations that ended by themselves.
+// end kills the node permanently, and returns the errors of incarnations that failed.
 func (n *Node) end() error {
 	err := n.Kill()
 	n.mu.Lock()
@@ -137,7 +138,7 @@ func (n *Node) end() error {
 	return errors.Join(append(n.failures, err)...)
 }
 
-// take makes the node stopped, and returns what ran.
+// take marks the node as stopped, and returns the incarnation that was running.
 func (n *Node) take() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,8 +147,8 @@ func (n *Node) take() *process {
 	return p
 }
 
-// Pause stops the node as SIGSTOP does: it reads and writes neither its connections nor its disk, and its timers do not fire.
-// Its connections stay open, and clients and other nodes may connect without an answer. Requests that are being executed go on
+// Pause stops the node as SIGSTOP does: it does not use its connections and its disk, and its timers do not fire. Its
+// connections stay open, and clients and other nodes may connect but get no response. Requests in progress continue
 // until they need one of these.
 func (n *Node) Pause() {
 	if p := n.running(); p != nil {
@@ -155,16 +156,16 @@ func (n *Node) Pause() {
 	}
 }
 
-// Resume ends a pause. Timers that were due fire, and what clients and other nodes have sent is received.
+// Resume ends a pause. Timers that have expired fire, and the node receives what clients and other nodes have sent.
 func (n *Node) Resume() {
 	if p := n.running(); p != nil {
 		p.resume()
 	}
 }
 
-// SlowDisk makes each read and each sync of the node's files take d longer, also after a restart; zero ends that.
+// SlowDisk delays each read and each sync of the node's files by d, also after a restart; zero turns this off.
 func (n *Node) SlowDisk(d time.Duration) { n.slow.Store(int64(d)) }
 
-// SkewClock makes the node's wall clock wrong by d; zero makes it right. A node whose clock differs from those of most others by
-// more than half a second refuses requests.
+// SkewClock sets the error of the node's wall clock to d; zero corrects it. A node whose clock differs from those of
+// most others by more than half a second refuses requests.
 func (n *Node) SkewClock(d time.Duration) { n.skew.Store(int64(d)) }

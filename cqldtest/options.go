@@ -9,13 +9,13 @@ import (
 	"cqld/node"
 )
 
-// Option changes what Start and Open start. Without options they start one node that keeps its data in memory and listens on a
-// loopback address.
+// Option configures a cluster. Without options, Start and Open start one node that keeps its data in memory and listens
+// on a loopback address.
 type Option func(*options)
 
 type options struct {
 	nodes     int
-	dir       string // empty: in memory
+	dir       string // empty means in memory
 	fabric    fabric
 	clock     *Clock
 	log       io.Writer
@@ -25,31 +25,31 @@ type options struct {
 // Nodes sets the number of nodes, from 1 to 64.
 func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
 
-// OnDisk keeps the data of the nodes in subdirectories node0, node1, … of dir, which must not hold data of another cluster:
-// testing.T.TempDir. A write is then acknowledged when it is on that disk.
+// OnDisk stores the data of the nodes in subdirectories node0, node1, … of dir, which must not contain data of another
+// cluster, for example testing.T.TempDir. Writes are then acknowledged when they are on that disk.
 func OnDisk(dir string) Option { return func(o *options) { o.dir = dir } }
 
-// InMemoryNetwork makes the nodes listen inside the process only. Clients connect by Cluster.DialContext and
+// InMemoryNetwork makes the nodes listen only inside the process. Clients connect with Cluster.DialContext and
 // Cluster.RoundTripper; other processes cannot connect.
 func InMemoryNetwork() Option { return func(o *options) { o.fabric = &memory{} } }
 
-// UseClock sets the wall clock of all nodes. Without it the nodes have a clock that starts at the present time.
+// UseClock sets the wall clock of all nodes. The default is a clock that starts at the current time.
 func UseClock(c *Clock) Option { return func(o *options) { o.clock = c } }
 
-// LogTo writes the log of all nodes to w, which must be safe for concurrent use. Without it the last 256 KiB are kept, for
-// Cluster.Log, and Start adds them to the output of a test that fails.
+// LogTo writes the log of all nodes to w, which must be safe for concurrent use. By default, Cluster.Log returns the
+// last 256 KiB, and Start adds them to the output of a failed test.
 func LogTo(w io.Writer) Option { return func(o *options) { o.log = w } }
 
-// Configure calls f with the options of each node before the node starts for the first time. Addresses, seeds, the directory,
-// the clock and the network are the Cluster's, whatever f sets.
+// Configure calls f with the options of each node before the node starts for the first time. The Cluster overrides
+// addresses, seeds, the directory, the clock and the network.
 func Configure(f func(index int, o *node.Options)) Option {
 	return func(o *options) { o.configure = append(o.configure, f) }
 }
 
-// nodesMax is the greatest number of nodes of a cluster.
+// nodesMax is the maximum number of nodes of a cluster.
 const nodesMax = 64
 
-// startTimeout bounds how long Start waits for the nodes.
+// startTimeout limits how long Start waits for the nodes.
 const startTimeout = time.Minute
 
 func parse(opts []Option) (options, error) {
@@ -66,7 +66,7 @@ func parse(opts []Option) (options, error) {
 	return o, nil
 }
 
-// Sizes of a test node: a process may have dozens, and their data are few.
+// Sizes for test nodes: a process may run dozens of them, with little data.
 const (
 	testCacheBytes    = 4 << 20
 	testMemTableBytes = 4 << 20

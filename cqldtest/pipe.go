@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// pipeBytes is how much one direction of an in-memory connection holds before Write waits: what a TCP connection on
-// loopback holds.
+// pipeBytes is the number of bytes that one direction of an in-memory connection buffers before Write blocks, like a
+// TCP connection on loopback.
 const pipeBytes = 256 << 10
 
 // pipe is one direction of an in-memory connection.
@@ -19,17 +19,17 @@ type pipe struct {
 	change sync.Cond
 	buf    []byte
 	from   int  // buf[from:] is unread
-	ended  bool // the writer has closed: Read returns io.EOF after what is unread
+	ended  bool // the writer has closed: Read returns io.EOF after the unread bytes
 	broken bool // the reader has closed: Write fails
 
 	read, write deadline
 }
 
-// deadline wakes those who wait at a pipe when it passes. pipe.mu guards it.
+// deadline wakes the goroutines that wait at a pipe when it expires. pipe.mu guards it.
 type deadline struct {
 	timer  *time.Timer
 	passed bool
-	number int // of the deadline, so that the timer of an earlier one has no effect
+	number int // generation of the deadline, which makes timers of earlier ones ineffective
 }
 
 func newPipe() *pipe {
@@ -38,7 +38,7 @@ func newPipe() *pipe {
 	return p
 }
 
-// Read waits for bytes, the end or the deadline.
+// Read waits for bytes, the end of the stream or the deadline.
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// Write waits until the pipe has taken all bytes.
+// Write waits until the pipe has accepted all bytes.
 func (p *pipe) Write(b []byte) (written int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *pipe) Write(b []byte) (written int, err error) {
 	}
 }
 
-// end closes the writer's side, and abandon the reader's.
+// end closes the write side, and abandon the read side.
 func (p *pipe) end()     { p.set(&p.ended) }
 func (p *pipe) abandon() { p.set(&p.broken) }
 
@@ -122,7 +122,7 @@ func (p *pipe) setDeadline(d *deadline, t time.Time) {
 	p.change.Broadcast()
 }
 
-// pass is the event that a deadline passes.
+// pass runs when the timer of a deadline fires.
 func (p *pipe) pass(d *deadline, number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *pipeConn) Write(b []byte) (int, error) {
 	return n, c.failed("write", err)
 }
 
-// failed returns err as package net returns it.
+// failed returns err in the form of package net.
 func (c *pipeConn) failed(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -168,10 +168,10 @@ func (c *pipeConn) failed(op string, err error) error {
 func (c *pipeConn) Close() error {
 	c.out.end()
 	c.in.abandon()
-	return c.SetDeadline(time.Time{}) // frees the timers
+	return c.SetDeadline(time.Time{}) // stops the timers
 }
 
-// CloseWrite ends this side's output, as net.TCPConn's does.
+// CloseWrite closes the write side of the connection, like that of net.TCPConn.
 func (c *pipeConn) CloseWrite() error {
 	c.out.end()
 	return nil

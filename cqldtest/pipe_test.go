@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// The connections of InMemoryNetwork behave as those of the machine: nettest checks deadlines, concurrent use, large transfers
-// and the end.
+// TestMemoryConnectionsBehaveAsTCP checks the connections of InMemoryNetwork with nettest: deadlines, concurrent use,
+// large transfers and closing.
 func TestMemoryConnectionsBehaveAsTCP(t *testing.T) {
 	nettest.TestConn(t, func() (client, server net.Conn, stop func(), err error) {
 		m := &memory{}

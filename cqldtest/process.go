@@ -22,8 +22,8 @@ type process struct {
 	paused  gate
 	clock   *processClock
 	network *processNetwork
-	native  atomic.Bool // it listens for CQL clients
-	tables  atomic.Bool // it listens for clients of Azure Tables
+	native  atomic.Bool // listens for CQL clients
+	tables  atomic.Bool // listens for clients of Azure Tables
 	over    chan struct{}
 	watch   sync.WaitGroup
 
@@ -31,7 +31,7 @@ type process struct {
 	ended bool // the process was stopped or killed
 }
 
-// start starts an incarnation of the node. changing is held.
+// start starts an incarnation of the node. The caller holds changing.
 func (n *Node) start(ctx context.Context) (*process, error) {
 	p := &process{over: make(chan struct{})}
 	p.clock = &processClock{Clock: n.cluster.clock, started: time.Now(), skew: &n.skew, paused: &p.paused}
@@ -48,7 +48,7 @@ func (n *Node) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// watch notes when an incarnation ends by itself.
+// watch records the error of an incarnation that fails.
 func (n *Node) watch(p *process) {
 	select {
 	case err := <-p.node.Failed():
@@ -69,7 +69,7 @@ func (n *Node) disk(p *process) vfs.FS {
 	}
 	fs := faultfs.Wrap(inner)
 	fs.Fail(func(op faultfs.Op, _ string) error {
-		p.paused.wait(nil) // a pause ends before the process does
+		p.paused.wait(nil) // a pause ends before its process
 		if d := time.Duration(n.slow.Load()); d > 0 && (op == faultfs.OpSync || op == faultfs.OpRead) {
 			time.Sleep(d)
 		}
@@ -78,7 +78,7 @@ func (n *Node) disk(p *process) vfs.FS {
 	return fs
 }
 
-// listening notes which ports the node has opened.
+// listening records which ports the node has opened.
 type listening struct {
 	*processNetwork
 	at addresses
@@ -102,7 +102,7 @@ func (l listening) Listen(at netip.AddrPort) (net.Listener, error) {
 // serves reports whether clients can connect.
 func (p *process) serves() bool { return p.native.Load() && p.tables.Load() }
 
-// pause begins a pause, unless the process ends: nothing would end the pause.
+// pause starts a pause, unless the process is ending: nothing would end that pause.
 func (p *process) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *process) resume() {
 	p.clock.release()
 }
 
-// end notes that the process is stopped or killed.
+// end marks the process as stopped or killed.
 func (p *process) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *process) hasEnded() bool {
 	return p.ended
 }
 
-// stop drains clients until ctx ends, and stops the node.
+// stop drains client requests until ctx ends, and stops the node.
 func (p *process) stop(ctx context.Context) error {
 	p.end()
 	p.resume()
@@ -141,7 +141,8 @@ func (p *process) stop(ctx context.Context) error {
 	return err
 }
 
-// kill ends an incarnation. Nothing leaves the node after the state of its disk is taken.
+// kill ends an incarnation. The network is cut before the state of the disk is captured, so that no later output leaves
+// the node.
 func (n *Node) kill(p *process) error {
 	p.end()
 	p.network.cut()
@@ -153,7 +154,7 @@ func (n *Node) kill(p *process) error {
 	return withoutCanceled(p.stop(ctx))
 }
 
-// withoutCanceled removes context.Canceled from joined errors: the end of the context ended the drain, as intended.
+// withoutCanceled removes context.Canceled from joined errors: the canceled context ended the drain, as intended.
 func withoutCanceled(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

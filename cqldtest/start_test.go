@@ -15,7 +15,7 @@ func cpuTime() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkStart measures how long a cluster takes to start and to end, and its CPU time.
+// BenchmarkStart measures the time to start and to stop a cluster, and the CPU time of the start.
 func BenchmarkStart(b *testing.B) {
 	for _, nodes := range []int{1, 4} {
 		for name, opts := range map[string][]cqldtest.Option{"memory": nil, "network in memory": {cqldtest.InMemoryNetwork()}, "disk": {}} {

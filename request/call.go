@@ -7,12 +7,12 @@ import (
 	"cqld/internal/env"
 )
 
-// Call is one piece of work of the coordinator that a request waits for. It is reused, and its callbacks are made once, so
-// that a request allocates none.
+// Call is one operation of the coordinator or proposer that a request waits for. It is reused, and its callbacks are
+// created once, so that requests do not allocate them.
 type Call struct {
 	e      *Executor
 	waiter env.Waiter
-	cancel *env.Cancel // ends the work; nil if it is waited for in any case
+	cancel *env.Cancel // cancels the operation; nil if it cannot be canceled
 
 	kind     Kind
 	measured bool
@@ -20,7 +20,7 @@ type Call struct {
 
 	// Written by the callback, and read after the wait.
 	err     error
-	page    []byte // a copy: the coordinator's page is valid during the callback only
+	page    []byte // a copy: the coordinator's page is valid only during the callback
 	applied bool
 
 	answered atomic.Bool
@@ -30,8 +30,8 @@ type Call struct {
 	onApplied func(bool, []byte, error)
 }
 
-// pageKeepMax bounds the memory that an idle Call keeps, in bytes, until the second garbage collection: a page of 1000 rows of
-// 1 KB fits.
+// pageKeepMax limits the memory that an idle Call keeps, in bytes, until the second garbage collection: it suffices for
+// a page of 1000 rows of 1 KB.
 const pageKeepMax = 2 << 20
 
 func newCall(e *Executor) *Call {
@@ -58,7 +58,7 @@ func newCall(e *Executor) *Call {
 
 func (e *Executor) call() *Call { return e.calls.Get().(*Call) }
 
-// begin counts the work, and notes the time if it is to be measured.
+// begin counts the operation, and records the time if its latency is measured.
 func (c *Call) begin(k Kind) {
 	c.kind = k
 	if c.measured = c.e.stats.begin(k); c.measured {
@@ -66,7 +66,7 @@ func (c *Call) begin(k Kind) {
 	}
 }
 
-// end is the event that the coordinator has answered. The Call belongs to its waiter as soon as it is signaled.
+// end completes the operation. After the signal, the Call belongs to the waiting goroutine.
 func (c *Call) end() {
 	if c.measured {
 		c.e.stats.end(c.kind, c.e.o.Clock.Monotonic()-c.began)
@@ -75,11 +75,11 @@ func (c *Call) end() {
 	c.waiter.Signal()
 }
 
-// Answered reports whether Wait would return at once.
+// Answered reports whether Wait would return immediately.
 func (c *Call) Answered() bool { return c.answered.Load() }
 
-// Wait blocks until the coordinator has answered, and returns the page that it answered with. It is called once for each
-// Call. The page is valid until Release.
+// Wait blocks until the operation has completed, and returns its page. Call it once for each Call. The page is valid
+// until Release.
 func (c *Call) Wait(r *Request) (page []byte, err error) {
 	err = c.wait(r)
 	r.Cost.Bytes += len(c.page)
@@ -92,13 +92,13 @@ func (c *Call) wait(r *Request) error {
 	return clientGone(c.err)
 }
 
-// Page returns the page that the coordinator answered with. It is valid until Release.
+// Page returns the page of the completed operation. It is valid until Release.
 func (c *Call) Page() []byte { return c.page }
 
-// Keep leaves the page to the caller: Release doesn't reuse its memory.
+// Keep transfers the page to the caller: Release does not reuse its memory.
 func (c *Call) Keep() { c.page = nil }
 
-// Release gives the Call back. The caller must have waited for it, and must not use it afterwards.
+// Release returns the Call to the Executor. The caller must have waited for it, and must not use it afterwards.
 func (c *Call) Release() {
 	if cap(c.page) > pageKeepMax {
 		c.page = nil

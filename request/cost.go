@@ -7,23 +7,23 @@ import (
 	"cqld/row"
 )
 
-// Cost counts the work that a request caused. Each page of a paged query is a request of its own.
+// Cost counts the work of a request. Each page of a paged query is a separate request.
 type Cost struct {
 	// Path names the access path of a CQL statement: how it found the partitions that it read. A SELECT sets it only if the request
 	// is measured; it is empty if nothing was read.
 	Path string
-	// Rows counts the live rows that the coordinator examined, whether they are part of the answer or not. A partition that is
-	// returned for its static columns alone counts as a row.
+	// Rows counts the live rows that the coordinator examined, whether the response contains them or not. A partition
+	// that is returned only for its static columns counts as a row.
 	Rows int
 	// Tombstones counts the deleted and expired rows that the coordinator examined, and both bounds of each range tombstone.
 	Tombstones int
-	Partitions int // whose rows, or deletions, the coordinator received
-	Commands   int // reads that the coordinator, or the leader of a counter update, executed
-	Bytes      int // size of the pages that answered them
+	Partitions int // partitions with rows or deletions that the coordinator received
+	Commands   int // reads executed by the coordinator, or by the leader of a counter update
+	Bytes      int // size of the pages of these reads
 }
 
-// CountPage adds the rows, tombstones and partitions of a page of which each row is examined, as of now, in seconds. The Executor counts
-// the command and the bytes.
+// CountPage adds the rows, tombstones and partitions of a page whose rows are all examined, as of now, in seconds. The
+// Executor counts the command and the bytes.
 func (c *Cost) CountPage(page []byte, now int64) {
 	rows, tombstones, partitions := row.CountPage(page, now)
 	c.Rows += rows
@@ -31,8 +31,8 @@ func (c *Cost) CountPage(page []byte, now int64) {
 	c.Partitions += partitions
 }
 
-// Measure makes the request record what only a client that asks for the cost needs: the access path, the replicas, and the reads of
-// conditional changes and counter updates. It must be called before the request is executed.
+// Measure makes the request record what only clients that ask for the cost need: the access path, the replicas, and the
+// reads of conditional changes and counter updates. It must be called before the request is executed.
 func (r *Request) Measure() {
 	if r.observation == nil {
 		r.observation = new(coordinator.Observation)
@@ -42,8 +42,8 @@ func (r *Request) Measure() {
 // Measured reports whether Measure was called.
 func (r *Request) Measured() bool { return r.observation != nil }
 
-// Replicas returns the replicas to which reads and writes of the request were sent until now, in ascending order. It returns nil unless the
-// request is measured.
+// Replicas returns the replicas to which reads and writes of the request have been sent, in ascending order. It returns
+// nil unless the request is measured.
 func (r *Request) Replicas() []ring.NodeID {
 	if r.observation == nil {
 		return nil
@@ -51,7 +51,8 @@ func (r *Request) Replicas() []ring.NodeID {
 	return r.observation.Nodes()
 }
 
-// observer returns what observes an operation of the coordinator for the request; nil means nothing.
+// observer returns the trace for an operation of the coordinator, which also records the observation of a measured
+// request; it may be nil.
 func (r *Request) observer() coordinator.Trace {
 	if r.observation == nil {
 		return r.Trace
@@ -59,7 +60,7 @@ func (r *Request) observer() coordinator.Trace {
 	return r.observation.Observe(r.Trace)
 }
 
-// addReads adds what writes of a measured request have read to its cost.
+// addReads adds the reads of a measured request's writes to its cost.
 func (r *Request) addReads() {
 	if r.observation == nil {
 		return
@@ -72,8 +73,8 @@ func (r *Request) addReads() {
 	r.Cost.Bytes += x.Bytes
 }
 
-// measureCAS returns a copy of req that records what the change reads. The proposer may ask for the change more than once, and even after
-// it has answered with an error, so that the page is counted by the observation, which is safe for concurrent use.
+// measureCAS returns a copy of req that counts what the change reads. The proposer may call Update more than once, and
+// even after it has returned an error, so the observation, which is safe for concurrent use, counts the pages.
 func (r *Request) measureCAS(req *paxos.CASRequest) *paxos.CASRequest {
 	out, observation := *req, r.observation
 	out.Update = func(page []byte, timestamp int64) (*row.Mutation, bool, error) {

@@ -24,13 +24,13 @@ func onePage() []byte {
 	return w.Finish(false)
 }
 
-// askingProposer asks for each change twice before it answers, and once afterwards.
+// askingProposer calls Update twice before it responds, and once afterwards.
 type askingProposer struct {
 	scripted
 	page  []byte
 	err   error
 	asked *paxos.CASRequest
-	late  chan struct{} // closed after the last time
+	late  chan struct{} // closed after the last call
 }
 
 func (p *askingProposer) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
@@ -45,8 +45,8 @@ func (p *askingProposer) CAS(req *paxos.CASRequest, done func(bool, []byte, erro
 	}()
 }
 
-// TestTheCostOfAConditionalChangeIsWhatEachAttemptRead: each attempt counts, also if the change fails. An attempt after the answer,
-// on another goroutine, does not count.
+// TestTheCostOfAConditionalChangeIsWhatEachAttemptRead checks that each attempt counts, even if the change fails. An
+// attempt after the response, on another goroutine, does not count.
 func TestTheCostOfAConditionalChangeIsWhatEachAttemptRead(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no quorum")} {
 		for _, measured := range []bool{false, true} {
@@ -74,7 +74,7 @@ func TestTheCostOfAConditionalChangeIsWhatEachAttemptRead(t *testing.T) {
 			if measured {
 				want = Cost{Rows: 2, Tombstones: 2, Partitions: 2, Commands: 2, Bytes: 2 * len(p.page)}
 			}
-			// The late attempt may come before the answer is taken, as a read that was made.
+			// The late attempt may run before the cost is read, and then counts.
 			if late := (Cost{Rows: 3, Tombstones: 3, Partitions: 3, Commands: 3, Bytes: 3 * len(p.page)}); cost != want && (!measured || cost != late) {
 				t.Errorf("measured %t, failure %v: cost %+v, want %+v", measured, failure, cost, want)
 			}
@@ -88,7 +88,7 @@ func TestTheCostOfAConditionalChangeIsWhatEachAttemptRead(t *testing.T) {
 	}
 }
 
-// contacting is a coordinator that asks replicas 3 and 1.
+// contacting is a coordinator that contacts replicas 3 and 1.
 type contacting struct{ scripted }
 
 func (s *contacting) Read(req *coordinator.ReadRequest, done func([]byte, error)) {

@@ -20,9 +20,10 @@ func (readOnly) Authorize(_ context.Context, p auth.Principal, need auth.Require
 	return &auth.Denied{Principal: p, Requirement: need}
 }
 
-// The protocol servers ask an Executor whether the principal of a request has every permission that the request needs.
+// The protocol servers check with an Executor whether the principal of a request has every permission that the request
+// needs.
 func ExampleExecutor_Authorize() {
-	executor := request.New(request.Options{Authorizer: readOnly{}}) // a node sets its coordinator and clock as well
+	executor := request.New(request.Options{Authorizer: readOnly{}}) // a node also sets its coordinator and clock
 	r := &request.Request{Context: context.Background(), Principal: auth.Principal{Name: "alice"}}
 	orders := auth.Table("shop", "orders")
 

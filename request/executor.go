@@ -14,14 +14,16 @@ import (
 	"cqld/schema"
 )
 
-// Coordinator is the coordinator as an Executor uses it. Each method calls done exactly once, possibly before it returns.
+// Coordinator is the part of the coordinator that an Executor uses. Each method calls done exactly once, possibly
+// before it returns.
 type Coordinator interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
 
-// Lister lists partition keys in their order (package listing). List calls done exactly once, possibly before it returns.
+// Lister lists partition keys in byte order (package listing). List calls done exactly once, possibly before it
+// returns.
 type Lister interface {
 	List(req *listing.Request, done func(*listing.Result, error))
 }
@@ -31,20 +33,20 @@ type Batches interface {
 	Write(req *coordinator.WriteRequest, done func(error))
 }
 
-// Counters changes counters (package counters). Update calls done exactly once, possibly before it returns.
+// Counters updates counters (package counters). Update calls done exactly once, possibly before it returns.
 type Counters interface {
 	Update(req *coordinator.WriteRequest, done func(error))
 }
 
-// Proposer makes conditional changes and serial reads of one partition (package paxos). Each method calls done exactly once,
-// possibly before it returns.
+// Proposer executes conditional changes and serial reads of one partition (package paxos). Each method calls done
+// exactly once, possibly before it returns.
 type Proposer interface {
 	CAS(req *paxos.CASRequest, done func(applied bool, page []byte, err error))
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
-// Options are what an Executor is made of. Coordinator and Clock are required, and so are Lister, Batches, Counters and Proposer
-// where requests need them.
+// Options configures an Executor. Coordinator and Clock are required; Lister, Batches, Counters and Proposer are
+// required if requests use them.
 type Options struct {
 	Coordinator Coordinator
 	Lister      Lister
@@ -53,19 +55,19 @@ type Options struct {
 	Proposer    Proposer
 	Clock       env.Clock
 	Authorizer  auth.Authorizer   // nil means auth.AllowAll
-	NewWaiter   func() env.Waiter // what a request waits with; nil means a channel
-	Refuse      func() error      // why this node must not serve clients at present; nil means that it always may
+	NewWaiter   func() env.Waiter // creates the waiters of requests; nil means channels
+	Refuse      func() error      // returns why this node must not serve clients now, or nil; optional
 }
 
-// Executor executes the reads and writes of requests: it sends them to the coordinator and blocks until they are answered.
-// Its methods are safe for concurrent use.
+// Executor executes the reads and writes of requests: it sends them to the coordinator and blocks until they have
+// completed. Its methods are safe for concurrent use.
 type Executor struct {
 	o     Options
 	stats Stats
 	calls sync.Pool // *Call
 }
 
-// New makes an Executor.
+// New returns an Executor.
 func New(o Options) *Executor {
 	if o.Authorizer == nil {
 		o.Authorizer = auth.AllowAll{}
@@ -81,11 +83,11 @@ func New(o Options) *Executor {
 	return e
 }
 
-// Stats returns the counts of the Executor, which go on changing.
+// Stats returns the statistics of the Executor, which it continues to update.
 func (e *Executor) Stats() *Stats { return &e.stats }
 
-// Authorize returns nil if the request's principal meets all of the requirements, and *auth.Denied with the first one that
-// it doesn't meet.
+// Authorize returns nil if the request's principal meets all requirements, and otherwise *auth.Denied for the first
+// unmet one.
 func (e *Executor) Authorize(r *Request, needs ...auth.Requirement) error {
 	for _, need := range needs {
 		if err := e.o.Authorizer.Authorize(r.Context, r.Principal, need); err != nil {
@@ -95,7 +97,8 @@ func (e *Executor) Authorize(r *Request, needs ...auth.Requirement) error {
 	return nil
 }
 
-// NewWaiter makes what a request's goroutine can wait with for another event than an answer of the coordinator.
+// NewWaiter returns a waiter with which a request's goroutine can wait for events that are not operations of the
+// Executor.
 func (e *Executor) NewWaiter() env.Waiter { return e.o.NewWaiter() }
 
 // Pause blocks for d.
@@ -105,8 +108,8 @@ func (e *Executor) Pause(d time.Duration) {
 	w.Wait()
 }
 
-// WithDeadline returns the request's context, limited by its deadline and by timeout; zero means no timeout. The caller calls
-// cancel when it doesn't use the context any more.
+// WithDeadline returns the request's context, limited by its deadline and by timeout; zero means no timeout. The caller
+// must call cancel when it no longer uses the context.
 func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	if r.Deadline != 0 {
 		if left := max(r.Deadline-e.o.Clock.Monotonic(), 1); timeout == 0 || left < timeout {
@@ -119,8 +122,8 @@ func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.
 	return context.WithTimeout(r.Context, timeout)
 }
 
-// limit shortens the timeout of a request to the coordinator to what the deadline leaves. It fails if the node must not serve
-// or if the deadline has passed.
+// limit shortens the timeout of an operation to the time until the request's deadline. It fails if the node must not
+// serve clients, or if the deadline has passed.
 func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 	if err := e.o.Refuse(); err != nil {
 		return err
@@ -136,8 +139,8 @@ func (e *Executor) limit(r *Request, timeout *time.Duration) error {
 	return nil
 }
 
-// Write applies mutations by the protocol of the write's type: counter updates, logged batches, or others. It isn't canceled:
-// the answer tells what is known of the mutations, and comes within the timeout.
+// Write applies mutations as the write's type requires: counter updates, logged batches, or others. It cannot be
+// canceled: it returns what is known about the mutations, within the timeout.
 func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return err
@@ -162,7 +165,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	return err
 }
 
-// Truncate drops all rows of a table.
+// Truncate deletes all rows of a table.
 func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Duration) error {
 	if err := e.limit(r, &timeout); err != nil {
 		return err
@@ -175,7 +178,7 @@ func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Durati
 	return err
 }
 
-// Read executes a read and returns the Call with its page, which the caller releases. See Start for req.
+// Read executes a read and returns the Call with its page, which the caller must release. Start describes req.
 func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
 	c := e.Start(r, req)
 	if _, err := c.Wait(r); err != nil {
@@ -185,9 +188,9 @@ func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error)
 	return c, nil
 }
 
-// Start begins a read, and returns a Call to wait for, which the caller releases after Wait. req must not change until then.
-// When the request's context ends, Wait ends req.Cancel and with it the read, here and at the replicas; a read without Cancel
-// is short enough to be waited for.
+// Start starts a read and returns its Call, which the caller must release after Wait. req must not change until then.
+// When the request's context ends, Wait cancels req.Cancel and thus the read, here and at the replicas; without Cancel,
+// Wait waits for the read, which must then be short.
 func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 	c := e.call()
 	c.cancel = req.Cancel
@@ -196,7 +199,7 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 		c.onPage(nil, err)
 		return c
 	}
-	req.Trace, req.Blocks = r.observer(), true // the request's own goroutine may wait for the disk
+	req.Trace, req.Blocks = r.observer(), true // the request's own goroutine may block on the disk
 	r.Cost.Commands++
 	c.begin(KindRead)
 	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
@@ -207,8 +210,9 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 	return c
 }
 
-// CAS makes a conditional change. If the condition doesn't hold, the Call has the page that shows why. The caller releases the
-// Call, which is nil if there is an error. Its reads count in the cost of a measured request. When the request's context ends, the change is given up if nothing was proposed yet.
+// CAS executes a conditional change. If the condition is false, the page of the Call contains the rows that show why.
+// The caller must release the Call, which is nil if there is an error. Its reads count in the cost of a measured
+// request. When the request's context ends, the change is canceled unless it was already proposed.
 func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call, err error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return false, nil, err
@@ -233,7 +237,7 @@ func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 	return c.applied, c, nil
 }
 
-// List lists partition keys in their order.
+// List lists partition keys in byte order.
 func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return listing.Result{}, err
@@ -254,7 +258,7 @@ func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error
 	return result, err
 }
 
-// clientGone turns the error of canceled work into that of the context whose end canceled it.
+// clientGone converts the error of a canceled operation to the context error that caused it.
 func clientGone(err error) error {
 	if errors.Is(err, env.ErrCanceled) {
 		return context.Canceled

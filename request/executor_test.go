@@ -19,7 +19,7 @@ import (
 	"cqld/schema"
 )
 
-// handClock is a clock that the test moves; its timers fire at once.
+// handClock is a clock that the test advances; its timers fire immediately.
 type handClock struct{ now atomic.Int64 }
 
 func (c *handClock) Now() time.Time           { return time.Unix(0, c.now.Load()) }
@@ -30,15 +30,15 @@ func (c *handClock) After(d time.Duration, f func()) env.Timer {
 	return nil
 }
 
-// scripted is a coordinator that answers each request as the test says, and notes what it was asked for.
+// scripted is a coordinator that returns the results set by the test, and records its calls.
 type scripted struct {
 	asked    []string
 	page     []byte
 	err      error
 	applied  bool
-	timeout  time.Duration // of the last request
+	timeout  time.Duration // of the last operation
 	trace    coordinator.Trace
-	hold     chan struct{} // if set, reads are answered after it was closed, or when they are canceled
+	hold     chan struct{} // if set, reads complete after it was closed, or when they are canceled
 	canceled atomic.Int64
 }
 
@@ -51,7 +51,7 @@ func (s *scripted) Write(req *coordinator.WriteRequest, done func(error)) {
 	done(s.err)
 }
 
-// scriptedCounters is a scripted coordinator as Counters.
+// scriptedCounters adapts a scripted coordinator to Counters.
 type scriptedCounters struct{ *scripted }
 
 func (s scriptedCounters) Update(req *coordinator.WriteRequest, done func(error)) {
@@ -59,7 +59,7 @@ func (s scriptedCounters) Update(req *coordinator.WriteRequest, done func(error)
 	done(s.err)
 }
 
-// scriptedBatches is a scripted coordinator as Batches.
+// scriptedBatches adapts a scripted coordinator to Batches.
 type scriptedBatches struct{ *scripted }
 
 func (s scriptedBatches) Write(req *coordinator.WriteRequest, done func(error)) {
@@ -90,7 +90,7 @@ func (s *scripted) Read(req *coordinator.ReadRequest, done func([]byte, error)) 
 		once.Do(func() {
 			page := slices.Clone(s.page)
 			done(page, s.err)
-			clear(page) // it was valid until done returned
+			clear(page) // the page is valid only until done returns
 		})
 	}()
 }
@@ -119,7 +119,7 @@ func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *handClock) 
 	return New(o), clock
 }
 
-// operations are all that an Executor asks the coordinator for.
+// operations returns all operations that an Executor sends to the coordinator.
 func operations() map[string]func(e *Executor, r *Request) error {
 	write := func(t coordinator.WriteType) func(e *Executor, r *Request) error {
 		return func(e *Executor, r *Request) error {
@@ -229,7 +229,7 @@ func TestThePageIsACopyAndCountsAsCost(t *testing.T) {
 	}
 }
 
-// serialReads counts the reads that a proposer gets.
+// serialReads counts the reads that a proposer receives.
 type serialReads struct {
 	scripted
 	count int
@@ -354,7 +354,7 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// quiet is a coordinator that answers at once and notes nothing.
+// quiet is a coordinator that completes immediately and records nothing.
 type quiet struct {
 	scripted
 	page []byte
@@ -363,7 +363,7 @@ type quiet struct {
 func (q *quiet) Write(_ *coordinator.WriteRequest, done func(error))       { done(nil) }
 func (q *quiet) Read(_ *coordinator.ReadRequest, done func([]byte, error)) { done(q.page, nil) }
 
-// one denies one requirement, and counts what it is asked.
+// one denies one requirement, and counts its calls.
 type one struct {
 	denied auth.Requirement
 	asked  int

@@ -2,5 +2,5 @@
 
 package request
 
-// raceEnabled: the race detector makes sync.Pool forget on purpose.
+// raceEnabled reports that the race detector is on, with which sync.Pool drops items on purpose.
 const raceEnabled = true

@@ -7,7 +7,7 @@ import (
 	"cqld/internal/histogram"
 )
 
-// Kind is a kind of work that an Executor asks the coordinator for.
+// Kind is a kind of operation that an Executor sends to the coordinator.
 type Kind uint8
 
 // The kinds.
@@ -18,7 +18,7 @@ const (
 	KindCounter
 	KindCAS
 	KindListing
-	Kinds // how many there are
+	Kinds // number of kinds
 )
 
 // String returns the name of the kind in metrics.
@@ -40,8 +40,8 @@ func (k Kind) String() string {
 	return "?"
 }
 
-// sampled is one in how many requests of the kind is measured. Two looks at the clock cost a tenth of a small read; the other
-// kinds do much more than that.
+// sampled returns n if one in n operations of the kind is measured. Reading the clock twice costs a tenth of a small
+// read; the other kinds cost much more than that.
 func (k Kind) sampled() int64 {
 	if k == KindRead || k == KindWrite {
 		return SampledReads
@@ -49,20 +49,20 @@ func (k Kind) sampled() int64 {
 	return 1
 }
 
-// SampledReads is how many reads, and how many writes, there are for one that is measured.
+// SampledReads is the number of reads, or writes, of which one is measured.
 const SampledReads = 8
 
-// Stats are the counts of an Executor since it was made. They are safe for concurrent use.
+// Stats contains the statistics of an Executor since its creation. They are safe for concurrent use.
 type Stats struct {
 	Kinds [Kinds]KindStats
-	// Outcomes of conditional changes. Of a failed one it is unknown whether it was made.
+	// Outcomes of conditional changes. It is unknown whether a failed change was applied.
 	Applied, NotApplied, Failed atomic.Int64
 }
 
-// KindStats are the counts of one kind.
+// KindStats contains the statistics of one kind.
 type KindStats struct {
 	Count   atomic.Int64
-	Latency histogram.Histogram // of those that were measured
+	Latency histogram.Histogram // of the measured operations
 }
 
 // begin counts a request and reports whether to measure its latency. The first request is measured.

@@ -9,7 +9,7 @@ import (
 // Change is one operation of a transaction.
 type Change struct {
 	Method string // POST inserts, PUT and PATCH update or upsert, DELETE deletes
-	// PartitionKey and RowKey say which entity, but of an insert, whose body does.
+	// PartitionKey and RowKey identify the entity, except for an insert, whose body contains them.
 	PartitionKey, RowKey string
 	Body                 []byte // JSON
 	IfMatch              string
@@ -17,7 +17,7 @@ type Change struct {
 
 const batchBoundary, changesetBoundary = "batch_cqld", "changeset_cqld"
 
-// Transaction is the request for changes of one partition, all or nothing.
+// Transaction returns the request that applies changes of one partition atomically.
 func Transaction(table string, changes []Change) Request {
 	var b bytes.Buffer
 	b.WriteString("--" + batchBoundary + "\r\nContent-Type: multipart/mixed; boundary=" + changesetBoundary + "\r\n\r\n")
@@ -42,7 +42,7 @@ func Transaction(table string, changes []Change) Request {
 	return Request{Method: "POST", Path: "/$batch", Body: b.Bytes(), ContentType: "multipart/mixed; boundary=" + batchBoundary}
 }
 
-// Statuses are the statuses of a transaction's answers, one for each change, or the only one of a refusal.
+// Statuses returns the statuses of a transaction's response: one for each change, or a single one for a refusal.
 func (r *Response) Statuses() []int {
 	var out []int
 	for part := range strings.SplitSeq(string(r.Body), "HTTP/1.1 ") {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Client asks one node in the name of one account.
+// Client sends requests to one node for one account.
 type Client struct {
 	base    string // http://host:port
 	account string
@@ -23,25 +23,26 @@ type Client struct {
 	http    *http.Client
 }
 
-// Request is what is asked of a path below the account.
+// Request is a request for a path below the account.
 type Request struct {
 	Method      string
-	Path        string // percent-encoded, from the slash on: /Tables
+	Path        string // percent-encoded, with a leading slash: /Tables
 	Query       string // percent-encoded, without the question mark
 	Body        []byte
-	ContentType string // of Body; empty: application/json
+	ContentType string // of Body; empty means application/json
 	IfMatch     string
-	Header      map[string]string // more headers
+	Header      map[string]string // additional headers
 }
 
-// Response is what was answered.
+// Response is the response to a Request.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// New is a client of the account at base, http://host:port, that holds so many connections; key is base64.
+// New returns a client of the account at base, http://host:port, with at most the given number of idle connections; key
+// is base64.
 func New(base, account, key string, connections int) (*Client, error) {
 	secret, err := base64.StdEncoding.DecodeString(key)
 	if err != nil {
@@ -54,13 +55,13 @@ func New(base, account, key string, connections int) (*Client, error) {
 	return &Client{base: strings.TrimSuffix(base, "/"), account: account, key: secret, http: &http.Client{Transport: t}}, nil
 }
 
-// SetTransport makes c send its requests by t instead of connections of its own. It is called before the first request.
+// SetTransport makes c send its requests through t instead of its own connections. Call it before the first request.
 func (c *Client) SetTransport(t http.RoundTripper) { c.http.Transport = t }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do asks and reads the whole answer. An error is one of the connection: an answer that says no is none.
+// Do sends a request and reads the whole response. An error concerns the connection: an error response is not an error.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	target := "/" + c.account + r.Path
 	address := c.base + target
@@ -105,8 +106,8 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// StringToSign is what a SharedKey signature of the Table service covers: method, Content-MD5 (none here),
-// Content-Type, date, and the resource: account, path, and the query's comp.
+// StringToSign returns the text that a SharedKey signature of the Table service covers: method, Content-MD5 (none
+// here), Content-Type, date, and the resource: account, path, and the query's comp.
 func StringToSign(method, contentType, date, account, path, query string) string {
 	resource := "/" + account + path
 	for p := range strings.SplitSeq(query, "&") {
@@ -117,14 +118,14 @@ func StringToSign(method, contentType, date, account, path, query string) string
 	return method + "\n\n" + contentType + "\n" + date + "\n" + resource
 }
 
-// Sign is the signature of text, base64.
+// Sign returns the signature of text, in base64.
 func Sign(key []byte, text string) string {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(text))
 	return base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
-// Code is the service's error code of an answer that says no; empty when it has none.
+// Code returns the service's error code of an error response; empty if it has none.
 func (r *Response) Code() string {
 	var e struct {
 		Error struct {
@@ -137,7 +138,7 @@ func (r *Response) Code() string {
 	return e.Error.Code
 }
 
-// Err is nil when the status is one of these, otherwise an error that shows what was answered.
+// Err returns nil if the status is one of statuses, and otherwise an error that shows the response.
 func (r *Response) Err(statuses ...int) error {
 	for _, s := range statuses {
 		if r.Status == s {
@@ -147,7 +148,7 @@ func (r *Response) Err(statuses ...int) error {
 	return fmt.Errorf("client: status %d: %.300s", r.Status, r.Body)
 }
 
-// EntityPath is the path of an entity.
+// EntityPath returns the path of an entity.
 func EntityPath(table, partitionKey, rowKey string) string {
 	return "/" + table + "(PartitionKey='" + escape(partitionKey) + "',RowKey='" + escape(rowKey) + "')"
 }

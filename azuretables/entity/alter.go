@@ -15,22 +15,23 @@ import (
 	"cqld/types"
 )
 
-// altering groups the columns that this node adds: one schema change of a table runs at a time, and the next one adds the columns of
-// all writers that waited meanwhile. So any number of writers with new property names needs two changes, not one each.
+// altering groups the columns that this node adds: one schema change of a table runs at a time, and the next one adds
+// the columns of all writers that have waited for it. Any number of writers with new property names thus needs two
+// schema changes, not one each.
 type altering struct {
 	sync.Mutex
 	tables map[schema.UUID]*alteration
 }
 
-// alteration is the state of one table that is being changed, or about to be.
+// alteration is the state of one table whose schema is changing or about to change.
 type alteration struct {
 	running bool
-	wanted  []schema.ColumnSpec // by writers that wait, each name once
+	wanted  []schema.ColumnSpec // of waiting writers, each name once
 	waiting []func()            // wake the writers
 }
 
-// add remembers columns, each name once. Of two types for one name the first is added; the other writer then finds a column in
-// its way and asks for another name.
+// add adds columns to a.wanted, each name once. If two writers want different types for one name, the first is added;
+// the other writer then finds the name in use and chooses another.
 func (a *alteration) add(specs []schema.ColumnSpec) {
 	for _, spec := range specs {
 		if !slices.ContainsFunc(a.wanted, func(s schema.ColumnSpec) bool { return s.Name == spec.Name }) {
@@ -39,8 +40,8 @@ func (a *alteration) add(specs []schema.ColumnSpec) {
 	}
 }
 
-// begin returns the columns that the caller has to add, its own first, and true; or false when a change of the table runs: then
-// the caller's columns are part of the next one, and wake is called when the running one has ended.
+// begin returns the columns that the caller must add, its own first, and true. If a change of the table is running, it
+// returns false: the next change includes the caller's columns, and wake is called when the running one has ended.
 func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake func()) (all []schema.ColumnSpec, first bool) {
 	a.Lock()
 	defer a.Unlock()
@@ -64,7 +65,7 @@ func (a *altering) begin(table schema.UUID, missing []schema.ColumnSpec, wake fu
 	return all, true
 }
 
-// end says that the change that begin allowed has ended.
+// end ends the change that begin allowed and wakes the waiting writers.
 func (a *altering) end(table schema.UUID) {
 	a.Lock()
 	t := a.tables[table]
@@ -79,8 +80,8 @@ func (a *altering) end(table schema.UUID) {
 	}
 }
 
-// turn returns the columns that the caller has to add to the table; the caller calls altering.end when it has. Without any,
-// another writer has just changed the table, and the caller looks again.
+// turn returns the columns that the caller must add to the table; the caller then calls altering.end. If it returns
+// none, another writer has just changed the table, and the caller checks it again.
 func (s *Store) turn(r *request.Request, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
 	waiter := s.o.Executor.NewWaiter()
 	var once sync.Once
@@ -102,8 +103,8 @@ func (s *Store) turn(r *request.Request, table schema.UUID, missing []schema.Col
 	return nil, nil
 }
 
-// planFor is the table with columns for all properties that ops write. What is missing is added by one
-// change of the schema; when another was faster with another type, there is more to add.
+// planFor returns the plan of the table with columns for all properties that ops write. It adds missing columns by one
+// schema change, and repeats that if another writer has added one of them with another type first.
 func (s *Store) planFor(r *request.Request, account, table string, ops []Operation) (*plan, error) {
 	for i := range altersMax {
 		p, err := s.plan(account, table)
@@ -129,7 +130,7 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 			continue
 		}
 		err = func() error {
-			defer s.altering.end(p.table.ID) // the others do not wait for one that panicked
+			defer s.altering.end(p.table.ID) // so that a panic does not block the other writers
 			return s.addColumns(r, account, p.table, missing, all)
 		}()
 		var gone *schema.NotFound
@@ -146,7 +147,8 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 	return nil, odata.Of(odata.ServerBusy)
 }
 
-// addColumns proposes a change that adds all columns; if it is refused because of another writer's, one with the caller's own.
+// addColumns proposes a change that adds all columns. If it is refused because of another writer's columns, it proposes
+// one with the caller's own columns only.
 func (s *Store) addColumns(r *request.Request, account string, t *schema.Table, own, all []schema.ColumnSpec) error {
 	all = all[:min(len(all), max(len(own), s.o.Limits.Columns-len(t.Regulars)))]
 	propose := func(add []schema.ColumnSpec) error {
@@ -160,7 +162,7 @@ func (s *Store) addColumns(r *request.Request, account string, t *schema.Table, 
 	return err
 }
 
-// missing are the columns that ops need and the table lacks.
+// missing returns the columns that ops need and the table lacks.
 func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
 	add := func(name string, t *types.Type) {
 		if !slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Name == name }) {
@@ -181,7 +183,7 @@ func (p *plan) missing(ops []Operation) (specs []schema.ColumnSpec, err error) {
 				}
 				t := cqlType(v.Type)
 				if slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Name == wanted && s.Type != t }) {
-					wanted = name + typeSuffix(v.Type) // another operation adds it with another type
+					wanted = name + typeSuffix(v.Type) // another operation adds the name with another type
 				}
 				add(wanted, t)
 			}

@@ -11,20 +11,20 @@ import (
 	"cqld/schema"
 )
 
-// View is what entity knows of the cluster at the moment.
+// View provides the schema and topology of the cluster.
 type View interface {
 	Schema() *schema.Schema
 	Topology() *ring.Topology
 }
 
-// Changer changes the schema; it returns when every live node has the change.
+// Changer changes the schema. ProposeSchema returns when every live node has applied the change.
 type Changer interface {
 	ProposeSchema(ctx context.Context, change schema.Change) error
 }
 
-// Options are what a Store is made of.
+// Options configures a Store.
 type Options struct {
-	Executor *request.Executor // what requests read and write with
+	Executor *request.Executor // executes the reads and writes of requests
 	View     View
 	Changer  Changer
 	Clock    env.Clock
@@ -33,10 +33,11 @@ type Options struct {
 	Timeouts Timeouts
 }
 
-// Kind is what an operation does to an entity.
+// Kind is the kind of change that an operation makes.
 type Kind uint8
 
-// The kinds. Update and Merge want the entity to exist, Insert wants it not to; the others do not ask.
+// The kinds. Update and Merge require the entity to exist, Insert requires that it does not; the others work either
+// way.
 const (
 	Insert Kind = 1 + iota
 	Update      // replaces all properties
@@ -49,28 +50,28 @@ const (
 // Operation is one change of one entity.
 type Operation struct {
 	Kind   Kind
-	Entity odata.Entity // of a Delete only the keys; Timestamp means nothing
-	// Match is the Timestamp (ticks) that the entity must have, when Conditional; otherwise any will do.
+	Entity odata.Entity // only the keys for a Delete; Timestamp is ignored
+	// Match is the Timestamp (ticks) that the entity must have if Conditional is set.
 	Match       int64
 	Conditional bool
-	// TTL is how long the properties live, in seconds; zero: the table's default.
+	// TTL is the properties' time to live in seconds; zero means the table's default.
 	TTL int32
 }
 
-// Failed says which operation of a transaction was refused; nothing was done. Err is an *odata.Error, or
-// one of the coordinator's.
+// Failed names the operation of a transaction that was refused; no operation was applied. Err is an *odata.Error, or an
+// error of the coordinator.
 type Failed struct {
 	Index int
 	Err   error
 }
 
-// Error is the operation's error.
+// Error returns the text of Err.
 func (f *Failed) Error() string { return f.Err.Error() }
 
-// Unwrap is the operation's error.
+// Unwrap returns Err.
 func (f *Failed) Unwrap() error { return f.Err }
 
-// Order is that of an answer's rows within a partition.
+// Order is the order of rows within a partition.
 type Order uint8
 
 // The orders.
@@ -79,36 +80,36 @@ const (
 	Descending
 )
 
-// Position is a place in the order of entities: the next one is at it or behind it. In a Descending query
-// the next one of that partition is before it, and an empty RowKey is the partition's beginning.
+// Position is a position in the order of entities: the next entity is at it or after it. In a Descending query, the
+// next entity of the partition is before it, and an empty RowKey is the start of the partition.
 type Position struct{ PartitionKey, RowKey string }
 
-// Query asks for entities in the order of PartitionKey and RowKey.
+// Query selects entities in the order of PartitionKey and RowKey.
 type Query struct {
-	Filter odata.Expr // nil: all
-	Select []string   // nil: all properties
-	Top    int        // at most so many in this page; zero: Limits.PageEntities
-	From   *Position  // nil: from the beginning
+	Filter odata.Expr // nil means all entities
+	Select []string   // nil means all properties
+	Top    int        // maximum number in this page; zero means Limits.PageEntities
+	From   *Position  // nil means from the beginning
 	Order  Order
-	// CountOnly leaves the entities out of the answer.
+	// CountOnly omits the entities from the page.
 	CountOnly bool
-	// Each, when it is set, gets the answer's entities one by one, and Page.Entities stays empty: no memory is
-	// made for them. An entity is valid during the call only. An error of the query may come after some.
+	// Each, if set, is called with each entity, and Page.Entities stays empty, which avoids allocating them. An entity
+	// is valid only during the call. The query may fail after some calls.
 	Each func(*odata.Entity)
 }
 
-// Page answers a Query.
+// Page is the result of a Query.
 type Page struct {
 	Entities []odata.Entity
-	Count    int       // of entities that matched
-	Next     *Position // nil: that was all
+	Count    int       // number of matching entities
+	Next     *Position // nil means that no entities remain
 	Plan     Plan
 }
 
-// Plan is how a query is answered.
+// Plan is the way in which a query is executed.
 type Plan uint8
 
-// The plans, the best first (seeds, "Determine the queries").
+// The plans, the cheapest first (Azure Tables' design guide, "Determine the queries").
 const (
 	PointQuery Plan = 1 + iota
 	RowRangeScan
@@ -116,7 +117,7 @@ const (
 	TableScan
 )
 
-// String is the plan in words, as an answer's header says it.
+// String returns the plan in words, as in the response header.
 func (p Plan) String() string {
 	switch p {
 	case PointQuery:
@@ -129,28 +130,28 @@ func (p Plan) String() string {
 	return "table scan"
 }
 
-// Service is what the server does with tables and entities: *Store implements it. Errors are *odata.Error,
-// *Failed, *auth.Denied, or the coordinator's. Exists and Property read metadata only, on behalf of the server itself, and ask for
-// no permission.
+// Service executes operations on tables and entities; *Store implements it. Errors are *odata.Error, *Failed,
+// *auth.Denied, or errors of the coordinator. Exists and Property read metadata for the server itself and check no
+// permission.
 type Service interface {
-	// Tables lists the account's tables by name (as created), from the one at or behind from on.
+	// Tables lists the account's tables by name (as created), starting at from.
 	Tables(r *request.Request, account, from string, match func(name string) bool, top int) (names []string, next string, err error)
 	CreateTable(r *request.Request, account, name string) error
 	DeleteTable(r *request.Request, account, name string) error
-	// Exists says whether the account has the table, and how its name was spelled.
+	// Exists reports whether the account has the table, and returns its name as created.
 	Exists(account, name string) (spelled string, ok bool)
-	// Apply does all operations, which are of one partition and of different entities, or none, and says
-	// each one's new Timestamp. Its memory is the caller's again when there is no error.
+	// Apply applies all operations, which must be on different entities of one partition, or none, and returns the new
+	// Timestamp of each. If it succeeds, the caller may reuse the memory of the operations.
 	Apply(r *request.Request, account, table string, ops []Operation) (timestamps []int64, err error)
 	Get(r *request.Request, account, table, partitionKey, rowKey string, selected []string) (*odata.Entity, error)
 	Query(r *request.Request, account, table string, q *Query) (*Page, error)
 	// DeletePartition deletes a whole partition in one request.
 	DeletePartition(r *request.Request, account, table, partitionKey string) error
-	// Property reads, and SetProperty keeps, what an account or table has besides its data: service
-	// properties, stored access policies. Of an account, table is empty.
+	// Property reads, and SetProperty stores, metadata of an account (if table is empty) or a table: service
+	// properties, stored access policies.
 	Property(account, table, name string) []byte
 	SetProperty(r *request.Request, account, table, name string, value []byte) error
-	// Authorize returns nil if the request has the permission on a table, or on the account's keyspace when table is empty. The other
-	// methods that take a Request ask for what they need themselves.
+	// Authorize returns nil if the request has the permission on a table, or on the account's keyspace if table is
+	// empty. The other methods that take a Request check the permissions that they need.
 	Authorize(r *request.Request, permission auth.Permission, account, table string) error
 }

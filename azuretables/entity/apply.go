@@ -14,14 +14,14 @@ import (
 	"cqld/row"
 )
 
-// ttlMax is twenty years in seconds, the longest that CQL lets anything live before it expires.
+// ttlMax is twenty years in seconds, the maximum time to live in CQL.
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
-// keyBytesMax is the longest key that storage takes.
+// keyBytesMax is the maximum length of a key in storage.
 const keyBytesMax = 1<<16 - 1
 
-// Apply implements Service. A change that certainly did not happen because others were ahead is tried
-// again as long as Timeouts.Change allows; one whose outcome was lost is looked for (outcome).
+// Apply implements Service. It retries a change that was certainly not made because of contention, until
+// Timeouts.Change. If the outcome is unknown, it determines it (outcome).
 func (s *Store) Apply(r *request.Request, account, table string, ops []Operation) (timestamps []int64, err error) {
 	if len(ops) == 0 {
 		return nil, nil
@@ -51,7 +51,7 @@ func (s *Store) Apply(r *request.Request, account, table string, ops []Operation
 			s.recycle(t)
 			return timestamps, nil
 		}
-		// From here on t is left to the garbage collector: somebody may still look at it.
+		// From here on t is not reused, because a replica or proposer may still read it.
 		next, sure := t.after(r, err, deadline)
 		if !sure || s.o.Clock.Monotonic() >= deadline || r.Context.Err() != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (s *Store) Apply(r *request.Request, account, table string, ops []Operation
 		if next == nil {
 			return t.timestamps(), nil
 		}
-		s.o.Executor.Pause(pause) // an attempt may have failed at once, as on a full disk
+		s.o.Executor.Pause(pause) // an attempt may have failed immediately, as on a full disk
 		if err := next.prepare(r, p, ops); err != nil {
 			return nil, err
 		}
@@ -67,10 +67,10 @@ func (s *Store) Apply(r *request.Request, account, table string, ops []Operation
 	}
 }
 
-// ticksPerMicro is how many ticks a write timestamp cannot tell apart.
+// ticksPerMicro is the number of ticks in a microsecond, the resolution of a write timestamp.
 const ticksPerMicro = 10
 
-// attempt makes the change once.
+// attempt proposes the change once.
 func (t *transaction) attempt(r *request.Request) error {
 	t.stamps = t.stamps[:0]
 	_, call, err := t.s.o.Executor.CAS(r, &t.asked.req)
@@ -81,7 +81,7 @@ func (t *transaction) attempt(r *request.Request) error {
 	return nil
 }
 
-// recycle keeps t for another transaction. Nobody else may know it.
+// recycle returns t to the pool. Nothing else may refer to it.
 func (s *Store) recycle(t *transaction) {
 	t.release()
 	s.transactions.Put(t)
@@ -95,24 +95,24 @@ func (t *transaction) timestamps() []int64 {
 	return out
 }
 
-// after says what follows a failed attempt: sure says that its outcome is known, and then next is the
-// transaction to try with, or nil when the change was made.
+// after determines how to continue after a failed attempt. sure reports that its outcome is known; next is then the
+// transaction for the next attempt, or nil if the change was made.
 func (t *transaction) after(r *request.Request, err error, deadline time.Duration) (next *transaction, sure bool) {
 	var timeout *coordinator.WriteTimeout
 	var unknown *coordinator.CASUnknown
 	switch {
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
-		return newTransaction(t.s), true // nothing was proposed that could be decided
+		return newTransaction(t.s), true // no proposal was made that could be decided
 	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteSimple, errors.As(err, &unknown):
 		return t.outcome(r, deadline)
 	}
 	return nil, false
 }
 
-// outcome finds out what became of a change whose answer was lost. A serial read finishes, or makes void,
-// whatever is in progress on the partition. Then anything with one of the change's timestamps, which nobody
-// else has, says that it was made; and when nothing is newer than them, it was not. It may also have been
-// made and overwritten: nobody can tell.
+// outcome determines the result of a change whose response was lost. A serial read completes or invalidates any round
+// in progress on the partition. After it, data with one of the change's timestamps, which are unique, proves that the
+// change was made; if all data is older than these timestamps, it was not made. Otherwise it may have been made and
+// overwritten, and the outcome stays unknown.
 func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next *transaction, sure bool) {
 	if len(t.stamps) == 0 {
 		return nil, false
@@ -143,13 +143,13 @@ func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next 
 	return nil, false
 }
 
-// Pauses between attempts that others are ahead of: about as long as their rounds take.
+// Pauses between attempts under contention: about the duration of a Paxos round.
 const (
 	pauseFirst = 5 * time.Millisecond
 	pauseMost  = 200 * time.Millisecond
 )
 
-// settled reads after finishing what is in progress on the partition; false when there was no time for it.
+// settled reads the partition after completing any round in progress on it. ok is false if the time did not suffice.
 func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (page []byte, ok bool) {
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		call, err := s.o.Executor.Read(r, &coordinator.ReadRequest{Command: &cmd, Consistency: r.SerialConsistency, Timeout: s.o.Timeouts.Write, Contention: s.o.Timeouts.CAS})
@@ -167,7 +167,7 @@ func (s *Store) settled(r *request.Request, cmd row.ReadCommand, deadline time.D
 	}
 }
 
-// timestampsOf are the write timestamps of all that is in the page, deletions included.
+// timestampsOf returns the write timestamps of all data in the page, including deletions.
 func (t *transaction) timestampsOf() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		var x row.Row
@@ -207,7 +207,7 @@ func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey
 		return err
 	}
 	deadline := s.o.Clock.Monotonic() + s.o.Timeouts.Change
-	// No slices: only the header is read.
+	// Without slices, the read returns only the header.
 	cmd := row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey([]byte(partitionKey)), Now: s.now()}
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMost) {
 		stamps, err := s.deletePartition(r, cmd)
@@ -216,7 +216,7 @@ func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey
 		switch {
 		case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
 		case errors.As(err, &timeout), errors.As(err, &unknown):
-			// Doing it twice would take away what others have inserted meanwhile.
+			// A second deletion would also delete what other clients have inserted since.
 			deleted, ok := s.deletedAt(r, cmd, deadline)
 			if !ok {
 				return err
@@ -234,7 +234,7 @@ func (s *Store) DeletePartition(r *request.Request, account, table, partitionKey
 	}
 }
 
-// deletedAt is when the partition was deleted last, and certainly so.
+// deletedAt returns the timestamp of the partition's last deletion, after completing any round in progress.
 func (s *Store) deletedAt(r *request.Request, cmd row.ReadCommand, deadline time.Duration) (timestamp int64, ok bool) {
 	page, ok := s.settled(r, cmd, deadline)
 	if !ok {
@@ -248,7 +248,7 @@ func (s *Store) deletedAt(r *request.Request, cmd row.ReadCommand, deadline time
 	return timestamp, reader.Err() == nil
 }
 
-// deletePartition tries it once; stamps are those that the deletion was proposed with.
+// deletePartition makes one attempt; stamps are the timestamps with which it proposed the deletion.
 func (s *Store) deletePartition(r *request.Request, cmd row.ReadCommand) (stamps []int64, err error) {
 	req := &paxos.CASRequest{Command: &cmd, Serial: r.SerialConsistency, Consistency: r.Consistency,
 		Contention: s.o.Timeouts.CAS, Timeout: s.o.Timeouts.Write}

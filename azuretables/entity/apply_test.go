@@ -16,7 +16,7 @@ import (
 	"cqld/paxos"
 )
 
-// The first operation that fails is told, and nothing is done.
+// TestATransactionIsAllOrNothing checks that a transaction reports its first failing operation and applies none.
 func TestATransactionIsAllOrNothing(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -48,7 +48,7 @@ func TestATransactionIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// The limits hold for what a merge makes of an entity, too.
+// TestEntitiesAreLimited checks that the limits also apply to the result of a merge.
 func TestEntitiesAreLimited(t *testing.T) {
 	r := newTestRing(t, 1, func(o *entity.Options) { o.Limits.Properties, o.Limits.EntityBytes = 3, 1000 })
 	r.create("Things")
@@ -63,8 +63,8 @@ func TestEntitiesAreLimited(t *testing.T) {
 	r.apply("things", op(entity.Merge, "p", "r", odata.Property{Name: "b", Value: odata.Value{Type: odata.Binary, Bytes: []byte(long)}}))
 }
 
-// Racing transactions over the same entities never interleave: every entity of a pair says the same, and no
-// increment is lost.
+// TestRacingTransactionsNeverInterleave checks concurrent transactions over the same pairs of entities: both entities
+// of a pair have equal values, and no increment is lost.
 func TestRacingTransactionsNeverInterleave(t *testing.T) {
 	r := newTestRing(t, 3)
 	r.create("Things")
@@ -92,7 +92,7 @@ func TestRacingTransactionsNeverInterleave(t *testing.T) {
 				second.Conditional, second.Match = true, b.Timestamp
 				_, err = s.Apply(anyone(), account, "things", []entity.Operation{first, second})
 				var lost *coordinator.CASUnknown
-				if errors.As(err, &lost) { // made or not, others have changed both since
+				if errors.As(err, &lost) { // applied or not, other writers have changed both since
 					unknown.Add(1)
 					continue
 				}
@@ -119,7 +119,7 @@ func TestRacingTransactionsNeverInterleave(t *testing.T) {
 	}
 }
 
-// One of all who insert the same entity succeeds.
+// TestOfRacingInsertsOneWins checks that exactly one of several concurrent inserts of an entity succeeds.
 func TestOfRacingInsertsOneWins(t *testing.T) {
 	r := newTestRing(t, 3)
 	r.create("Things")
@@ -136,7 +136,7 @@ func TestOfRacingInsertsOneWins(t *testing.T) {
 				switch {
 				case err == nil:
 					wins, by = wins+1, i
-				case errors.As(err, &unknown): // others came right after it: nobody can tell
+				case errors.As(err, &unknown): // other writers followed immediately: the outcome is unknown
 					doubt[i] = true
 				case code(err) != odata.EntityAlreadyExists:
 					t.Error(err)
@@ -151,8 +151,8 @@ func TestOfRacingInsertsOneWins(t *testing.T) {
 	}
 }
 
-// A change whose answer was lost is not made twice, and not told as one that failed: whoever asks next finds
-// out what became of it.
+// TestALostAnswerIsLookedFor checks that a change whose response was lost is neither applied twice nor reported as
+// failed: the store determines its outcome.
 func TestALostAnswerIsLookedFor(t *testing.T) {
 	r := newTestRing(t, 3)
 	r.create("Things")
@@ -160,23 +160,23 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 	r.apply("things", op(entity.Insert, "p", "n", number("v", 0)))
 	rnd := rand.New(rand.NewPCG(1, 1))
 	n.faults.read = func(req *coordinator.ReadRequest) error {
-		if req.Consistency.IsSerial() && rnd.IntN(2) == 0 { // others are ahead of the read that looks, too
+		if req.Consistency.IsSerial() && rnd.IntN(2) == 0 { // contention with the read that determines the outcome
 			return &coordinator.ReadTimeout{}
 		}
 		return nil
 	}
 	n.faults.cas = func(req *paxos.CASRequest, done func(bool, []byte, error)) {
 		switch rnd.IntN(4) {
-		case 0: // it was made, and nobody knows
+		case 0: // applied, but the outcome is reported as unknown
 			n.proposer.CAS(req, func(bool, []byte, error) { done(false, nil, &coordinator.CASUnknown{}) })
-		case 1: // it was decided, and not acknowledged
+		case 1: // decided, but not acknowledged
 			n.proposer.CAS(req, func(applied bool, page []byte, err error) {
 				if applied && err == nil {
 					err = &coordinator.WriteTimeout{Type: coordinator.WriteSimple}
 				}
 				done(applied, page, err)
 			})
-		case 2: // it certainly was not made
+		case 2: // certainly not applied
 			done(false, nil, &coordinator.WriteTimeout{Type: coordinator.WriteCAS})
 		default:
 			n.proposer.CAS(req, done)
@@ -199,7 +199,8 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 	}
 }
 
-// When somebody else has changed the entities since, nobody can tell any more: the error stays.
+// TestALostAnswerThatNobodyCanTell checks that the error stays if another writer has changed the entities since, and
+// the outcome is therefore unknown.
 func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -219,7 +220,7 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	if !errors.Is(err, error(lost)) {
 		t.Error(err)
 	}
-	// Another entity of the same change tells.
+	// Another entity of the same change proves the outcome.
 	n.faults.cas = lose
 	r.apply("things", op(entity.Update, "p", "r", text("v", "mine")), op(entity.Insert, "p", "s"))
 	overloaded := &coordinator.Overloaded{What: "a test"}
@@ -229,7 +230,8 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	}
 }
 
-// Attempts that fail at once, as on a full disk, have pauses between them.
+// TestAttemptsThatFailAtOnceRest checks that there are pauses between attempts that fail immediately, as on a full
+// disk.
 func TestAttemptsThatFailAtOnceRest(t *testing.T) {
 	r := newTestRing(t, 1, func(o *entity.Options) { o.Timeouts.Change = 300 * time.Millisecond })
 	r.create("Things")
@@ -249,8 +251,9 @@ func TestAttemptsThatFailAtOnceRest(t *testing.T) {
 	}
 }
 
-// The deletion of a partition whose answer was lost is not made again, nor said not to have been made: others may
-// have inserted meanwhile. One that was not made is.
+// TestAPartitionIsDeletedOnce checks the deletion of a partition whose response was lost: if it was applied, it is
+// neither repeated, because other clients may have inserted since, nor reported as failed. If it was not applied, it is
+// repeated.
 func TestAPartitionIsDeletedOnce(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -293,7 +296,7 @@ func TestAPartitionIsDeletedOnce(t *testing.T) {
 	}
 }
 
-// What was acknowledged is there after a crash.
+// TestAcknowledgedEntitiesSurviveACrash checks that acknowledged entities exist after a crash.
 func TestAcknowledgedEntitiesSurviveACrash(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -337,7 +340,8 @@ func TestDeletePartition(t *testing.T) {
 	}
 }
 
-// A change allocates what leaves it and what replicas may hold on to, and nothing for each property.
+// TestAllocationsOfAChange checks that a change allocates only its result and what replicas may keep, and nothing per
+// property.
 func TestAllocationsOfAChange(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget on purpose")

@@ -12,8 +12,9 @@ func (s *Store) authorize(r *request.Request, permission auth.Permission, on aut
 	return s.o.Executor.Authorize(r, auth.Requirement{Permission: permission, Resource: on})
 }
 
-// permits is authorize for a table. The resource is the CQL table, so that a role needs the same permissions by either
-// protocol. Changing entities needs MODIFY even when it adds columns, because properties are data in Azure Tables.
+// permits checks the permission on a table. The resource is the CQL table, so that a role needs the same permissions in
+// both protocols. Changing entities requires MODIFY even if it adds columns, because properties are data in Azure
+// Tables.
 func (s *Store) permits(r *request.Request, permission auth.Permission, p *plan) error {
 	return s.authorize(r, permission, auth.Table(p.table.Keyspace, p.table.Name))
 }

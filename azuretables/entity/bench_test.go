@@ -16,7 +16,7 @@ import (
 	"cqld/schema"
 )
 
-// hollow is a coordinator that does nothing: what is measured above it is entity's own.
+// hollow is a coordinator that does nothing, so that benchmarks measure only this package.
 type hollow struct {
 	page  []byte
 	stamp int64
@@ -36,7 +36,7 @@ func (h *hollow) List(_ *listing.Request, done func(*listing.Result, error)) {
 	done(&listing.Result{Keys: h.keys}, nil)
 }
 
-// newHollow is a store over a hollow coordinator whose page has rows of one partition.
+// newHollow returns a store with a hollow coordinator whose page has rows of one partition.
 func newHollow(t testing.TB, rows int) (*entity.Store, *hollow) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -96,10 +96,10 @@ func BenchmarkReplace(b *testing.B) {
 
 func BenchmarkInsertHundred(b *testing.B) { benchmarkHundred(b, "") }
 
-// BenchmarkInsertHundredLarge is of entities of 1 KB.
+// BenchmarkInsertHundredLarge inserts entities of 1 KB.
 func BenchmarkInsertHundredLarge(b *testing.B) { benchmarkHundred(b, strings.Repeat("x", 600)) }
 
-// hundredInserts are of entities of eleven properties; the eleventh is more.
+// hundredInserts inserts entities of eleven properties; more is the value of the eleventh.
 func hundredInserts(more string) (ops []entity.Operation) {
 	for i := range 100 {
 		o := tenProperties(fmt.Sprintf("row%06d", i))
@@ -148,7 +148,7 @@ func key(name string, op odata.Op, value string) odata.Expr {
 	return &odata.Comparison{Property: name, Op: op, Value: odata.Value{Type: odata.String, Bytes: []byte(value)}}
 }
 
-// BenchmarkReal is over one node with its storage in memory.
+// BenchmarkReal runs on one node with its storage in memory.
 func BenchmarkReal(b *testing.B) {
 	b.Run("insert", func(b *testing.B) {
 		r := newTestRing(b, 1)

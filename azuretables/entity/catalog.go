@@ -15,23 +15,23 @@ import (
 	"cqld/types"
 )
 
-// nameExtension is the option of a CQL table that keeps how the Azure table's name was spelled.
+// nameExtension is the table option that stores the Azure table's name as created.
 const nameExtension = "odata.name"
 
-// catalogs are the Azure tables of every account, made anew when the account's keyspace changed.
+// catalogs caches the Azure tables of each account; a catalog is rebuilt when the account's keyspace has changed.
 type catalogs struct {
 	sync.RWMutex
 	of map[string]*catalog
 }
 
-// catalog is the Azure tables of one version of a keyspace. It is immutable.
+// catalog contains the Azure tables of one version of a keyspace. It is immutable.
 type catalog struct {
 	keyspace *schema.Keyspace
 	byName   map[string]*plan // by the name in lower case
 	sorted   []*plan          // by the name in lower case
 }
 
-// catalog is what the account has at the moment; nil when it has no keyspace.
+// catalog returns the account's current catalog, or nil if the account has no keyspace.
 func (s *Store) catalog(account string) *catalog {
 	k := s.o.View.Schema().Keyspace(account)
 	if k == nil || k.Virtual || schema.IsSystem(account) {
@@ -49,11 +49,11 @@ func (s *Store) catalog(account string) *catalog {
 	if s.catalogs.of == nil {
 		s.catalogs.of = map[string]*catalog{}
 	}
-	s.catalogs.of[k.Name] = c // account may be part of a request
+	s.catalogs.of[k.Name] = c // account may refer to a request's memory
 	return c
 }
 
-// newCatalog looks at the tables of k; plans of old whose tables are the same are kept.
+// newCatalog builds the catalog of k and keeps the plans in old whose tables have not changed.
 func newCatalog(k *schema.Keyspace, old *catalog) *catalog {
 	c := &catalog{keyspace: k, byName: map[string]*plan{}}
 	for _, name := range k.TableNames() {
@@ -63,7 +63,7 @@ func newCatalog(k *schema.Keyspace, old *catalog) *catalog {
 		}
 		lower := strings.ToLower(name)
 		if other := c.byName[lower]; other != nil && other.table.Name == lower {
-			continue // two that differ in case only: the one in lower case is it
+			continue // of two names that differ only in case, the lower-case one wins
 		}
 		var p *plan
 		if old != nil {
@@ -85,16 +85,17 @@ func newCatalog(k *schema.Keyspace, old *catalog) *catalog {
 	return c
 }
 
-// isAzureTable says whether the primary key of t is one text column and one text column behind it.
+// isAzureTable reports whether the primary key of t consists of one text partition column and one text clustering
+// column.
 func isAzureTable(t *schema.Table) bool {
 	return !t.Virtual && len(t.PartitionKey) == 1 && len(t.Clustering) == 1 &&
 		t.PartitionKey[0].Type.Kind() == types.Text && t.Clustering[0].Type.Kind() == types.Text
 }
 
-// nameMax is the most letters that a table's name has.
+// nameMax is the maximum length of a table name.
 const nameMax = 63
 
-// find finds a table by its name in any case; nil when there is none.
+// find returns the table with the given name, ignoring case, or nil.
 func (c *catalog) find(name string) *plan {
 	if c == nil {
 		return nil
@@ -114,7 +115,7 @@ func (c *catalog) find(name string) *plan {
 	return c.byName[string(lower)]
 }
 
-// plan is the account's table of that name; TableNotFound when there is none.
+// plan returns the plan of the account's table, or TableNotFound.
 func (s *Store) plan(account, table string) (*plan, error) {
 	if p := s.catalog(account).find(table); p != nil {
 		p.once.Do(p.build)
@@ -160,7 +161,7 @@ func (s *Store) Tables(r *request.Request, account, from string, match func(name
 	return names, "", nil
 }
 
-// CreateTable implements Service. The first table of an account makes its keyspace.
+// CreateTable implements Service. The first table of an account creates its keyspace.
 func (s *Store) CreateTable(r *request.Request, account, name string) error {
 	if err := odata.CheckTableName(name); err != nil {
 		return err
@@ -194,8 +195,8 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 	return err
 }
 
-// replicationFactor is what a new keyspace gets while there are so many nodes, as one that CREATE KEYSPACE
-// names no factor for (query/definition).
+// replicationFactor is a new keyspace's replication factor, limited by the number of nodes. It equals that of CREATE
+// KEYSPACE without a factor (query/definition).
 const replicationFactor = 4
 
 func (s *Store) ensureKeyspace(r *request.Request, account string) error {
@@ -265,7 +266,7 @@ func (s *Store) Property(account, table, name string) []byte {
 	return nil
 }
 
-// SetProperty implements Service. The first property of an account makes its keyspace.
+// SetProperty implements Service. The first property of an account creates its keyspace.
 func (s *Store) SetProperty(r *request.Request, account, table, name string, value []byte) error {
 	if schema.IsSystem(account) {
 		return odata.Of(odata.AuthorizationFailure)

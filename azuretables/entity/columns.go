@@ -10,20 +10,20 @@ import (
 	"cqld/types"
 )
 
-// A property p of a type is kept in column p of that type's CQL type; where column p is something else,
-// in column p@Edm.Type. What a DateTime has below its milliseconds is kept in p@ticks.
+// A property p is stored in column p, with the CQL type of the property's type. If column p has another type, the
+// property is stored in column p@Edm.Type. Column p@ticks stores the part of a DateTime below a millisecond.
 const (
 	separator   = "@"
 	ticksSuffix = "@ticks"
 )
 
-// typesCount is how many types there are, and one: they begin at 1.
+// typesCount is the size of an array indexed by odata.Type, whose values begin at 1.
 const typesCount = int(odata.Int64) + 1
 
-// typeSuffix is what a column's name ends with that keeps a property beside its column.
+// typeSuffix returns the suffix of a column p@Edm.Type.
 func typeSuffix(t odata.Type) string { return separator + t.String() }
 
-// cqlType is the CQL type that keeps values of t as they are.
+// cqlType returns the CQL type that stores values of t without loss.
 func cqlType(t odata.Type) *types.Type {
 	switch t {
 	case odata.String:
@@ -44,7 +44,7 @@ func cqlType(t odata.Type) *types.Type {
 	return types.Native(types.Bigint)
 }
 
-// shownAs is the type that values of a CQL type are shown as.
+// shownAs returns the type of properties for values of a CQL type.
 func shownAs(t *types.Type) odata.Type {
 	switch t.Kind() {
 	case types.Blob:
@@ -65,7 +65,7 @@ func shownAs(t *types.Type) odata.Type {
 	return odata.String
 }
 
-// property is a name that entities of a table have a value for, and the columns that keep it.
+// property is a property name of a table's entities, with the columns that store it.
 type property struct {
 	name  string
 	index int // in plan.properties
@@ -74,28 +74,28 @@ type property struct {
 	ticks *column
 }
 
-// column is a column of a table, and what it is for an entity.
+// column is a column of a table and its role in entities.
 type column struct {
 	*schema.Column
 	prop  *property
 	shown odata.Type
-	// readOnly: static, or of many cells.
+	// readOnly is true for static and multi-cell columns.
 	readOnly bool
-	// many: of many cells, a counter's among them.
+	// many is true for multi-cell columns, including counters.
 	many bool
-	// ticks: it keeps the rest of a DateTime.
+	// ticks is true if the column stores the ticks of a DateTime.
 	ticks bool
 }
 
-// plan is all about a version of a table that reading and writing entities must know. It is immutable once
-// it was built.
+// plan contains what reads and writes of entities need to know about one version of a table. It is immutable once
+// built.
 type plan struct {
 	table   *schema.Table
 	spelled string // the Azure table's name
-	desc    bool   // the clustering descends
+	desc    bool   // the clustering order is descending
 	once    sync.Once
 
-	byID       []*column // nil: no property's
+	byID       []*column // nil if no property uses the column
 	byName     map[string]*property
 	properties []*property
 	statics    bool
@@ -110,7 +110,7 @@ func newPlan(t *schema.Table) *plan {
 	return p
 }
 
-// build looks at the columns. It is called once, by plan.once.
+// build fills in the columns. plan.once calls it once.
 func (p *plan) build() {
 	p.byID = make([]*column, p.table.NextColumn)
 	p.byName = map[string]*property{}
@@ -130,7 +130,7 @@ func (p *plan) add(c *schema.Column) {
 	at := strings.LastIndex(c.Name, separator)
 	if at < 0 {
 		switch c.Name {
-		case "PartitionKey", "RowKey", "Timestamp": // of the entity; a column beside the keys can have them, too
+		case "PartitionKey", "RowKey", "Timestamp": // properties of the entity itself; other columns may have these names, too
 			return
 		}
 		col.prop = p.property(c.Name)
@@ -153,7 +153,7 @@ func (p *plan) add(c *schema.Column) {
 	p.byID[c.ID] = col
 }
 
-// property is the property of a name.
+// property returns the property with the given name and creates it if necessary.
 func (p *plan) property(name string) *property {
 	prop := p.byName[name]
 	if prop == nil {
@@ -164,7 +164,7 @@ func (p *plan) property(name string) *property {
 	return prop
 }
 
-// column is the column of a cell; nil when it is no property's.
+// column returns the column of a cell, or nil if no property uses it.
 func (p *plan) column(id schema.ColumnID) *column {
 	if int(id) < len(p.byID) {
 		return p.byID[id]
@@ -172,8 +172,8 @@ func (p *plan) column(id schema.ColumnID) *column {
 	return nil
 }
 
-// target is the column that a value of a type is written to; nil when there is none yet, and missing says
-// which it will be.
+// target returns the column to which a value of type t is written. If there is none yet, it returns nil and the name of
+// the missing column.
 func (p *plan) target(name string, t odata.Type) (col *column, missing string) {
 	prop := p.byName[name]
 	if prop == nil {
@@ -188,7 +188,7 @@ func (p *plan) target(name string, t odata.Type) (col *column, missing string) {
 	return nil, p.nameFor(name, t)
 }
 
-// nameFor is the name of a column to be made for a property.
+// nameFor returns the name of the column to create for a property.
 func (p *plan) nameFor(name string, t odata.Type) string {
 	if p.table.Column(name) == nil && p.wasNot(name, cqlType(t)) {
 		return name
@@ -196,8 +196,7 @@ func (p *plan) nameFor(name string, t odata.Type) string {
 	return name + typeSuffix(t)
 }
 
-// wasNot says whether no column of that name was dropped that was of another type or kind: a new one could
-// not be made.
+// wasNot reports whether a column with this name and type can be created: none with another type or kind was dropped.
 func (p *plan) wasNot(name string, t *types.Type) bool {
 	for i := range p.table.Dropped {
 		d := &p.table.Dropped[i]
@@ -208,10 +207,10 @@ func (p *plan) wasNot(name string, t *types.Type) bool {
 	return true
 }
 
-// ticksPerMilli is how many ticks a CQL timestamp cannot tell apart.
+// ticksPerMilli is the number of ticks in a millisecond, the resolution of a CQL timestamp.
 const ticksPerMilli = 10_000
 
-// splitTicks is a DateTime as milliseconds and the rest.
+// splitTicks splits a DateTime into milliseconds and the remaining ticks.
 func splitTicks(ticks int64) (millis int64, rest int16) {
 	millis = ticks / ticksPerMilli
 	rest = int16(ticks % ticksPerMilli)
@@ -221,8 +220,8 @@ func splitTicks(ticks int64) (millis int64, rest int16) {
 	return millis, rest
 }
 
-// joinTicks is a DateTime from its parts. CQL has later and earlier times than the service: those are shown
-// as the last, and the first, that it has.
+// joinTicks returns the DateTime of its two parts. Times in CQL that are outside the service's range become the nearest
+// end of that range.
 func joinTicks(millis int64, rest int16) int64 {
 	if millis > math.MaxInt64/ticksPerMilli-1 {
 		return odata.MaxDateTime

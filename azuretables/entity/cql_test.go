@@ -40,7 +40,7 @@ func (r *testRing) refuse(want odata.Code, table string, ops ...entity.Operation
 
 const keyspace = "CREATE KEYSPACE acme WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
 
-// Every type is the CQL type of its kind in a column of the property's name.
+// TestPropertiesAreTypedColumns checks that each type is stored as its CQL type in a column with the property's name.
 func TestPropertiesAreTypedColumns(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Types")
@@ -75,7 +75,8 @@ func TestPropertiesAreTypedColumns(t *testing.T) {
 	}
 }
 
-// CQL writes a DateTime's column without its rest: the old rest is none of the new value's.
+// TestTicksGoWithTheWriteTheyCameWith checks that if CQL writes a DateTime's column without its ticks, the old ticks do
+// not apply to the new value.
 func TestTicksGoWithTheWriteTheyCameWith(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("When")
@@ -97,7 +98,8 @@ func TestTicksGoWithTheWriteTheyCameWith(t *testing.T) {
 	}
 }
 
-// A property's type may change; the value of the type before is gone, in CQL too.
+// TestAPropertyChangesItsType checks that a property's type may change, which deletes the value of the old type, in CQL
+// too.
 func TestAPropertyChangesItsType(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -119,7 +121,8 @@ func TestAPropertyChangesItsType(t *testing.T) {
 	}
 }
 
-// Rows of CQL are entities, whatever keeps them alive.
+// TestRowsOfCQLAreEntities checks that rows written by CQL are entities, whether a row marker or a cell keeps them
+// alive.
 func TestRowsOfCQLAreEntities(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.exec(keyspace, `CREATE TABLE acme.users (country text, id text, owner text static, age smallint, score float, tags set<text>,
@@ -139,7 +142,7 @@ func TestRowsOfCQLAreEntities(t *testing.T) {
 		t.Errorf("%v, %v", page, err)
 	}
 
-	// What was read can be written back; what CQL alone can change is refused when it differs.
+	// Values can be written back as read; a changed value that only CQL can write is refused.
 	back := entity.Operation{Kind: entity.Update, Entity: *e, Match: e.Timestamp, Conditional: true}
 	r.apply("users", back)
 	if got := show(r.get("users", "se", "1")); got != want {
@@ -155,7 +158,7 @@ func TestRowsOfCQLAreEntities(t *testing.T) {
 	if p := e.Property("n"); p == nil || string(p.Value.Bytes) != "-5" {
 		t.Error(show(e))
 	}
-	if p := e.Property("country"); p == nil || string(p.Value.Bytes) != "x" { // beside the key column of that name
+	if p := e.Property("country"); p == nil || string(p.Value.Bytes) != "x" { // in addition to the key column of that name
 		t.Error(show(e))
 	}
 	r.apply("users", op(entity.InsertOrReplace, "se", "1"))
@@ -165,7 +168,7 @@ func TestRowsOfCQLAreEntities(t *testing.T) {
 	if v := r.scalar("SELECT tags FROM acme.users WHERE country = 'se' AND id = '1'"); v != nil {
 		t.Errorf("tags are %q still", v)
 	}
-	// A row that no INSERT made is there as long as a cell is; replaced by nothing, it is there still.
+	// A row without a row marker exists as long as a cell does; replaced by an empty entity, it still exists.
 	r.exec("DELETE age FROM acme.users WHERE country = 'se' AND id = '2'")
 	r.absent("users", "se", "2")
 	r.exec("DELETE FROM acme.users WHERE country = 'se' AND id = '1'")
@@ -182,7 +185,7 @@ func TestCountersAreShownAndNotWritten(t *testing.T) {
 	}
 }
 
-// The Timestamp is the newest write of what lives, by whichever server.
+// TestTimestampIsTheNewestLiveWrite checks that the Timestamp is the newest write of live data, by either protocol.
 func TestTimestampIsTheNewestLiveWrite(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -237,7 +240,8 @@ func TestWhatHasATimeToLiveIsGoneAfterIt(t *testing.T) {
 	}
 }
 
-// A column that is dropped takes its values along, and may come back with another type.
+// TestDroppedColumnsAreNoProperties checks that a dropped column's values disappear, and that it may be created again
+// with another type.
 func TestDroppedColumnsAreNoProperties(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")

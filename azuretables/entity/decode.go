@@ -10,39 +10,39 @@ import (
 	"cqld/types"
 )
 
-// decoder makes entities of rows. What it makes points into the page that the rows came from, and into
-// memory of its own that it lets go of by release.
+// decoder decodes rows into entities. They refer to the page of the rows, and to memory of the decoder that release
+// gives up.
 type decoder struct {
 	p   *plan
 	now int64 // seconds
-	// wanted says, by property, which are to be decoded; nil: all.
+	// wanted selects the properties to decode, by index; nil means all.
 	wanted []bool
 
 	found []found // by property
 	turn  uint32
-	props []odata.Property // those of many entities, one behind the other
-	arena []byte           // text that had to be made
+	props []odata.Property // those of many entities in sequence
+	arena []byte           // converted text values
 	key   []byte
-	keys  strings.Builder // RowKeys, one behind the other: memory is made for many at once
+	keys  strings.Builder // RowKeys in sequence, so that many share an allocation
 
 	reader row.PageReader
 	row    row.Row
 }
 
-// found is where a property of the row at hand is.
+// found is the position of a property of the current row.
 type found struct {
 	turn      uint32
 	ticksTurn uint32
-	at        int32 // in props; of this row if turn is the decoder's
-	rest      int16 // of a DateTime; of this row if ticksTurn is the decoder's
+	at        int32 // in props; valid if turn is the decoder's
+	rest      int16 // ticks of a DateTime; valid if ticksTurn is the decoder's
 	timestamp int64
 	ticksAt   int64 // timestamp of rest
 }
 
-// keysChunk is how many bytes of RowKeys memory is made for at once, at most.
+// keysChunk is the maximum number of bytes of RowKeys that share an allocation.
 const keysChunk = 4 << 10
 
-// propsChunk is how many properties memory is made for at once, at most: 64 KiB.
+// propsChunk is the maximum number of properties that share an allocation: 64 KiB.
 const propsChunk = 1024
 
 func (d *decoder) reset(p *plan, now int64) {
@@ -53,13 +53,13 @@ func (d *decoder) reset(p *plan, now int64) {
 	}
 }
 
-// release lets go of what entities point into.
+// release gives up the memory to which entities refer.
 func (d *decoder) release() {
 	d.p, d.props, d.arena, d.wanted = nil, nil, nil, nil
 	d.keys = strings.Builder{}
 }
 
-// next begins a row.
+// next starts a row.
 func (d *decoder) next() {
 	d.turn++
 	if d.turn == 0 {
@@ -68,7 +68,7 @@ func (d *decoder) next() {
 	}
 }
 
-// newest is the newest write timestamp of what is live of r; row.NoTimestamp says that it is no row for a
+// newest returns the newest write timestamp of live data in r, or row.NoTimestamp if the row does not exist for a
 // reader.
 func (d *decoder) newest(r *row.Row) int64 { return d.p.newest(r, d.now) }
 
@@ -86,7 +86,7 @@ func (p *plan) newest(r *row.Row, now int64) int64 {
 	return newest
 }
 
-// belongs says whether a cell is of a column that the table has: not of one that was dropped.
+// belongs reports whether a cell's column still exists, and was not dropped after the cell was written.
 func (p *plan) belongs(c *row.Cell) bool {
 	if col := p.column(c.Column); col != nil {
 		return col.DroppedMicros == 0 || c.Timestamp > col.DroppedMicros
@@ -98,7 +98,7 @@ func (p *plan) belongs(c *row.Cell) bool {
 // properties decodes the live cells of r, and of the partition's static row.
 func (d *decoder) properties(header, r *row.Row) []odata.Property {
 	if need := len(header.Cells) + len(r.Cells); cap(d.props)-len(d.props) < need {
-		// The first row's properties get just what they need, as a point query's are all there is.
+		// The first row's properties are allocated exactly, because a point query has no others.
 		d.props = make([]odata.Property, 0, max(min(4*cap(d.props), propsChunk), need))
 	}
 	from := len(d.props)
@@ -113,7 +113,7 @@ func (d *decoder) properties(header, r *row.Row) []odata.Property {
 	return d.props[from:len(d.props):len(d.props)]
 }
 
-// cells decodes the cells of r; ticks says that some are rests of DateTimes.
+// cells decodes the cells of r; ticks reports that some of them contain ticks of DateTimes.
 func (d *decoder) cells(r *row.Row) (ticks bool) {
 	for i := 0; i < len(r.Cells); i++ {
 		c := &r.Cells[i]
@@ -147,8 +147,8 @@ func (d *decoder) cells(r *row.Row) (ticks bool) {
 	return ticks
 }
 
-// add adds a property; of two columns that have a value for one, the newer is believed, and of two equally
-// new ones that of the property's name.
+// add adds a property. If two columns contain a value for it, the newer value wins; with equal timestamps, the column
+// with the property's name wins.
 func (d *decoder) add(col *column, v *odata.Value, timestamp int64) {
 	f := &d.found[col.prop.index]
 	if f.turn == d.turn {
@@ -161,7 +161,7 @@ func (d *decoder) add(col *column, v *odata.Value, timestamp int64) {
 	d.props = append(d.props, odata.Property{Name: col.prop.name, Value: *v})
 }
 
-// addTicks adds to DateTimes what they have below a millisecond, where both were written at once.
+// addTicks adds the stored ticks to DateTimes, if both were written by the same write.
 func (d *decoder) addTicks(from int) {
 	for i := from; i < len(d.props); i++ {
 		v := &d.props[i].Value
@@ -175,7 +175,7 @@ func (d *decoder) addTicks(from int) {
 	}
 }
 
-// multiCell decodes a column of many cells: a collection, a counter's shards, a user-defined type's fields.
+// multiCell decodes a multi-cell column: a collection, a counter's shards, or a user-defined type's fields.
 func (d *decoder) multiCell(col *column, cells []row.Cell) {
 	b, newest := d.p.join(col, cells, d.now)
 	if b == nil {
@@ -187,7 +187,7 @@ func (d *decoder) multiCell(col *column, cells []row.Cell) {
 	}
 }
 
-// join is the value in wire form of a column of many cells, and its newest timestamp; nil for none.
+// join returns the value of a multi-cell column in wire format, and its newest timestamp; nil means no live value.
 func (p *plan) join(col *column, cells []row.Cell, now int64) (b []byte, newest int64) {
 	newest = row.NoTimestamp
 	t := col.Type
@@ -239,7 +239,7 @@ func (p *plan) join(col *column, cells []row.Cell, now int64) (b []byte, newest 
 	return b, newest
 }
 
-// pathValue is the key of an element in wire form.
+// pathValue returns the key of an element in wire format.
 func pathValue(t *types.Type, path []byte) []byte {
 	value, _, err := t.ConsumeOrdered(nil, path, false)
 	if err != nil {
@@ -248,7 +248,7 @@ func pathValue(t *types.Type, path []byte) []byte {
 	return notNil(value)
 }
 
-// fieldIndex is which field of a user-defined type a cell is.
+// fieldIndex returns the index of the user-defined type's field that a cell stores.
 func fieldIndex(path []byte) int {
 	v := pathValue(types.Native(types.Smallint), path)
 	if len(v) != 2 {
@@ -269,7 +269,7 @@ func b16(b []byte) uint16 {
 	return c.Uint16()
 }
 
-// rowKey is the RowKey of a clustering.
+// rowKey returns the RowKey of a clustering.
 func (d *decoder) rowKey(clustering []byte) string {
 	b, _, err := d.p.table.Clustering[0].Type.ConsumeOrdered(d.key[:0], clustering, d.p.desc)
 	if err != nil || b == nil {
@@ -286,12 +286,12 @@ func (d *decoder) rowKey(clustering []byte) string {
 	return d.keys.String()[from:]
 }
 
-// appendClustering appends the clustering of a RowKey. An empty one is no null.
+// appendClustering appends the clustering of a RowKey. An empty RowKey is not null.
 func (p *plan) appendClustering(dst []byte, rowKey []byte) []byte {
 	return p.table.Clustering[0].Type.AppendOrdered(dst, notNil(rowKey), p.desc)
 }
 
-// staticCell is the live cell of a static column; nil when there is none.
+// staticCell returns the live cell of a static column, or nil.
 func (p *plan) staticCell(header *row.Row, id schema.ColumnID, now int64) *row.Cell {
 	for i := range header.Cells {
 		if c := &header.Cells[i]; c.Column == id && c.Live(now) && p.belongs(c) {

@@ -1,6 +1,6 @@
-// Package entity is Azure Tables' data: which CQL table an Azure table is, what a property is in it, and
-// how the operations on entities are conditional changes of partitions and reads of rows. It knows no
-// HTTP, no signatures and no JSON: those are table's and odata's. It speaks to the coordinator.
+// Package entity implements the data model of Azure Tables: it maps Azure tables to CQL tables and properties to
+// columns, and executes operations on entities as conditional changes of partitions and as reads of rows. It does not
+// handle HTTP and signatures (package azuretables) or JSON (package odata). It uses the coordinator.
 //
 //	account ─▶ keyspace          Azure table ─▶ CQL table with PRIMARY KEY ("PartitionKey", "RowKey")
 //	property ─▶ column           ETag, Timestamp ─▶ the newest write time of the row, in µs

@@ -7,24 +7,24 @@ import (
 	"cqld/row"
 )
 
-// feed gives the partitions that a query reads, in order: those that a stretch names, and those that there
-// are in a stretch's range.
+// feed returns the partitions that a query reads, in order: those that a stretch names, and the existing ones in a
+// stretch's range.
 type feed struct {
 	r       *run
 	list    []stretch
 	from    Position
-	started bool // list[0] was begun
+	started bool // list[0] has been started
 	slices  []row.Slice
-	// single: the query names one partition.
+	// single is true if the query names one partition.
 	single bool
 
-	keys   [][]byte // that are there in list[0]
-	more   bool     // there may be further ones, from behind on
+	keys   [][]byte // existing keys in list[0]
+	more   bool     // further keys may exist, from behind on
 	behind []byte
-	asked  bool // for keys, once at least
-	paused bool // the page's time was over before there were more keys
+	asked  bool // keys were listed at least once
+	paused bool // the page's time ended before further keys were listed
 	limit  int
-	// dead: a partition of the list had nothing to show. From then on only such are listed that have.
+	// dead is true once a listed partition contained no live rows. From then on, listings omit such partitions.
 	dead bool
 }
 
@@ -51,7 +51,7 @@ func newFeed(r *run, list []stretch) *feed {
 	return f
 }
 
-// next is the next partition's key, the slices of rows wanted of it, and the RowKey at which they begin.
+// next returns the next partition's key, the slices of rows to read in it, and the RowKey at which they start.
 func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err error) {
 	for len(f.list) > 0 {
 		s := &f.list[0]
@@ -63,7 +63,7 @@ func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err e
 		if key, ok := s.partitions.one(); ok {
 			f.pop()
 			if len(key) > keyBytesMax {
-				continue // there is none
+				continue // no such key can exist
 			}
 			if rows, from := f.of(s, key); len(rows) > 0 {
 				return key, rows, from, true, nil
@@ -95,7 +95,7 @@ func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err e
 
 func (f *feed) pop() { f.list, f.started = f.list[1:], false }
 
-// of is the slices wanted of a partition: the stretch's, cut where the query begins.
+// of returns the slices to read in a partition: the stretch's, restricted to those after the query's start position.
 func (f *feed) of(s *stretch, key string) (rows []row.Slice, from string) {
 	if f.r.q.From == nil || key != f.from.PartitionKey {
 		return f.slices, ""
@@ -116,7 +116,7 @@ func (f *feed) of(s *stretch, key string) (rows []row.Slice, from string) {
 	return f.r.p.slices(left), f.from.RowKey
 }
 
-// fetch asks which partitions there are. When that takes too long, there may be none, and yet more.
+// fetch lists existing partition keys. If that takes too long, it may return no keys although more exist.
 func (f *feed) fetch() error {
 	s := &f.list[0]
 	f.asked = true

@@ -8,8 +8,8 @@ import (
 	"cqld/row"
 )
 
-// interval is the strings from From on, up to, and without, To, in the order of their bytes. Endless says
-// that there is no To.
+// interval is the range of strings from From (inclusive) to To (exclusive) in byte order. Endless means that there is
+// no To.
 type interval struct {
 	From, To string
 	Endless  bool
@@ -17,12 +17,12 @@ type interval struct {
 
 func everything() interval { return interval{Endless: true} }
 
-// after is the string that comes next.
+// after returns the next string in byte order.
 func after(s string) string { return s + "\x00" }
 
 func only(s string) interval { return interval{From: s, To: after(s)} }
 
-// one says which string an interval has, if it has one only.
+// one returns the string in an interval that contains exactly one.
 func (i interval) one() (s string, ok bool) {
 	n := len(i.From)
 	return i.From, !i.Endless && len(i.To) == n+1 && i.To[n] == 0 && i.To[:n] == i.From
@@ -48,7 +48,7 @@ func (i interval) intersect(o interval) interval {
 	return out
 }
 
-// startingWith is the strings that begin with p.
+// startingWith returns the interval of the strings with prefix p.
 func startingWith(p string) interval {
 	for n := len(p); n > 0; n-- {
 		if p[n-1] < 0xFF {
@@ -58,7 +58,7 @@ func startingWith(p string) interval {
 	return interval{From: p, Endless: true}
 }
 
-// of is the strings that compare so with s; exact says that it is those and no others.
+// of returns the interval of strings for which the comparison with s holds; exact is false if it contains others, too.
 func of(op odata.Op, s string) (i interval, exact bool) {
 	switch op {
 	case odata.Eq:
@@ -77,7 +77,7 @@ func of(op odata.Op, s string) (i interval, exact bool) {
 	return everything(), false
 }
 
-// join puts overlapping and neighbouring intervals together, in order.
+// join sorts intervals and merges those that overlap or adjoin.
 func join(in []interval) []interval {
 	slices.SortFunc(in, func(a, b interval) int { return strings.Compare(a.From, b.From) })
 	out := in[:0]
@@ -98,10 +98,10 @@ func join(in []interval) []interval {
 	return out
 }
 
-// box is the entities whose keys lie in two intervals.
+// box is the set of entities whose keys lie in two intervals.
 type box struct{ partitions, rows interval }
 
-// boxes are where what a filter matches can lie; exact says that all that lies there matches.
+// boxes contains all entities that a filter matches; exact means that it contains no others.
 type boxes struct {
 	list  []box
 	exact bool
@@ -109,7 +109,7 @@ type boxes struct {
 
 func allBoxes(exact bool) boxes { return boxes{[]box{{everything(), everything()}}, exact} }
 
-// boxesOf takes a filter apart. not says that the filter's opposite is meant.
+// boxesOf returns the boxes of a filter, or of its negation if not is true.
 func boxesOf(x odata.Expr, not bool) boxes {
 	switch x := x.(type) {
 	case nil:
@@ -170,7 +170,7 @@ func comparisonBoxes(x *odata.Comparison, not bool) boxes {
 	return out
 }
 
-// opposite is the comparison that holds where op does not; of those without one it is none.
+// opposite returns the comparison that holds exactly where op does not, or 0 if there is none.
 func opposite(op odata.Op) odata.Op {
 	switch op {
 	case odata.Eq:
@@ -189,10 +189,10 @@ func opposite(op odata.Op) odata.Op {
 	return 0
 }
 
-// both is where entities of a and b lie.
+// both returns the intersection of a and b.
 func both(a, b boxes) boxes {
 	if len(a.list)*len(b.list) > boxesMax {
-		// One side alone says less, and nothing wrong.
+		// Each side alone contains the intersection; the shorter list is used.
 		if len(b.list) < len(a.list) {
 			a = b
 		}
@@ -210,13 +210,13 @@ func both(a, b boxes) boxes {
 	return out
 }
 
-// either is where entities of a or b lie.
+// either returns the union of a and b.
 func either(a, b boxes) boxes {
 	out := boxes{slices.Concat(a.list, b.list), a.exact && b.exact}
 	if len(out.list) <= boxesMax {
 		return out
 	}
-	// One box around all of them.
+	// The bounding box of all of them contains the union.
 	around := box{partitions: hull(out.list, func(b box) interval { return b.partitions }),
 		rows: hull(out.list, func(b box) interval { return b.rows })}
 	return boxes{list: []box{around}}
@@ -236,13 +236,13 @@ func hull(list []box, side func(box) interval) interval {
 	return out
 }
 
-// stretch is partitions in a row of which the same rows are wanted.
+// stretch is a range of consecutive partitions in which a query reads the same rows.
 type stretch struct {
 	partitions interval
 	rows       []interval // in order, disjoint
 }
 
-// stretches puts boxes in the order of the keys.
+// stretches converts boxes to stretches in key order.
 func stretches(list []box) []stretch {
 	if len(list) == 0 {
 		return nil
@@ -279,7 +279,7 @@ func stretches(list []box) []stretch {
 	return out
 }
 
-// planOf is how stretches are read.
+// planOf returns the plan that reads the stretches.
 func planOf(list []stretch) Plan {
 	plan := PointQuery
 	for _, s := range list {
@@ -299,7 +299,7 @@ func planOf(list []stretch) Plan {
 	return plan
 }
 
-// slices are the intervals of RowKeys as those of clusterings, ascending.
+// slices returns the slices of clusterings for intervals of RowKeys, ascending.
 func (p *plan) slices(in []interval) []row.Slice {
 	out := make([]row.Slice, 0, len(in))
 	for _, i := range in {
@@ -326,7 +326,7 @@ func (p *plan) slice(i interval) row.Slice {
 			out.End = bound(i.To)
 		}
 	default:
-		// Descending: what is behind To comes first. Nothing lies between a clustering and it followed by 00.
+		// Descending: RowKeys after To come first. Nothing lies between a clustering and the same followed by 00.
 		if !i.Endless {
 			out.Start = append(bound(i.To), 0)
 		}

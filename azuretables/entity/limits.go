@@ -2,10 +2,10 @@ package entity
 
 import "time"
 
-// Limits bound what one request may cost. Zero fields get the service's values.
+// Limits bounds the cost of one request. A zero field means the service's value.
 type Limits struct {
-	PageEntities int // of one answer: 1000
-	PageBytes    int // of one answer: 4 MiB
+	PageEntities int // of one page: 1000
+	PageBytes    int // of one page: 4 MiB
 	Properties   int // of one entity, without keys and Timestamp: 252
 	EntityBytes  int // 1 MiB
 	Columns      int // of one table: property names and types that may become columns: 2000
@@ -25,31 +25,32 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Bounds of a query's work.
+// Bounds on the work of a query.
 const (
-	// boxesMax is how many ranges of keys a filter may be taken apart into; what would need more is read
-	// as fewer, larger ones. A batch of points, which programs write as an or of 100 of them, fits twice.
-	// Ordering them costs their square: 65,536 comparisons are 0.3 ms.
+	// boxesMax is the maximum number of key ranges derived from a filter; a filter with more is read as fewer, larger
+	// ranges. A batch of point reads, which clients write as a disjunction of 100 of them, fits twice. Sorting them
+	// takes quadratic time: 65,536 comparisons are 0.3 ms.
 	boxesMax = 256
-	// readsMax is how many partitions are read at once: at 1 ms for a quorum, 64,000 partitions a second.
+	// readsMax is the maximum number of partitions read concurrently: at 1 ms for a quorum, 64,000 partitions per
+	// second.
 	readsMax = 64
-	// readingBytes is how much the partitions that are read at once may have together, by the mean of those
-	// before: two pages of entities.
+	// readingBytes limits the total size of the partitions read concurrently, estimated by the mean size so far: two
+	// pages of entities.
 	readingBytes = 8 << 20
-	// readsFirst is how many are read at once before it is known how large they are.
+	// readsFirst is the number of concurrent reads before the size of partitions is known.
 	readsFirst = 4
-	// partitionRows is how many rows a partition is asked for before it is known how large they are.
+	// partitionRows is the number of rows requested from a partition before its size is known.
 	partitionRows = 64
-	// keysMax is how many partition keys are asked for at once, at most: 1 KiB each at the most, 1 MiB.
+	// keysMax is the maximum number of partition keys per listing: at most 1 KiB each, 1 MiB in total.
 	keysMax = 1024
-	// filteredFirst and rowsMax are how many rows are asked for at once where a filter decides how many of
-	// them count, at first and at most. Storage ends a page at 1 MiB anyway.
+	// filteredFirst and rowsMax are the initial and maximum number of rows per read if a filter must be applied to
+	// them. Storage ends a page at 1 MiB in any case.
 	filteredFirst = 128
 	rowsMax       = 4096
-	// timeoutLeast is what a read may take however late in a page it is begun: with less, slow replicas would
-	// look like silent ones.
+	// timeoutLeast is the minimum timeout of a read, even near the end of a page's time: with less, slow replicas would
+	// be considered unresponsive.
 	timeoutLeast = time.Second
-	// altersMax is how often columns are added for one transaction: each time another one was faster with
-	// another type.
+	// altersMax is the maximum number of schema changes for one transaction. A further one is needed each time another
+	// writer adds a column with another type first.
 	altersMax = 8
 )

@@ -13,7 +13,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// model is a table as a map: what the store must answer, in the plainest way.
+// model is a table as a map, which gives the expected results.
 type model struct {
 	rnd      *rand.Rand
 	entities map[[2]string]*odata.Entity
@@ -29,7 +29,7 @@ func (m *model) rowKey() string {
 	return pick(m.rnd, "", "0", "1", "10", "11", "2", "a", "a\x00", "a\x00\x01", "aa", "b", "z", "é", "￿", "\U0001F600")
 }
 
-// value is any value of any type, the odd ones often.
+// value returns a random value of a random type, often an unusual one.
 func (m *model) value() odata.Value {
 	r := m.rnd
 	v := odata.Value{Type: pick(r, odata.String, odata.Binary, odata.Boolean, odata.DateTime, odata.Double, odata.GUID, odata.Int32, odata.Int64)}
@@ -70,7 +70,7 @@ func (m *model) properties() []odata.Property {
 	return out
 }
 
-// operations are of different entities of one partition.
+// operations returns random operations on different entities of one partition.
 func (m *model) operations() []entity.Operation {
 	var ops []entity.Operation
 	pk := m.partitionKey()
@@ -93,7 +93,7 @@ func (m *model) operations() []entity.Operation {
 	return ops
 }
 
-// expect is the code of the first operation that must fail, and which it is.
+// expect returns the index of the first operation that must fail, and its code.
 func (m *model) expect(ops []entity.Operation) (index int, code odata.Code) {
 	for i, o := range ops {
 		e := m.entities[[2]string{o.Entity.PartitionKey, o.Entity.RowKey}]
@@ -130,7 +130,7 @@ func (m *model) apply(ops []entity.Operation, stamps []int64) {
 	}
 }
 
-// filter is a random $filter, often on the keys.
+// filter returns a random $filter, often on the keys.
 func (m *model) filter(depth int) odata.Expr {
 	r := m.rnd
 	if depth > 0 && r.IntN(3) > 0 {
@@ -163,7 +163,7 @@ func (m *model) filter(depth int) odata.Expr {
 	return c
 }
 
-// sorted are the entities that match, in order.
+// sorted returns the matching entities in order.
 func (m *model) sorted(filter odata.Expr, order entity.Order) []*odata.Entity {
 	var out []*odata.Entity
 	for _, e := range m.entities {
@@ -191,7 +191,7 @@ func shown(list []*odata.Entity) string {
 	return b.String()
 }
 
-// pages reads a query to its end, with pages cut anywhere.
+// pages reads a query to its end, in pages of random sizes.
 func (m *model) pages(t *testing.T, s *entity.Store, table string, q entity.Query) []*odata.Entity {
 	t.Helper()
 	var out []*odata.Entity

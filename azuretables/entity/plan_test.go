@@ -37,8 +37,8 @@ func (i interval) String() string {
 	return out + strconv.Quote(i.To) + ")"
 }
 
-// TestPlans shows how filters are read: the plan, the partitions and the rows of each, and whether all that
-// is read matches.
+// TestPlans shows how filters are read: the plan, the partitions and the rows of each, and whether everything read
+// matches.
 func TestPlans(t *testing.T) {
 	limits := odata.DefaultLimits()
 	limits.Comparisons = 1000
@@ -82,7 +82,8 @@ func sliceText(list []row.Slice) string {
 	return strings.Join(out, " ")
 }
 
-// Slices have exactly the rows of their intervals, whichever way the clustering goes, and come in its order.
+// TestSlicesAreTheIntervals checks that slices contain exactly the rows of their intervals, in clustering order,
+// ascending and descending.
 func TestSlicesAreTheIntervals(t *testing.T) {
 	keys := []string{"", "\x00", "a", "a\x00", "a\x00\x01", "aa", "ab", "b", "é", "\uffff"}
 	for _, desc := range []bool{false, true} {
@@ -121,8 +122,8 @@ func TestStartingWith(t *testing.T) {
 	}
 }
 
-// What a filter matches lies in what is read for it, and where it is not looked at again, all that lies there
-// matches.
+// TestPlansAreTheirFilters checks that the boxes of a filter contain all its matches, and, if they are exact, nothing
+// else.
 func TestPlansAreTheirFilters(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	keys := []string{"", "a", "a\x00", "aa", "ab", "b", "c", "é", "\uffff"}

@@ -12,7 +12,8 @@ import (
 	"cqld/row"
 )
 
-// pointRead is a read of one entity: one allocation. Replicas may look at it after the answer, so it is not reused.
+// pointRead is a read of one entity in a single allocation. Replicas may read it after the response, so it is not
+// reused.
 type pointRead struct {
 	req    coordinator.ReadRequest
 	cmd    row.ReadCommand
@@ -39,7 +40,7 @@ func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey str
 		return nil, known(err)
 	}
 	page := call.Page()
-	call.Keep() // the entity points into it
+	call.Keep() // the entity refers to the page
 	call.Release()
 	d := s.decoders.Get().(*decoder)
 	defer s.putDecoder(d)
@@ -72,7 +73,7 @@ func (s *Store) putDecoder(d *decoder) {
 	s.decoders.Put(d)
 }
 
-// wanted says which properties are selected; nil: all.
+// wanted selects properties by index; nil means all.
 func (p *plan) wanted(selected []string) []bool {
 	if selected == nil {
 		return nil
@@ -86,8 +87,7 @@ func (p *plan) wanted(selected []string) []bool {
 	return out
 }
 
-// Query implements Service. The Position of a Descending query is behind the rows that it gave: at it
-// nothing more begins.
+// Query implements Service. In a Descending query, the RowKey of a Position is exclusive: only rows before it remain.
 func (s *Store) Query(req *request.Request, account, table string, q *Query) (*Page, error) {
 	p, err := s.plan(account, table)
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 	return &r.page, nil
 }
 
-// run is one query on its way to a page. Partitions are read in their order, several at once, each by a
-// reading; the first of them is the one whose rows are taken.
+// run is the state of one query. It reads partitions in order, several concurrently, with one reading each, and takes
+// rows from the first reading.
 //
 //	feed ─ key ─▶ [reading][reading][reading] ─ rows ─▶ filter ─▶ page
 type run struct {
@@ -134,35 +134,35 @@ type run struct {
 	p       *plan
 	q       *Query
 	request *request.Request
-	// cancel ends with the request, and with it what the coordinator and replicas do for the query.
+	// cancel is canceled with the request, and cancels the work of the coordinator and replicas for the query.
 	cancel     *env.Cancel
 	d          *decoder
 	now        int64 // seconds
 	end        time.Duration
-	rowsBefore int // that the request had read before this query
+	rowsBefore int // rows that the request had read before this query
 
-	exact    bool   // what is read matches
-	asked    []bool // properties that the filter looks at
-	asks     bool   // there are some
+	exact    bool   // all entities in the boxes match the filter
+	asked    []bool // properties that the filter refers to
+	asks     bool   // asked contains at least one property
 	selected []bool
 
 	feed     *feed
 	readings []*reading
-	width    int // how many readings there may be
+	width    int // maximum number of concurrent readings
 	page     Page
-	left     int // entities that the page may still take
+	left     int // remaining number of entities in the page
 	bytes    int
-	entity   odata.Entity // of the row at hand
-	at       Position     // nothing before it is to come
-	last     string       // RowKey that was looked at last in the partition of at, if one was: passed
+	entity   odata.Entity // of the current row
+	at       Position     // all entities before it were processed
+	last     string       // RowKey processed last in the partition of at; valid if passed
 	passed   bool
 
-	taken      int // partitions of which all was read
-	takenCount int // entities that came of them
-	takenBytes int // of their pages
+	taken      int // completely read partitions
+	takenCount int // entities found in them
+	takenBytes int // size of their pages
 }
 
-// ask notes which properties the filter looks at.
+// ask records the properties that the filter refers to.
 func (r *run) ask(x odata.Expr) {
 	switch x := x.(type) {
 	case *odata.And:
@@ -191,7 +191,7 @@ func (r *run) run() error {
 			if r.feed.paused {
 				r.stop(Position{PartitionKey: string(r.feed.behind)})
 			}
-			return nil // that was all
+			return nil // the query is complete
 		}
 		head := r.readings[0]
 		if r.taken > 0 && r.late() {
@@ -211,24 +211,24 @@ func (r *run) run() error {
 	}
 }
 
-// late says whether the page has taken as long as it may.
+// late reports whether the page has used up its time.
 func (r *run) late() bool {
 	return r.s.o.Clock.Monotonic() >= r.end || r.request.Context.Err() != nil
 }
 
-// patience is how long the page may still take; not zero.
+// patience returns the remaining time of the page; at least 1 ns.
 func (r *run) patience() time.Duration { return max(r.end-r.s.o.Clock.Monotonic(), 1) }
 
-// timeout is that of a read for the page: it should not take much longer than that.
+// timeout returns the timeout of a read, which should not exceed the page's remaining time by much.
 func (r *run) timeout() time.Duration {
 	return min(r.s.o.Timeouts.Read, max(r.patience(), timeoutLeast))
 }
 
-// stop ends the page before at.
+// stop ends the page; the next one starts at the given position.
 func (r *run) stop(at Position) { r.page.Next = &at }
 
-// cut ends the page where an error ended it, if that is further than where it began: the next page, if the
-// error is still there, will tell.
+// cut ends the page at an error, if the query has read rows; the next page reports the error if it persists. Otherwise
+// it returns err.
 func (r *run) cut(err error) error {
 	if r.request.Cost.Rows == r.rowsBefore || r.request.Context.Err() != nil {
 		return err
@@ -237,7 +237,7 @@ func (r *run) cut(err error) error {
 	return nil
 }
 
-// reached is the position behind all that was looked at.
+// reached returns the position after everything processed so far.
 func (r *run) reached() Position {
 	if r.passed {
 		return r.behind(r.at.PartitionKey, r.last)
@@ -245,12 +245,12 @@ func (r *run) reached() Position {
 	return r.at
 }
 
-// fill starts readings until there are as many as there may be, or the first one's answer is there already.
+// fill starts readings up to the maximum number, or until the first one has its result.
 func (r *run) fill() error {
 	for len(r.readings) < r.width {
 		key, rows, from, ok, err := r.feed.next()
 		if err != nil && len(r.readings) > 0 {
-			return nil // it comes again when they are taken
+			return nil // the next call returns the error again, after these readings
 		}
 		if !ok || err != nil {
 			return err
@@ -261,13 +261,13 @@ func (r *run) fill() error {
 		r.start(x)
 		r.readings = append(r.readings, x)
 		if len(r.readings) == 1 && x.call.Answered() {
-			return nil // this node's own answer: it is taken while it is in the processor's cache
+			return nil // a local result is processed while it is in the CPU's cache
 		}
 	}
 	return nil
 }
 
-// limit is how many rows a reading asks for at first.
+// limit returns the number of rows that a reading requests first.
 func (r *run) limit(single bool) uint32 {
 	switch {
 	case !r.exact:
@@ -278,7 +278,7 @@ func (r *run) limit(single bool) uint32 {
 	return uint32(min(r.left, partitionRows-1) + 1)
 }
 
-// adapt chooses how many partitions to read at once, by what came of those that were read.
+// adapt sets the number of concurrent readings according to the results so far.
 func (r *run) adapt() {
 	wanted := min(r.partitionsLeft(), readsMax)
 	if bytes := r.takenBytes / max(1, r.taken); bytes > 0 {
@@ -287,8 +287,8 @@ func (r *run) adapt() {
 	r.width = max(1, min(wanted, 2*r.width))
 }
 
-// partitionsLeft is how many partitions the page still takes, by the mean of those before, and one: it tells
-// whether there is a next page.
+// partitionsLeft estimates how many partitions the page still needs, from the mean number of entities, plus one that
+// determines whether there is a next page.
 func (r *run) partitionsLeft() int {
 	if r.takenCount == 0 || r.left > math.MaxInt32 {
 		return math.MaxInt32
@@ -302,12 +302,12 @@ func (r *run) pop() {
 	r.readings = r.readings[1:]
 }
 
-// drain waits for what is under way still.
+// drain waits for the readings still in progress.
 func (r *run) drain() {
 	for _, x := range r.readings {
 		if x.call != nil {
 			if x.open {
-				r.cancel.Cancel() // the result is not wanted
+				r.cancel.Cancel() // the result is not needed
 				_, _ = x.call.Wait(r.request)
 			}
 			x.call.Release()
@@ -316,15 +316,15 @@ func (r *run) drain() {
 	r.readings = nil
 }
 
-// reading is the rows of one partition on their way.
+// reading is the read of one partition's rows.
 type reading struct {
 	key   string
-	from  string // RowKey at which the query begins in it
+	from  string // RowKey at which the query starts in the partition
 	cmd   row.ReadCommand
 	limit uint32
 	req   coordinator.ReadRequest
-	call  *request.Call // of the read that was begun last
-	open  bool          // call was not waited for yet
+	call  *request.Call // the most recent read
+	open  bool          // call has not been waited for yet
 }
 
 func (r *run) start(x *reading) {
@@ -337,7 +337,7 @@ func (r *run) start(x *reading) {
 	x.call, x.open = r.s.o.Executor.Start(r.request, &x.req), true
 }
 
-// take takes the rows of the first reading; full says that the page has ended.
+// take processes the rows of the first reading; full reports that the page has ended.
 func (r *run) take(x *reading) (full bool, err error) {
 	before, scanned := r.page.Count, r.request.Cost.Rows
 	for {
@@ -377,14 +377,14 @@ func (r *run) take(x *reading) (full bool, err error) {
 	return false, nil
 }
 
-// rows takes the rows of a page. last is the clustering of the last one; more says that a limit ended the
-// page.
+// rows processes the rows of a page of a reading. last is the clustering of its last row; more reports that a limit
+// ended it.
 func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err error) {
 	d := r.d
 	kept := false
 	defer func() {
 		if kept {
-			x.call.Keep() // entities point into the page
+			x.call.Keep() // entities refer to the page
 		}
 	}()
 	reader := &d.reader
@@ -414,7 +414,7 @@ func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err e
 	return last, reader.More(), false, reader.Err()
 }
 
-// before is the position at which an entity is the next.
+// before returns the position from which the entity is the next one.
 func (r *run) before(partitionKey, rowKey string) Position {
 	if r.q.Order == Descending {
 		rowKey = after(rowKey)
@@ -422,10 +422,10 @@ func (r *run) before(partitionKey, rowKey string) Position {
 	return Position{partitionKey, rowKey}
 }
 
-// behind is the position at which an entity was the last.
+// behind returns the position after the entity.
 func (r *run) behind(partitionKey, rowKey string) Position {
 	if r.q.Order == Descending {
-		if rowKey == "" { // none is before it
+		if rowKey == "" { // no row is before it
 			return Position{PartitionKey: after(partitionKey)}
 		}
 		return Position{partitionKey, rowKey}
@@ -433,7 +433,7 @@ func (r *run) behind(partitionKey, rowKey string) Position {
 	return Position{partitionKey, after(rowKey)}
 }
 
-// row takes the row in the decoder if it matches; kept says that the page has it now.
+// row adds the decoder's current row to the result if it matches; kept reports that the page refers to it.
 func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 	d := r.d
 	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: newest * ticksPerMicro}
@@ -446,7 +446,7 @@ func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 			if len(e.Properties) <= len(d.props)-from {
 				d.props = d.props[:from]
 			} else {
-				d.props = d.props[:0] // they began a new chunk
+				d.props = d.props[:0] // they are the first of a new chunk
 			}
 		}
 		if !odata.Matches(r.q.Filter, e) {
@@ -476,14 +476,14 @@ func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 	return true
 }
 
-// What an entity, and a property, take in JSON besides keys, name and text: braces, etag and Timestamp;
-// quotes, a number.
+// The size of an entity, and of a property, in JSON besides keys, names and text: braces, etag and Timestamp; quotes
+// and a number.
 const (
 	entityBytes = 150
 	valueBytes  = 16
 )
 
-// behind is what is left of slices behind the clustering c.
+// behind returns the parts of slices that remain after the clustering c.
 func behind(in []row.Slice, c []byte, reversed bool) []row.Slice {
 	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // nothing lies between c and c·00
 	var out []row.Slice

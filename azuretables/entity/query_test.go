@@ -28,7 +28,7 @@ func (r *testRing) query(q *entity.Query) *entity.Page {
 	return page
 }
 
-// cost is query with what it cost.
+// cost executes a query and returns its cost.
 func (r *testRing) cost(q *entity.Query) (*entity.Page, request.Cost) {
 	r.t.Helper()
 	req := anyone()
@@ -39,7 +39,7 @@ func (r *testRing) cost(q *entity.Query) (*entity.Page, request.Cost) {
 	return page, req.Cost
 }
 
-// load makes partitions p000, p001… with rows r000, r001… each.
+// load creates partitions p000, p001… with rows r000, r001… each.
 func (r *testRing) load(partitions, rows int) {
 	r.t.Helper()
 	r.create("Things")
@@ -54,7 +54,7 @@ func (r *testRing) load(partitions, rows int) {
 	}
 }
 
-// A query reads little more than it answers with, in few requests.
+// TestQueriesReadLittle checks that a query reads few rows more than it returns, in few requests.
 func TestQueriesReadLittle(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.load(30, 40)
@@ -63,7 +63,7 @@ func TestQueriesReadLittle(t *testing.T) {
 		name          string
 		q             entity.Query
 		count         int
-		scanned       int // at most
+		scanned       int // maximum
 		reads, listed int64
 		plan          entity.Plan
 	}{
@@ -91,7 +91,8 @@ func TestQueriesReadLittle(t *testing.T) {
 	}
 }
 
-// A thousand partitions of one row each are a page, and are not read one after the other.
+// TestManySmallPartitionsAreOnePage checks that a thousand partitions of one row each form one page, and are not read
+// sequentially.
 func TestManySmallPartitionsAreOnePage(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.load(1000, 1)
@@ -120,7 +121,8 @@ func TestManySmallPartitionsAreOnePage(t *testing.T) {
 	}
 }
 
-// What is there all the time comes exactly once, whatever is deleted and inserted between the pages.
+// TestPagesMissNothingWhileRowsComeAndGo checks that entities that exist all the time are returned exactly once,
+// regardless of inserts and deletes between the pages.
 func TestPagesMissNothingWhileRowsComeAndGo(t *testing.T) {
 	for _, c := range []struct {
 		filter odata.Expr
@@ -167,7 +169,7 @@ func TestPagesMissNothingWhileRowsComeAndGo(t *testing.T) {
 			switch pages {
 			case 3:
 				r.clock.offset.Store(int64(200 * time.Second)) // a third expires
-			case 5: // others come between
+			case 5: // new ones are inserted between
 				for p := range 4 {
 					for k := range 30 {
 						r.apply("things", op(entity.InsertOrReplace, fmt.Sprintf("p%03d", p), fmt.Sprintf("%03d", 2*k+1)))
@@ -188,7 +190,7 @@ func TestPagesMissNothingWhileRowsComeAndGo(t *testing.T) {
 	}
 }
 
-// A page ends at its bounds, wherever that is, and the next goes on there.
+// TestPagesAreBounded checks that each page ends at its limits and that the next one continues there.
 func TestPagesAreBounded(t *testing.T) {
 	r := newTestRing(t, 1, func(o *entity.Options) { o.Limits.PageEntities, o.Limits.PageBytes = 70, 3_000 })
 	r.load(3, 90)
@@ -231,11 +233,12 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// Partitions that are gone cost time, too: a page may end among them, with nothing, and the next goes on there.
+// TestPagesEndAmongTheDead checks that deleted partitions count against a page's time: an empty page may end among
+// them, and the next one continues there.
 func TestPagesEndAmongTheDead(t *testing.T) {
 	r := newTestRing(t, 1, func(o *entity.Options) { o.Timeouts.Page = time.Nanosecond })
 	r.load(1, 1)
-	const gone = 1200 // a replica looks at a thousand at a time
+	const gone = 1200 // a replica examines a thousand at a time
 	for i := range gone {
 		r.exec(fmt.Sprintf(`DELETE FROM %s.things WHERE "PartitionKey" = 'd%04d' AND "RowKey" = 'r'`, account, i))
 	}
@@ -262,7 +265,8 @@ func TestPagesEndAmongTheDead(t *testing.T) {
 	}
 }
 
-// What was read before an error is a page; the error comes when nothing was read.
+// TestAnErrorEndsAPage checks that rows read before an error form a page, and that a query without any returns the
+// error.
 func TestAnErrorEndsAPage(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.load(20, 3)
@@ -304,7 +308,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// One row of many is found without walking over the others, and keys may be any text.
+// TestUnions checks that a filter finds single rows among many without scanning the others, and that keys may be any
+// text.
 func TestUnions(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.load(10, 50)

@@ -33,19 +33,19 @@ import (
 	"cqld/storage/index"
 )
 
-// testRing is a few nodes in one process that call each other's replicas directly: storage in memory, the
-// coordinator, and both servers' rooms above it.
+// testRing is a ring of nodes in one process that call each other's replicas directly: storage in memory, the
+// coordinator, and the packages of both protocols above it.
 type testRing struct {
 	t      testing.TB
 	schema atomic.Pointer[schema.Schema]
-	mu     sync.Mutex // of changes of the schema
+	mu     sync.Mutex // serializes schema changes
 	alters int
 	top    *ring.Topology
 	nodes  []*testNode
 	clock  *testClock
 }
 
-// testNode is one of them.
+// testNode is a node of a testRing.
 type testNode struct {
 	ring     *testRing
 	id       ring.NodeID
@@ -65,17 +65,17 @@ type testNode struct {
 	faults   faults
 }
 
-// faults is what happens between entity and the coordinator.
+// faults injects faults between entity and the coordinator.
 type faults struct {
-	cas  func(req *paxos.CASRequest, done func(bool, []byte, error)) // nil: nothing special
+	cas  func(req *paxos.CASRequest, done func(bool, []byte, error)) // nil means no fault
 	read func(req *coordinator.ReadRequest) error
 	mu   sync.Mutex
-	hold func(release func()) // of a read, before it begins; called with mu held
-	// reads and listed count requests for rows, and for partition keys.
+	hold func(release func()) // delays a read before it starts; called with mu held
+	// reads and listed count the requests for rows and for partition keys.
 	reads, listed atomic.Int64
 }
 
-// testClock is the machine's clock, and an offset.
+// testClock is the machine's clock plus an offset.
 type testClock struct {
 	start  time.Time
 	offset atomic.Int64
@@ -113,7 +113,7 @@ func newTestRing(t testing.TB, n int, options ...func(*entity.Options)) *testRin
 	return r
 }
 
-// settle is how long what a quorum did not need may still be under way when the coordinators have closed.
+// settle is how long replica work that a quorum did not need may continue after the coordinators have closed.
 const settle = 20 * time.Millisecond
 
 func (r *testRing) close() {
@@ -160,13 +160,13 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 		PagingKey: func() []byte { return []byte("key") }})
 }
 
-// executor returns an Executor of the node's coordinator with its faults; nil means that requests wait with channels.
+// executor returns an Executor of the node's coordinator with its faults; nil means that requests wait on channels.
 func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
 	return request.New(request.Options{Coordinator: (*between)(n), Lister: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
 		Clock: n.ring.clock, NewWaiter: newWaiter})
 }
 
-// anyone returns a request of an anonymous client, as the protocol server makes them.
+// anyone returns a request of an anonymous client, like those of the protocol server.
 func anyone() *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: ring.Quorum, SerialConsistency: ring.Serial}
 }
@@ -311,7 +311,7 @@ func (r *testRing) exec(statements ...string) *query.Result {
 	return out
 }
 
-// scalar is the first value of the first row of a SELECT, in wire form.
+// scalar returns the first value of the first row of a SELECT, in wire format.
 func (r *testRing) scalar(text string) []byte {
 	r.t.Helper()
 	out := r.exec(text)
@@ -355,7 +355,7 @@ func (r *testRing) apply(table string, ops ...entity.Operation) []int64 {
 	return stamps
 }
 
-// code is the code of an error of the service; empty when it is none.
+// code returns the code of a service error, or an empty code for nil.
 func code(err error) odata.Code {
 	var e *odata.Error
 	if errors.As(err, &e) {
@@ -367,7 +367,7 @@ func code(err error) odata.Code {
 	return ""
 }
 
-// show is an entity as text, its properties in the order of their names.
+// show formats an entity as text, with properties in name order.
 func show(e *odata.Entity) string {
 	out := fmt.Sprintf("%s/%s", e.PartitionKey, e.RowKey)
 	for _, p := range sorted(e.Properties) {

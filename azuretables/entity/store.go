@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// Store is the accounts, tables and entities of a cluster, as one node serves them. It is safe for
-// concurrent use and has no goroutines of its own.
+// Store provides the accounts, tables and entities of a cluster on one node. It is safe for concurrent use and has no
+// goroutines of its own.
 type Store struct {
 	o            Options
 	catalogs     catalogs
@@ -26,7 +26,7 @@ type Store struct {
 
 var _ Service = (*Store)(nil)
 
-// New makes a Store.
+// New returns a Store.
 func New(o Options) *Store {
 	o.Limits = o.Limits.withDefaults()
 	o.Timeouts = o.Timeouts.withDefaults()
@@ -37,14 +37,14 @@ func New(o Options) *Store {
 	return s
 }
 
-// Timeouts bound what one request may take. Zero fields get Cassandra's values.
+// Timeouts bounds the duration of one request's parts. Zero fields mean Cassandra's values.
 type Timeouts struct {
 	Read  time.Duration // of rows from replicas
-	Write time.Duration // for replicas' answers to a change
-	CAS   time.Duration // of one attempt at a change that others are ahead of
+	Write time.Duration // for the replicas' responses to a change
+	CAS   time.Duration // of one attempt under contention
 	// Change bounds all attempts at a change together.
 	Change time.Duration
-	// Page is when a page of a query ends, however few entities it has.
+	// Page is the time after which a page of a query ends, even with few entities.
 	Page time.Duration
 }
 
@@ -62,7 +62,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// now is the present in seconds, by which what has expired is decided.
+// now returns the time in seconds that determines what has expired.
 func (s *Store) now() int64 { return s.o.Clock.Now().Unix() }
 
 func (s *Store) newID() (id schema.UUID) {
@@ -76,8 +76,8 @@ func (s *Store) newID() (id schema.UUID) {
 	return id
 }
 
-// known returns an error of the coordinator as the protocol server knows it: one of a table that was deleted meanwhile is
-// TableNotFound.
+// known converts an error of the coordinator for the protocol server: the error of a table deleted during the request
+// becomes TableNotFound.
 func known(err error) error {
 	var gone *coordinator.UnknownTable
 	if errors.As(err, &gone) {
@@ -86,7 +86,7 @@ func known(err error) error {
 	return err
 }
 
-// invalid is InvalidInput with a message of its own.
+// invalid returns InvalidInput with the given message.
 func invalid(message string) *odata.Error {
 	return &odata.Error{Code: odata.InvalidInput, Message: message}
 }

@@ -145,7 +145,8 @@ func TestReplicationOfANewAccount(t *testing.T) {
 	}
 }
 
-// Two who set different properties of an account, or a table, both succeed.
+// TestPropertiesOfAccountsAndTables checks that concurrent settings of different properties of an account or a table
+// both succeed.
 func TestPropertiesOfAccountsAndTables(t *testing.T) {
 	r := newTestRing(t, 1)
 	s := r.nodes[0].store
@@ -155,7 +156,7 @@ func TestPropertiesOfAccountsAndTables(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	set("", "service", "1") // makes the keyspace
+	set("", "service", "1") // creates the keyspace
 	r.create("Things")
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -190,7 +191,8 @@ func TestPropertiesOfAccountsAndTables(t *testing.T) {
 	}
 }
 
-// Racing requests that bring properties of the same name with different types converge.
+// TestRacingRequestsAddColumns checks that concurrent requests that add properties with the same name but different
+// types converge.
 func TestRacingRequestsAddColumns(t *testing.T) {
 	r := newTestRing(t, 3)
 	r.create("Things")
@@ -234,7 +236,7 @@ func TestRacingRequestsAddColumns(t *testing.T) {
 	}
 }
 
-// A transaction adds all the columns it needs by one change of the schema.
+// TestOneAlterForATransaction checks that a transaction adds all columns that it needs by one schema change.
 func TestOneAlterForATransaction(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
@@ -261,7 +263,7 @@ func TestColumnsAreLimited(t *testing.T) {
 	r.refuse(odata.PropertyNameInvalid, "things", op(entity.Insert, "p", "3", text("a@ticks", "x")))
 }
 
-// stuck is a schema that does not change until it is let go.
+// stuck is a Changer that blocks until it is released.
 type stuck struct {
 	entity.Changer
 	entered, leave chan struct{}
@@ -275,7 +277,8 @@ func (s *stuck) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return s.Changer.ProposeSchema(ctx, change)
 }
 
-// Who waits for another's columns waits no longer than a change may take, and not for a client that is gone.
+// TestWaitingForColumnsEnds checks that a writer waits for another writer's columns no longer than Timeouts.Change, and
+// stops if its client disconnects.
 func TestWaitingForColumnsEnds(t *testing.T) {
 	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
 	waits := 50 * time.Millisecond
@@ -308,7 +311,8 @@ func TestWaitingForColumnsEnds(t *testing.T) {
 	}
 }
 
-// Who has waited for another's columns writes them, without a change of the schema.
+// TestColumnsThatOthersAddAreUsed checks that a writer that has waited for another writer's columns uses them without
+// another schema change.
 func TestColumnsThatOthersAddAreUsed(t *testing.T) {
 	changer := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
 	waiting := make(chan struct{}, 3)
@@ -338,7 +342,7 @@ func TestColumnsThatOthersAddAreUsed(t *testing.T) {
 	}
 }
 
-// told is a waiter that tells when somebody waits.
+// told is a waiter that reports when a goroutine waits.
 type told struct {
 	env.Waiter
 	waiting chan struct{}
@@ -352,7 +356,7 @@ func (w told) Wait() {
 	w.Waiter.Wait()
 }
 
-// TestManyWritersWithNewNamesAllSucceed has 64 writers bring 64 new names while the first change of the schema is under way: one
+// TestManyWritersWithNewNamesAllSucceed has 64 writers add 64 new names while the first schema change is running: one
 // more change adds all of them.
 func TestManyWritersWithNewNamesAllSucceed(t *testing.T) {
 	const writers = 64

@@ -12,62 +12,61 @@ import (
 	"cqld/schema"
 )
 
-// transaction is changes of entities of one partition, on their way through one CAS. It is reused; its
-// callbacks are made once.
+// transaction executes changes of entities of one partition by one CAS. It is reused; its callbacks are created once.
 type transaction struct {
 	s       *Store
 	p       *plan
 	ops     []Operation
 	now     int64 // seconds
 	changes []change
-	cells   []write // of all changes, one behind the other
+	cells   []write // of all changes in sequence
 	arena   []byte  // values
 	key     []byte
 	asked   *asked
 
-	mutation *row.Mutation // being made
+	mutation *row.Mutation // under construction
 	reader   row.PageReader
-	spare    row.Row // read into
-	row      row.Row // being made
+	spare    row.Row // the row read last
+	row      row.Row // under construction
 	written  []mark  // by property
 	turn     uint32
-	stamps   []int64 // that a change was proposed with
+	stamps   []int64 // timestamps with which the change was proposed
 	failed   *Failed
 
 	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
 }
 
-// asked is what a coordinator is given. It is never used again: replicas that a quorum did not need may look
-// at it after the answer.
+// asked is the request to the coordinator. It is never reused, because replicas that a quorum did not need may read it
+// after the response.
 type asked struct {
 	req    paxos.CASRequest
 	cmd    row.ReadCommand
 	slices [1]row.Slice
-	keys   []byte // the partition's, and every clustering with a zero byte behind it
+	keys   []byte // the partition key, and every clustering followed by a zero byte
 }
 
-// change is what one operation asks, and what it found. Changes stand in the order of the clusterings.
+// change is one operation and the state of its entity. Changes are in clustering order.
 type change struct {
 	op         *Operation
 	index      int
 	clustering []byte
 	from, to   int   // in cells
-	size       int   // of the new properties and the keys, in bytes as the service counts
-	found      bool  // the entity is there
-	newest     int64 // its timestamp, if it is
+	size       int   // in bytes, of the new properties and the keys, as the service counts
+	found      bool  // the entity exists
+	newest     int64 // its timestamp, if it exists
 	row        row.Row
-	timestamp  int64 // that the operation left
+	timestamp  int64 // of the entity after the operation
 }
 
-// write is a property's new value.
+// write is the new value of a property.
 type write struct {
 	col   *column
 	value []byte
-	rest  int16 // of a DateTime
+	rest  int16 // ticks of a DateTime
 	text  *odata.Value
 }
 
-// mark says which column a property is written to in this row.
+// mark records the column to which a property is written in the row of turn.
 type mark struct {
 	turn   uint32
 	column schema.ColumnID
@@ -79,14 +78,14 @@ func newTransaction(s *Store) *transaction {
 	return t
 }
 
-// arenaMax is the most memory for values that an idle transaction keeps; cellsMax are as many values as a
-// hundred entities of twenty properties have, in 96 KiB.
+// arenaMax is the maximum size of the values' memory that an idle transaction keeps; cellsMax is the number of values
+// in a hundred entities of twenty properties, 96 KiB.
 const (
 	arenaMax = 64 << 10
 	cellsMax = 2000
 )
 
-// release lets go of the request's memory.
+// release gives up the request's memory.
 func (t *transaction) release() {
 	for i := range t.changes {
 		t.changes[i].op = nil
@@ -101,7 +100,7 @@ func (t *transaction) release() {
 	}
 }
 
-// prepare makes the command and the cells' values; p has columns for all of them.
+// prepare builds the command and encodes the values; p must have columns for all of them.
 func (t *transaction) prepare(r *request.Request, p *plan, ops []Operation) error {
 	if p.counters {
 		return errCounters(p)
@@ -134,7 +133,7 @@ func (t *transaction) prepare(r *request.Request, p *plan, ops []Operation) erro
 	slices := a.slices[:0]
 	for i := range t.changes {
 		c := t.changes[i].clustering
-		// ExactRow without an allocation: behind every clustering stands a zero byte.
+		// Like ExactRow, but without an allocation: a zero byte follows every clustering.
 		slices = append(slices, row.Slice{Start: c[:len(c):len(c)], End: c[:len(c)+1]})
 	}
 	a.cmd = row.ReadCommand{Table: p.table.StorageID, Key: row.NewPartitionKey(key), Slices: slices, Now: t.now}
@@ -143,8 +142,8 @@ func (t *transaction) prepare(r *request.Request, p *plan, ops []Operation) erro
 	return nil
 }
 
-// clusteringExtra is what a clustering has besides the RowKey, which may have a few zero bytes: a tag, an end,
-// and the byte behind it.
+// clusteringExtra is the size of a clustering in addition to the RowKey, which may contain a few zero bytes: a tag, a
+// terminator, and the byte that follows it.
 const clusteringExtra = 4
 
 // prepareChange checks an operation and encodes its values.
@@ -192,7 +191,7 @@ func (t *transaction) checkSize(size int) error {
 	return nil
 }
 
-// nextTurn begins a row: no property of it is written yet.
+// nextTurn starts a row, without any written properties.
 func (t *transaction) nextTurn() {
 	if t.turn++; t.turn == 0 {
 		clear(t.written)
@@ -203,7 +202,7 @@ func (t *transaction) nextTurn() {
 // prepareProperty encodes a value.
 func (t *transaction) prepareProperty(p *odata.Property) error {
 	col, _ := t.p.target(p.Name, p.Value.Type)
-	if col == nil { // planFor has seen to it
+	if col == nil { // planFor ensures that it exists
 		return odata.Of(odata.InternalError)
 	}
 	m := &t.written[col.prop.index]
@@ -237,7 +236,7 @@ func (t *transaction) prepareProperty(p *odata.Property) error {
 	return nil
 }
 
-// order sorts the changes by their rows, and refuses two of one entity.
+// order sorts the changes by clustering and refuses two changes of one entity.
 func (t *transaction) order() error {
 	if len(t.changes) < 2 {
 		return nil
@@ -258,13 +257,13 @@ func (t *transaction) order() error {
 	return &Failed{Index: first, Err: odata.Of(odata.InvalidDuplicateRow)}
 }
 
-// update is asked by the coordinator what the change is. The page may have other rows, too.
+// update is the CAS callback: it returns the mutation for the read page, which may contain other rows, too.
 func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 	t.failed = nil
 	if err := t.read(page); err != nil {
 		return nil, false, err
 	}
-	// The coordinator keeps what it is given.
+	// The coordinator keeps the mutation.
 	t.mutation = &row.Mutation{Table: t.p.table.StorageID, Key: t.asked.cmd.Key}
 	t.mutation.Grow(t.mutationSize())
 	for i := range t.changes {
@@ -284,20 +283,20 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 	return t.mutation, true, nil
 }
 
-// What a row and a cell of a mutation have besides their keys and values, at most and about: lengths, flags,
-// a column's number, timestamps.
+// The approximate maximum size of a row and a cell in a mutation in addition to their keys and values: lengths, flags,
+// a column id, timestamps.
 const (
 	rowExtra  = 32
 	cellExtra = 8
 )
 
-// mutationSize is about how large the mutation becomes, and hardly ever less.
+// mutationSize estimates the size of the mutation; it is rarely too small.
 func (t *transaction) mutationSize() (bytes int) {
 	for i := range t.changes {
 		c := &t.changes[i]
 		bytes += rowExtra + len(c.clustering)
 		if c.found {
-			bytes += cellExtra * len(c.row.Cells) // that are deleted
+			bytes += cellExtra * len(c.row.Cells) // they may be deleted
 		}
 	}
 	for i := range t.cells {
@@ -335,7 +334,7 @@ func (t *transaction) read(page []byte) error {
 	return t.reader.Err()
 }
 
-// check asks the operation's condition.
+// check checks the operation's condition.
 func (c *change) check() error {
 	switch c.op.Kind {
 	case Insert:
@@ -358,7 +357,7 @@ func (c *change) check() error {
 	return nil
 }
 
-// build adds to the mutation what the change does.
+// build adds the change to the mutation.
 func (t *transaction) build(c *change, timestamp int64) error {
 	c.timestamp = timestamp
 	r := &t.row
@@ -387,7 +386,7 @@ func (t *transaction) build(c *change, timestamp int64) error {
 	if ttl > 0 {
 		r.Liveness.TTL, r.Liveness.LocalTime = ttl, t.now+int64(ttl)
 		if old := &c.row.Liveness; merge && c.found && old.Live(t.now) && (old.TTL == 0 || old.LocalTime > r.Liveness.LocalTime) {
-			// An entity that lives longer than the new properties goes on living.
+			// An entity that expires later than the new properties keeps its expiry.
 			r.Liveness.TTL, r.Liveness.LocalTime = old.TTL, old.LocalTime
 		}
 	}
@@ -423,8 +422,8 @@ func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
 	return nil
 }
 
-// checkSame refuses another value for what cannot be written through this server. Programs write back what
-// they have read, so the same value is no error.
+// checkSame refuses a changed value of a column that this protocol cannot write. It accepts an unchanged value, because
+// clients write back what they have read.
 func (t *transaction) checkSame(c *change, w *write) error {
 	var v odata.Value
 	var b []byte
@@ -452,7 +451,7 @@ func (t *transaction) checkSame(c *change, w *write) error {
 	return invalid("Property " + w.col.Name + " is " + what + ", which can only be changed by CQL.")
 }
 
-// equal says whether two values are the same; DateTimes to the millisecond.
+// equal reports whether two values are equal; it compares DateTimes in milliseconds.
 func equal(a, b *odata.Value) bool {
 	if a.Type != b.Type || !bytes.Equal(a.Bytes, b.Bytes) || a.Float != b.Float && (a.Float == a.Float || b.Float == b.Float) {
 		return false
@@ -465,7 +464,7 @@ func equal(a, b *odata.Value) bool {
 	return a.Int == b.Int
 }
 
-// cellsOf are the cells of one column.
+// cellsOf returns the cells of one column.
 func cellsOf(r *row.Row, id schema.ColumnID) []row.Cell {
 	from := slices.IndexFunc(r.Cells, func(c row.Cell) bool { return c.Column == id })
 	if from < 0 {
@@ -478,8 +477,8 @@ func cellsOf(r *row.Row, id schema.ColumnID) []row.Cell {
 	return r.Cells[from:to]
 }
 
-// settle deletes what is there and is to be there no more: other columns of the properties written, and,
-// unless it is a merge, all other properties. It checks the limits of what becomes of the entity.
+// settle deletes existing data that the change replaces: other columns of the written properties and, unless merge is
+// set, all other properties. For a merge, it checks the limits on the resulting entity.
 func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 	count, total := c.to-c.from, c.size
 	for i := 0; i < len(c.row.Cells); i++ {
@@ -518,5 +517,5 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 	return t.checkSize(total)
 }
 
-// size is how many bytes the service counts for a cell's value.
+// size returns the number of bytes that the service counts for a cell's value.
 func (c *column) size(b []byte) int { return (&odata.Value{Type: c.shown, Bytes: b}).EntityBytes() }

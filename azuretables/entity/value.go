@@ -9,8 +9,8 @@ import (
 	"cqld/types"
 )
 
-// appendWire appends what col's cell holds for a value of the type that it is shown as. err says that
-// the column's CQL type has no such value.
+// appendWire appends the cell value for v, which has the type that col is shown as. It returns an error if the column's
+// CQL type has no such value.
 func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 	switch c.Type.Kind() {
 	case types.Text, types.Blob:
@@ -44,7 +44,7 @@ func (c *column) appendWire(dst []byte, v *odata.Value) ([]byte, error) {
 	return c.appendParsed(dst, v)
 }
 
-// appendParsed is appendWire where the value is text in CQL's form, or JSON of what has parts.
+// appendParsed is appendWire for text in CQL's format, or JSON for collections, tuples and user-defined types.
 func (c *column) appendParsed(dst []byte, v *odata.Value) ([]byte, error) {
 	var b []byte
 	var err error
@@ -66,8 +66,8 @@ func (c *column) bad(err error) error {
 	return invalid("Property " + c.Name + " is a column of CQL type " + c.Type.String() + ": " + err.Error() + ".")
 }
 
-// value sets v to what b, a cell's value, is shown as; text is appended to *arena where it must be made. It
-// is not ok for what the server cannot show: an empty number, bytes that are none of the type.
+// value sets v to the property value of b, a cell's value; it appends converted text to *arena. ok is false for values
+// that cannot be shown: an empty number, or bytes that are invalid for the type.
 func (c *column) value(v *odata.Value, b []byte, arena *[]byte) (ok bool) {
 	v.Type = c.shown
 	switch c.Type.Kind() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// kilobyte is an entity of about 1 KB of JSON, as clients send them: ten properties of all types.
+// kilobyte returns an entity of about 1 KB of JSON, as clients send it: ten properties of all types.
 func kilobyte() (Entity, []byte) {
 	e := Entity{PartitionKey: "registration-2024-05-26", RowKey: "00000000000000000042", Timestamp: 16_000_000_000_454_448}
 	add := func(name string, v Value) { e.Properties = append(e.Properties, Property{Name: name, Value: v}) }
@@ -36,7 +36,7 @@ func TestCodecsAllocateLittle(t *testing.T) {
 		if _, err := DecodeEntity(body, &l, &back); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 1 { // all names and keys in one
+	}); n > 1 { // one allocation for all names and keys
 		t.Errorf("decoding allocates %v times", n)
 	}
 	c := Context{Level: FullMetadata, Root: "http://127.0.0.1:10002/acc", Account: "acc", Table: "runners"}
@@ -120,7 +120,7 @@ func BenchmarkParseFilter(b *testing.B) {
 	}
 }
 
-// hundred is a batch of a hundred entities.
+// hundred returns a batch of a hundred entities.
 func hundred() (body []byte) {
 	body = append(body, "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"...)
 	_, entity := kilobyte()

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Field is one of the header fields of an operation in a batch.
+// Field is a header field of an operation in a batch.
 type Field struct{ Name, Value string }
 
-// Request is an operation in a batch. Body lies in the batch's body.
+// Request is an operation in a batch. Body is a part of the batch's body.
 type Request struct {
 	Method string
-	Path   Path   // Account is empty: it is the batch's
-	Query  string // as it stands behind ?
+	Path   Path   // Account is empty: the batch's applies
+	Query  string // percent-encoded, without the question mark
 	Fields []Field
 	Body   []byte
 }
 
-// Field is the value of the first field of that name, in any case of letters, or empty.
+// Field returns the value of the first field with the given name, ignoring case, or an empty string.
 func (r *Request) Field(name string) string {
 	for i := range r.Fields {
 		if strings.EqualFold(r.Fields[i].Name, name) {
@@ -28,41 +28,41 @@ func (r *Request) Field(name string) string {
 	return ""
 }
 
-// Batch is a $batch's body: the operations of one changeset, or one query.
+// Batch is the body of a $batch: the operations of one changeset, or one query.
 type Batch struct {
 	Requests  []Request
 	Changeset bool
 
 	fields []Field // of all requests
-	target string  // of the request before: inserts have all the same
+	target string  // of the previous request: the URLs of inserts are equal
 }
 
-// RequestError is an error of one operation in a batch: the answer has it as the changeset's only part, with
-// the index in front of its message.
+// RequestError is an error of one operation in a batch: the changeset's response consists of this error, with the index
+// in front of its message.
 type RequestError struct {
 	Index int
 	Err   *Error
 }
 
-// Error is the operation's error.
+// Error returns the text of the operation's error.
 func (e *RequestError) Error() string { return e.Err.At(e.Index).Error() }
 
-// Unwrap is the operation's error.
+// Unwrap returns the operation's error.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// errBatch is what the service says of a batch that it cannot read.
+// errBatch returns the service's error for a malformed batch.
 func errBatch() *Error { return newError(InvalidInput) }
 
 const (
-	// fieldsMax is how many header fields a part may have: clients send about ten.
+	// fieldsMax is the maximum number of header fields of a part: clients send about ten.
 	fieldsMax = 64
-	// partBytes and partFields are what a small part has: lists are made for so many of them.
+	// partBytes and partFields are the size of a small part, from which the initial capacity of lists is estimated.
 	partBytes, partFields = 400, 5
 )
 
-// ParseBatch reads the body of a $batch, whose Content-Type names the boundary: one changeset of writes,
-// or one GET outside of a changeset. Lines may end in CRLF or LF. Errors are an *Error for the batch as a
-// whole (InvalidInput, RequestBodyTooLarge) or a *RequestError.
+// ParseBatch parses the body of a $batch, whose Content-Type contains the boundary: one changeset of writes, or one GET
+// outside a changeset. Lines may end in CRLF or LF. Errors are an *Error for the whole batch (InvalidInput,
+// RequestBodyTooLarge) or a *RequestError.
 func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
 	if len(body) > l.BatchBytes {
 		return nil, newError(RequestBodyTooLarge)
@@ -86,7 +86,7 @@ func ParseBatch(body []byte, contentType string, l *Limits) (*Batch, error) {
 	return batch, nil
 }
 
-// parsePart reads the one part that a batch has.
+// parsePart parses the single part of a batch.
 func parsePart(part []byte, l *Limits) (*Batch, error) {
 	contentType, content, ok := cutPartHead(part)
 	if !ok {
@@ -136,12 +136,12 @@ func parseChangeset(content []byte, boundary string, l *Limits) (*Batch, error) 
 	return batch, nil
 }
 
-// parse reads an application/http part: request line, fields, and the body up to the part's end. All texts
-// of its head are one allocation.
+// parse parses an application/http part: request line, fields, and the body up to the part's end. All strings of its
+// head share one allocation.
 func (b *Batch) parse(content []byte, r *Request) error {
 	end := headEnd(content)
 	head := string(content[:end])
-	_, r.Body, _ = cutLine(content[end:]) // over the empty line
+	_, r.Body, _ = cutLine(content[end:]) // skip the empty line
 	line, rest := cutTextLine(head)
 	method, more, ok := strings.Cut(line, " ")
 	last := strings.LastIndexByte(more, ' ')
@@ -170,7 +170,7 @@ func (b *Batch) parse(content []byte, r *Request) error {
 	return nil
 }
 
-// locate reads the URL of the batch's last request.
+// locate parses the URL of the batch's last request.
 func (b *Batch) locate(target string, r *Request) (err error) {
 	if n := len(b.Requests); n > 1 && target == b.target {
 		r.Path, r.Query = b.Requests[n-2].Path, b.Requests[n-2].Query
@@ -181,7 +181,8 @@ func (b *Batch) locate(target string, r *Request) (err error) {
 	return err
 }
 
-// isFieldName says whether a text can be a header field's name; only white space and nothing matter here.
+// isFieldName reports whether name may be the name of a header field; it checks only that name is not empty and has no
+// white space.
 func isFieldName[T ~string | ~[]byte](name T) bool {
 	for i := range len(name) {
 		if name[i] <= ' ' {
@@ -191,7 +192,7 @@ func isFieldName[T ~string | ~[]byte](name T) bool {
 	return len(name) > 0
 }
 
-// multipart is the boundary that a Content-Type of multipart/mixed names.
+// multipart returns the boundary in a Content-Type of multipart/mixed.
 func multipart(contentType string) (boundary string, ok bool) {
 	mediaType, parameters, _ := strings.Cut(contentType, ";")
 	if !strings.EqualFold(strings.TrimSpace(mediaType), "multipart/mixed") {
@@ -216,7 +217,7 @@ func isHTTP(contentType []byte) bool {
 	return bytes.EqualFold(bytes.TrimSpace(mediaType), []byte("application/http"))
 }
 
-// cutLine is the first line without its end; ok is false when there is no end.
+// cutLine returns the first line without its line ending; ok is false if it has none.
 func cutLine(b []byte) (line, rest []byte, ok bool) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
@@ -234,7 +235,7 @@ func cutTextLine(s string) (line, rest string) {
 	return strings.TrimSuffix(line, "\r"), rest
 }
 
-// headEnd is where the first empty line begins, or the end.
+// headEnd returns the position of the first empty line, or the end of b.
 func headEnd(b []byte) int {
 	for rest := b; len(rest) > 0; {
 		line, more, _ := cutLine(rest)
@@ -246,7 +247,7 @@ func headEnd(b []byte) int {
 	return len(b)
 }
 
-// cutPartHead reads a part's fields, of which only Content-Type says something, and the empty line.
+// cutPartHead parses a part's header fields, of which it returns Content-Type, and skips the empty line.
 func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	for len(b) > 0 {
 		var line []byte
@@ -264,15 +265,15 @@ func cutPartHead(b []byte) (contentType, content []byte, ok bool) {
 	return contentType, b, true
 }
 
-// splitter walks the parts of a multipart body: what stands between lines of -- and the boundary.
+// splitter iterates over the parts of a multipart body, which are separated by lines of -- and the boundary.
 type splitter struct {
 	rest     []byte
 	boundary string
-	opened   bool // the first boundary is behind us
-	closed   bool // and so is the last
+	opened   bool // the first boundary was read
+	closed   bool // the last boundary was read
 }
 
-// next is the next part, without the end of line that belongs to the boundary behind it.
+// next returns the next part, without the line ending that belongs to the boundary after it.
 func (s *splitter) next() ([]byte, bool) {
 	if s.closed {
 		return nil, false
@@ -286,7 +287,7 @@ func (s *splitter) next() ([]byte, bool) {
 	return s.upToBoundary()
 }
 
-// upToBoundary is what stands before the next line that is a boundary, and goes over that line.
+// upToBoundary returns what precedes the next boundary line, and skips that line.
 func (s *splitter) upToBoundary() ([]byte, bool) {
 	for at := 0; at < len(s.rest); {
 		if s.rest[at] == '-' {
@@ -306,7 +307,7 @@ func (s *splitter) upToBoundary() ([]byte, bool) {
 	return nil, false
 }
 
-// delimiter says whether a line is a boundary, and whether it is the last one. White space may follow.
+// delimiter reports whether a line is a boundary, and whether it is the last one. White space may follow.
 func (s *splitter) delimiter(line []byte) (is, last bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("--"))
 	if !ok || len(rest) < len(s.boundary) || string(rest[:len(s.boundary)]) != s.boundary {

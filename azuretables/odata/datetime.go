@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Ticks are 100 ns; Entity.Timestamp and DateTime values count them since 1970, UTC.
+// A tick is 100 ns; Entity.Timestamp and DateTime values count ticks since 1970, UTC.
 const (
 	ticksPerSecond = 10_000_000
 	ticksPerDay    = 86_400 * ticksPerSecond
 )
 
-// The DateTimes that the service keeps: 1601-01-01 to 9999-12-31T23:59:59.9999999Z.
+// The range of DateTimes in the service: 1601-01-01 to 9999-12-31T23:59:59.9999999Z.
 const (
 	MinDateTime = -11_644_473_600 * ticksPerSecond
 	MaxDateTime = 253_402_300_800*ticksPerSecond - 1
 )
 
-// Ticks is a time in ticks, cut off below 100 ns.
+// Ticks returns a time in ticks, rounded down.
 func Ticks(t time.Time) int64 { return t.Unix()*ticksPerSecond + int64(t.Nanosecond()/100) }
 
-// AppendDateTime appends ticks as the service writes a time: 2021-05-26T15:48:07.0454448Z, without zeros at
-// the fraction's end and without a fraction when it is zero.
+// AppendDateTime appends ticks in the service's format: 2021-05-26T15:48:07.0454448Z, without trailing zeros in the
+// fraction and without a fraction that is zero.
 func AppendDateTime(dst []byte, ticks int64) []byte { return appendDateTime(dst, ticks, ":") }
 
 func appendDateTime(dst []byte, ticks int64, colon string) []byte {
-	ticks = min(max(ticks, year1), MaxDateTime) // a CQL timestamp may be beyond what four digits can say
+	ticks = min(max(ticks, year1), MaxDateTime) // a CQL timestamp may exceed four digits of the year
 	days := ticks / ticksPerDay
 	rest := ticks % ticksPerDay
 	if rest < 0 {
@@ -55,9 +55,9 @@ func appendFraction(dst []byte, fraction int) []byte {
 
 func append2(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
-// second writes times as AppendDateTime does; what the one before began with serves those of the same second.
+// second formats times as AppendDateTime does, and caches the text of the last second.
 type second struct {
-	ticks int64 // at which it begins
+	ticks int64 // start of the second
 	text  [len("2021-05-26T15:48:07")]byte
 }
 
@@ -77,8 +77,8 @@ func (s *second) append(dst []byte, ticks int64) []byte {
 // year1 is 0001-01-01.
 const year1 = -62_135_596_800 * ticksPerSecond
 
-// civil is the date of a day since 1970 (0000-03-01 begins an era of 400 years: the leap day is then a
-// year's last).
+// civil returns the date of a day since 1970. An era of 400 years begins on 0000-03-01, so that the leap day is the
+// last day of a year.
 func civil(days int64) (year, month, day int) {
 	z := int(days) + 719_468
 	era := z / 146_097
@@ -101,7 +101,7 @@ func civil(days int64) (year, month, day int) {
 	return year, month, day
 }
 
-// daysFromCivil is the day since 1970 of a date.
+// daysFromCivil returns the days since 1970 of a date.
 func daysFromCivil(year, month, day int) int64 {
 	if month <= 2 {
 		year--
@@ -126,10 +126,10 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// ParseDateTime reads an ISO 8601 time: a date, or a date and a time with or without seconds and a fraction, in UTC
-// (Z, or nothing) or with an offset (+02:00). Digits of the fraction behind the seventh are rounded, to
-// even when in the middle, as .NET's XmlConvert does. It is not ok outside of the years 1 to 9999; what a
-// property may be is narrower: MinDateTime, MaxDateTime.
+// ParseDateTime parses an ISO 8601 time: a date, or a date and a time with or without seconds and a fraction, in UTC
+// (Z, or nothing) or with an offset (+02:00). It rounds digits of the fraction after the seventh, half to even, as
+// .NET's XmlConvert does. ok is false outside the years 1 to 9999; the range of a property is narrower: MinDateTime,
+// MaxDateTime.
 func ParseDateTime(s []byte) (ticks int64, ok bool) {
 	c := digits{s: s, ok: true}
 	year := c.number(4)
@@ -152,7 +152,7 @@ func ParseDateTime(s []byte) (ticks int64, ok bool) {
 	return ticks, true
 }
 
-// digits is a cursor over a time's text; ok is false as soon as something is not as it must be.
+// digits is a cursor over a time's text; ok becomes false at the first error.
 type digits struct {
 	s  []byte
 	ok bool
@@ -183,7 +183,7 @@ func (c *digits) expect(b byte) {
 	c.s = c.s[1:]
 }
 
-// time reads hh:mm, hh:mm:ss or hh:mm:ss.fffffff as ticks.
+// time parses hh:mm, hh:mm:ss or hh:mm:ss.fffffff and returns ticks.
 func (c *digits) time() (ticks int64) {
 	hour := c.number(2)
 	c.expect(':')
@@ -228,7 +228,7 @@ func (c *digits) fraction() int64 {
 	return ticks
 }
 
-// offset reads Z, +hh:mm, -hh:mm or nothing as ticks.
+// offset parses Z, +hh:mm, -hh:mm or nothing and returns ticks.
 func (c *digits) offset() int64 {
 	if len(c.s) == 0 {
 		return 0

@@ -9,19 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// Keys says which of an entity's keys a body has.
+// Keys is the set of an entity's keys that a body contains.
 type Keys uint8
 
 // The keys.
 const (
 	HasPartitionKey Keys = 1 << iota
 	HasRowKey
-	// HasTypedKey marks a body with a key that is a number or annotated with another type than Edm.String.
+	// HasTypedKey marks a body with a key that is a number, or is annotated with a type other than Edm.String.
 	HasTypedKey
 	HasBoth = HasPartitionKey | HasRowKey
 )
 
-// Need returns the error unless k has both keys, as strings, which an insert needs: PropertiesNeedValue, InvalidInput.
+// Need returns an error unless k contains both keys, as strings, which an insert requires: PropertiesNeedValue,
+// InvalidInput.
 func (k Keys) Need() error {
 	if k&HasTypedKey != 0 {
 		return errBody()
@@ -32,11 +33,10 @@ func (k Keys) Need() error {
 	return nil
 }
 
-// DecodeEntity reads an entity's JSON into an Entity, whose Properties are used again; Timestamp becomes 0.
-// It owns body from now on: strings are unescaped in it, and the Bytes of the values lie in it. A property
-// whose value is null, annotations (odata.…), and a Timestamp are left out. Annotations of a property's
-// type may stand before or behind it. The error is an *Error with the service's code; into is then worth
-// nothing. All names and keys are one allocation.
+// DecodeEntity parses an entity's JSON into an Entity, whose Properties it reuses; Timestamp becomes 0. It takes
+// ownership of body: it unescapes strings in place, and the Bytes of the values refer to body. It ignores properties
+// with the value null, annotations (odata.…), and a Timestamp. The type annotation of a property may precede or follow
+// it. The error is an *Error with the service's code; into is then undefined. All names and keys share one allocation.
 func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	*into = Entity{Properties: into.Properties[:0]}
 	d := decoder{cursor: cursor{body: body}, limits: l, into: into, properties: into.Properties}
@@ -46,11 +46,11 @@ func DecodeEntity(body []byte, l *Limits, into *Entity) (Keys, error) {
 	return d.finish()
 }
 
-// kind is a JSON value's.
+// kind is the kind of a JSON value.
 type kind uint8
 
 const (
-	absent kind = iota // only annotated so far
+	absent kind = iota // only its annotation was read so far
 	null
 	text
 	integer
@@ -59,15 +59,15 @@ const (
 	no
 )
 
-// raw is what came for a name. It stands in the property's Value until all is read, since an annotation may
-// come behind: Type is the annotated one or zero, Bytes the text of a string or number, and Int says the
-// kind (8 bits), the length of the name (24 bits), and where in body it is.
+// raw is the unconverted value of a name. It is stored in the property's Value until the whole body is read, because an
+// annotation may follow: Type is the annotated type or zero, Bytes is the text of a string or number, and Int contains
+// the kind (8 bits), the length of the name (24 bits), and the name's position in body.
 type raw Value
 
 func (r *raw) kind() kind     { return kind(r.Int) }
 func (r *raw) setKind(k kind) { r.Int = r.Int&^0xFF | int64(k) }
 
-// system are the three names that are no properties.
+// system identifies the three names that are not properties.
 type system uint8
 
 const (
@@ -76,11 +76,11 @@ const (
 	timestamp
 )
 
-// few is enough of an index for an entity of up to 96 properties.
+// few is the size of an index for entities of up to 96 properties.
 const few = 128
 
-// decoder puts properties into properties as they come. Nothing in it points to itself, so that it
-// stays on the stack.
+// decoder adds properties to properties as it reads them. It contains no pointer to itself, so that it stays on the
+// stack.
 type decoder struct {
 	cursor
 	limits     *Limits
@@ -88,9 +88,9 @@ type decoder struct {
 	properties []Property
 	system     [3]raw // by system
 
-	// An index of names: hash → index into Properties, plus 1; zero is free.
+	// The index of names: hash → index into Properties, plus 1; zero means free.
 	index [few]uint16
-	many  []uint16 // takes over when index is too full
+	many  []uint16 // replaces index when that is too full
 }
 
 func (d *decoder) object() error {
@@ -134,7 +134,7 @@ func (d *decoder) member() error {
 		return err
 	}
 	if r.kind() != absent {
-		return errBody() // twice
+		return errBody() // the name occurs twice
 	}
 	d.value(r)
 	return d.unlessBad()
@@ -186,7 +186,7 @@ func typeOf(name []byte) Type {
 	return 0
 }
 
-// value reads a property's value as it stands; what it means is known when all annotations are.
+// value reads a property's value without conversion: its type is known only after all annotations.
 func (d *decoder) value(r *raw) {
 	switch d.peek() {
 	case '"':
@@ -210,8 +210,8 @@ func (d *decoder) value(r *raw) {
 	}
 }
 
-// named is what came for the name that text has just read, or for its beginning: a new property when it is
-// seen for the first time.
+// named returns the raw value for name, which text has just read (or for the part before an annotation). It creates a
+// property for a new name.
 func (d *decoder) named(name []byte) (*raw, error) {
 	switch string(name) {
 	case "PartitionKey":
@@ -235,7 +235,7 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	if err := d.limits.checkName(name); err != nil {
 		return nil, err
 	}
-	// Nulls are no properties, but so many names are no entity.
+	// Null values are not properties, but the number of names must be bounded, too.
 	if len(ps) >= 2*d.limits.Properties || len(ps) >= 1<<16-2 {
 		return nil, beyond(TooManyProperties, d.limits.Properties, properties)
 	}
@@ -250,7 +250,7 @@ func (d *decoder) named(name []byte) (*raw, error) {
 	return (*raw)(&p.Value), nil
 }
 
-// nameOf is the name of a property that has none yet: it is in the body.
+// nameOf returns the name of a property whose Name is not set yet, from the body.
 func (d *decoder) nameOf(p *Property) []byte {
 	start, size := p.Value.Int>>32, p.Value.Int>>8&0xFFFFFF
 	return d.body[start : start+size]
@@ -263,7 +263,7 @@ func (d *decoder) table() []uint16 {
 	return d.index[:]
 }
 
-// find is where in the table the name is or would be (open addressing).
+// find returns the slot in the table that contains the name, or in which it belongs (open addressing).
 func (d *decoder) find(name []byte) uint32 {
 	table := d.table()
 	mask := uint32(len(table) - 1)
@@ -275,8 +275,8 @@ func (d *decoder) find(name []byte) uint32 {
 	}
 }
 
-// hash is of a name's first and last eight bytes and its length. Names made to collide cost no more than
-// looking through all of them, which Limits.Properties bounds.
+// hash hashes the first and last eight bytes of a name and its length. Deliberate collisions cost at most a linear
+// search, which Limits.Properties bounds.
 func hash(name []byte) uint32 {
 	h := uint64(len(name))
 	if n := len(name); n >= 8 {
@@ -296,7 +296,7 @@ func (d *decoder) grow() {
 	}
 }
 
-// checkName says whether a property can have that name: an identifier of C# of at most NameChars.
+// checkName returns nil if name is a valid property name: a C# identifier of at most NameChars.
 func (l *Limits) checkName(name []byte) error {
 	if len(name) > l.NameChars && utf16LenBytes(name) > l.NameChars {
 		return beyond(PropertyNameTooLong, l.NameChars, nameChars)
@@ -307,8 +307,8 @@ func (l *Limits) checkName(name []byte) error {
 	return nil
 }
 
-// identifier says whether a name is a letter or _, and then letters, digits, and what Unicode counts as
-// joining or formatting (C# specification, "Identifiers").
+// identifier reports whether name consists of a letter or _, and then letters, digits, and Unicode connecting,
+// combining and formatting characters (C# specification, "Identifiers").
 func identifier[T ~string | ~[]byte](name T) bool {
 	for i := 0; i < len(name); {
 		c := name[i]
@@ -329,13 +329,13 @@ func identifier[T ~string | ~[]byte](name T) bool {
 	return len(name) > 0
 }
 
-// finish makes properties of what came, and one text of all names and keys.
+// finish converts the raw values to properties, and stores all names and keys in one string.
 func (d *decoder) finish() (keys Keys, err error) {
 	size := len(d.system[partitionKey].Bytes) + len(d.system[rowKey].Bytes)
 	for i := range d.properties {
 		size += len(d.nameOf(&d.properties[i]))
 	}
-	var texts strings.Builder // its bytes do not move, since there is room for all
+	var texts strings.Builder // does not reallocate, because its capacity suffices
 	texts.Grow(size)
 	if keys, err = d.keys(&texts); err != nil {
 		return 0, err
@@ -356,7 +356,7 @@ func (d *decoder) finish() (keys Keys, err error) {
 		if err := r.convert(d.limits); err != nil {
 			return 0, err
 		}
-		if kept < i { // behind a null
+		if kept < i { // a null precedes it
 			d.properties[kept] = *p
 		}
 		kept++
@@ -375,7 +375,7 @@ func (d *decoder) keys(texts *strings.Builder) (keys Keys, err error) {
 		switch {
 		case r.kind() != text && r.kind() != integer && r.kind() != number:
 			return 0, errBody()
-		case r.kind() != text, r.Type != 0 && r.Type != String: // its text is compared with the URL's key
+		case r.kind() != text, r.Type != 0 && r.Type != String: // its text is compared with the key in the URL
 			keys |= HasTypedKey
 		}
 		start := texts.Len()

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Metadata is how much an answer says about itself, by the Accept header.
+// Metadata is the level of metadata in a response, from the Accept header.
 type Metadata uint8
 
 // The levels: nometadata, minimalmetadata, fullmetadata. NoMetadata has no type annotations at all.
@@ -18,7 +18,7 @@ const (
 	FullMetadata
 )
 
-// ContentType is the Content-Type of a JSON answer at the level.
+// ContentType returns the Content-Type of a JSON response at the level.
 func (m Metadata) ContentType() string {
 	switch m {
 	case NoMetadata:
@@ -29,24 +29,24 @@ func (m Metadata) ContentType() string {
 	return "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
 }
 
-// Context is what an answer's body says about where it comes from.
+// Context describes the origin of a response body: its service, table and $select.
 type Context struct {
-	// Root is the URL that the service was asked at, without a slash at its end:
+	// Root is the URL of the service as the client addressed it, without a trailing slash:
 	// https://account.table.core.windows.net, or http://127.0.0.1:10002/devstoreaccount1.
 	Root    string
 	Account string
 	Table   string // as created
 	Level   Metadata
-	// Select are the names of $select; nil: all. Of those that an entity lacks the answer says null.
+	// Select contains the names of $select; nil means all. An entity without one of them gets a null for it.
 	Select []string
-	// SelectText is $select as the request has it, without percent escapes: the answer repeats it. Where it is
-	// empty the answer has the names of Select.
+	// SelectText is $select as in the request, without percent escapes; the response repeats it. If it is empty, the
+	// response contains the names of Select.
 	SelectText string
 
-	second second // of the entity before: those of a page are often of the same
+	second second // of the previous entity: entities of a page often share it
 }
 
-// AppendEntity appends an answer that is one entity.
+// AppendEntity appends a response of one entity.
 func (c *Context) AppendEntity(dst []byte, e *Entity) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -56,7 +56,7 @@ func (c *Context) AppendEntity(dst []byte, e *Entity) []byte {
 	return append(c.appendBody(dst, e), '}')
 }
 
-// AppendEntities appends an answer that is a list of entities.
+// AppendEntities appends a response with a list of entities.
 func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
 	dst = c.AppendListBegin(dst)
 	for i := range entities {
@@ -65,8 +65,8 @@ func (c *Context) AppendEntities(dst []byte, entities []Entity) []byte {
 	return c.AppendListEnd(dst)
 }
 
-// AppendListBegin appends the beginning of an answer that is a list of entities, for those that come one by
-// one: AppendListEntity for each of them, and AppendListEnd.
+// AppendListBegin appends the beginning of a response with a list of entities, for callers that produce them one by
+// one: they call AppendListEntity for each, and then AppendListEnd.
 func (c *Context) AppendListBegin(dst []byte) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -86,7 +86,7 @@ func (c *Context) AppendListEntity(dst []byte, e *Entity) []byte {
 // AppendListEnd appends the end of a list.
 func (c *Context) AppendListEnd(dst []byte) []byte { return append(dst, "]}"...) }
 
-// AppendTable appends an answer that is one table, with its name as created.
+// AppendTable appends a response of one table, with its name as created.
 func (c *Context) AppendTable(dst []byte, name string) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -95,7 +95,7 @@ func (c *Context) AppendTable(dst []byte, name string) []byte {
 	return append(c.appendTableBody(dst, name), '}')
 }
 
-// AppendTables appends an answer that is a list of tables.
+// AppendTables appends a response with a list of tables.
 func (c *Context) AppendTables(dst []byte, names []string) []byte {
 	dst = append(dst, '{')
 	if c.Level != NoMetadata {
@@ -112,7 +112,7 @@ func (c *Context) AppendTables(dst []byte, names []string) []byte {
 	return append(dst, "]}"...)
 }
 
-// AppendCount appends an answer that is a number: what $count says (beyond Azure).
+// AppendCount appends the response to $count (beyond Azure), a number.
 func AppendCount(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
 
 func (c *Context) appendMetadata(dst []byte, set, element string) []byte {
@@ -177,7 +177,7 @@ func (c *Context) appendBody(dst []byte, e *Entity) []byte {
 	return c.appendProperties(dst, e)
 }
 
-// appendProperties appends all properties, each with a comma in front.
+// appendProperties appends all properties, each after a comma.
 func (c *Context) appendProperties(dst []byte, e *Entity) []byte {
 	for i := range e.Properties {
 		dst = append(dst, ',')
@@ -198,8 +198,8 @@ func (c *Context) appendIdentity(dst []byte, e *Entity) []byte {
 	return append(dst, `",`...)
 }
 
-// appendSelected appends the members that $select names, keys and Timestamp first, the others in the order
-// asked for.
+// appendSelected appends the members that $select names: keys and Timestamp first, then the others in the order of
+// $select.
 func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 	start := len(dst)
 	for _, name := range [...]string{"PartitionKey", "RowKey", "Timestamp"} {
@@ -234,7 +234,7 @@ func (c *Context) appendSelected(dst []byte, e *Entity) []byte {
 		dst = append(dst, `":null`...)
 	}
 	if len(dst) == start && start > 0 && dst[start-1] == ',' {
-		return dst[:start-1] // nothing selected is there: no comma behind the etag
+		return dst[:start-1] // no selected member exists: no comma after the etag
 	}
 	return dst
 }
@@ -259,7 +259,7 @@ func (c *Context) appendTimestamp(dst []byte, ticks int64) []byte {
 	return append(c.second.append(dst, ticks), '"')
 }
 
-// appendProperty appends "name":value, with the annotation in front where JSON does not tell the type.
+// appendProperty appends "name":value, preceded by a type annotation if JSON does not express the type.
 func (c *Context) appendProperty(dst []byte, p *Property) []byte {
 	if c.Level != NoMetadata && p.Value.annotated() {
 		dst = append(dst, '"')
@@ -274,7 +274,7 @@ func (c *Context) appendProperty(dst []byte, p *Property) []byte {
 	return p.Value.AppendJSON(dst)
 }
 
-// annotated says whether the JSON form alone would be read as another type.
+// annotated reports whether the JSON form needs an annotation, because it would be read as another type without.
 func (v *Value) annotated() bool {
 	switch v.Type {
 	case Binary, DateTime, GUID, Int64:
@@ -285,7 +285,7 @@ func (v *Value) annotated() bool {
 	return false
 }
 
-// AppendJSON appends a value's JSON form.
+// AppendJSON appends the JSON form of a value.
 func (v *Value) AppendJSON(dst []byte) []byte {
 	//exhaustive:enforce
 	switch v.Type {
@@ -316,8 +316,8 @@ func (v *Value) AppendJSON(dst []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// appendDouble appends a Double as .NET writes it: with a point or an exponent always, the exponent from
-// 1E+15 on and below 0.0001, and the shortest digits that give the number back.
+// appendDouble appends a Double in .NET's format: always with a decimal point or an exponent, with an exponent from
+// 1E+15 and below 0.0001, and with the shortest digits that represent the number.
 func appendDouble(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -349,9 +349,9 @@ func appendGUID(dst, b []byte) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends a text as it stands between a JSON string's quotation marks: everything beyond
-// U+007F as \uxxxx, in two halves beyond U+FFFF, as the service does. Most texts need no escapes: they are
-// looked at where they were copied to.
+// appendEscaped appends a text in the form between a JSON string's quotation marks, as the service does: everything
+// above U+007F is \uxxxx, and a surrogate pair above U+FFFF. Most texts need no escapes, so it copies the text first
+// and then checks the copy.
 func appendEscaped[T ~string | ~[]byte](dst []byte, s T) []byte {
 	start := len(dst)
 	dst = append(dst, s...)

@@ -18,30 +18,29 @@ const (
 // Value is a typed value.
 type Value struct {
 	Type Type
-	// Bytes are a String's UTF-8, a Binary's bytes, a GUID's 16 bytes in the order of its text.
+	// Bytes is the UTF-8 of a String, the bytes of a Binary, or the 16 bytes of a GUID in the order of its text.
 	Bytes []byte
-	// Int is a Boolean (0, 1), Int32, Int64, or a DateTime in ticks of 100 ns since 1970, UTC.
+	// Int is a Boolean (0, 1), an Int32, an Int64, or a DateTime in ticks of 100 ns since 1970, UTC.
 	Int int64
 	// Float is a Double.
 	Float float64
 }
 
-// Property is a named value. A property without a value is no property: null is left out on writing.
+// Property is a named value. There are no properties without a value: a null in the input is ignored.
 type Property struct {
 	Name  string
 	Value Value
 }
 
-// Entity is a row: its keys, the server's time of its last change, and its properties in the order in
-// which they came.
+// Entity is a row: its keys, the server's time of its last change, and its properties in the order of the input.
 type Entity struct {
 	PartitionKey, RowKey string
-	// Timestamp is in ticks of 100 ns since 1970, UTC. The ETag is made from it.
+	// Timestamp is in ticks of 100 ns since 1970, UTC. The ETag is derived from it.
 	Timestamp  int64
 	Properties []Property
 }
 
-// String is the type's EDM name.
+// String returns the type's EDM name.
 func (t Type) String() string {
 	//exhaustive:enforce
 	switch t {
@@ -65,7 +64,7 @@ func (t Type) String() string {
 	return "Edm.None"
 }
 
-// Property is the entity's property of that name, or nil.
+// Property returns the entity's property with the given name, or nil.
 func (e *Entity) Property(name string) *Property {
 	for i := range e.Properties {
 		if e.Properties[i].Name == name {

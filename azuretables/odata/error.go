@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Code is the service's name of an error: what a client's program looks at.
+// Code is the service's name of an error, which clients test.
 type Code string
 
-// Error is an answer that says no. Message is the service's text without request id and time.
+// Error is an error response. Message is the service's text without request id and time.
 type Error struct {
 	Code    Code
 	Message string
 }
 
-// Error is the code and the text.
+// Error returns the code and the text.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
-// The codes, with the messages that the service gives (facts/azure-tables.md, "Errors"; and the REST
-// reference's lists of common and of Table service error codes).
+// The codes, with the messages of the service: those recorded, and those in the REST reference's lists of common and of
+// Table service error codes.
 const (
 	AtomFormatNotSupported                  Code = "AtomFormatNotSupported"
 	AuthenticationFailed                    Code = "AuthenticationFailed"
@@ -69,10 +69,10 @@ const (
 	XMethodNotUsingPost                     Code = "XMethodNotUsingPost"
 )
 
-// Of is the error of a code with the message that the service gives it.
+// Of returns the error of a code with the service's message.
 func Of(code Code) *Error { return &Error{Code: code, Message: code.message()} }
 
-// Status is the HTTP status that a code is answered with; 500 for one that is not known.
+// Status returns the HTTP status of a code; 500 for an unknown one.
 func (c Code) Status() int {
 	switch c {
 	case CommandsInBatchActOnDifferentPartitions, ContentLengthExceeded, DuplicatePropertiesSpecified,
@@ -107,14 +107,14 @@ func (c Code) Status() int {
 
 func newError(c Code) *Error { return Of(c) }
 
-// invalid is InvalidInput with a message of its own.
+// invalid returns InvalidInput with the given message.
 func invalid(message string) *Error { return &Error{Code: InvalidInput, Message: message} }
 
-// errBody is what the service says of a body that it cannot read: no more than this.
+// errBody returns the service's error for a malformed body, which contains no details.
 func errBody() *Error { return invalid("An error occurred while processing this request.") }
 
-// beyond is the error of a limit: what the service says, or, where the limit has been changed, the same with
-// the number that it is now.
+// beyond returns the error of an exceeded limit, with the service's message. If the limit was changed, the message
+// contains the configured number.
 func beyond(c Code, limit, standard int) *Error {
 	e := Of(c)
 	if limit == standard {
@@ -137,12 +137,12 @@ func beyond(c Code, limit, standard int) *Error {
 	return e
 }
 
-// At is the error as the answer to a changeset says it: with the index of the operation in front.
+// At returns the error as in the response to a changeset: with the operation's index in front of the message.
 func (e *Error) At(index int) *Error {
 	return &Error{Code: e.Code, Message: strconv.Itoa(index) + ":" + e.Message}
 }
 
-// AppendJSON appends the error's body as JSON: what odata clients read.
+// AppendJSON appends the error's body as JSON, which OData clients read.
 func (e *Error) AppendJSON(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, `{"odata.error":{"code":"`...)
 	dst = appendEscaped(dst, string(e.Code))
@@ -155,8 +155,8 @@ func (e *Error) AppendJSON(dst []byte, requestID string, now time.Time) []byte {
 	return append(dst, `"}}}`...)
 }
 
-// AppendXML appends the error's body as XML, as answers to requests that are not of OData have it (access
-// policies, service properties). The service begins it with a byte order mark.
+// AppendXML appends the error's body as XML, for requests that do not use OData (access policies, service properties).
+// It starts with a byte order mark, like the service's.
 func (e *Error) AppendXML(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, "\ufeff"+`<?xml version="1.0" encoding="utf-8"?><Error><Code>`...)
 	dst = AppendXMLText(dst, string(e.Code))
@@ -165,7 +165,7 @@ func (e *Error) AppendXML(dst []byte, requestID string, now time.Time) []byte {
 	return append(dst, `</Message></Error>`...)
 }
 
-// AppendODataXML appends the error's body as OData has it in XML, for a client that takes no JSON.
+// AppendODataXML appends the error's body in OData's XML format, for clients that do not accept JSON.
 func (e *Error) AppendODataXML(dst []byte, requestID string, now time.Time) []byte {
 	dst = append(dst, `<?xml version="1.0" encoding="utf-8"?>`+
 		`<m:error xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata"><m:code>`...)
@@ -183,10 +183,10 @@ func (e *Error) appendXMLMessage(dst []byte, requestID string, now time.Time) []
 	return now.UTC().AppendFormat(dst, timeFormat)
 }
 
-// timeFormat is the time in an error's message: always seven digits of the second.
+// timeFormat is the format of the time in an error's message: always seven decimal places of the second.
 const timeFormat = "2006-01-02T15:04:05.0000000Z"
 
-// AppendXMLText appends a text as it stands in an XML element.
+// AppendXMLText appends a text escaped for an XML element.
 func AppendXMLText(dst []byte, s string) []byte {
 	for _, r := range s {
 		switch {

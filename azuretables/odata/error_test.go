@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Every code in error.go has a message and a status of an error, and bodies that parsers of JSON and XML read.
+// TestEveryCodeHasAMessageAndAStatus checks that every code in error.go has a message, an error status, and bodies that
+// JSON and XML parsers accept.
 func TestEveryCodeHasAMessageAndAStatus(t *testing.T) {
 	source, err := os.ReadFile("error.go")
 	if err != nil {

@@ -12,11 +12,11 @@ func AppendETag(dst []byte, ticks int64) []byte {
 	return append(dst, `'"`...)
 }
 
-// NoTicks is the Timestamp of no entity.
+// NoTicks is a Timestamp that no entity has.
 const NoTicks = math.MinInt64
 
-// ParseETag reads the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the
-// entity must have: NoTicks for an entity tag of HTTP that no entity here has. The error for what is no entity tag is InvalidInput.
+// ParseETag parses the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the entity must
+// have. A valid HTTP entity tag that no entity can have yields NoTicks. Anything else is InvalidInput.
 func ParseETag(value string) (ticks int64, any bool, err error) {
 	if value == "*" {
 		return 0, true, nil
@@ -41,7 +41,7 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 		"Please make sure only one etag value is specified and is valid.")
 }
 
-// appendUnescapedColons undoes %3A, and %2B of an offset; a time needs no more.
+// appendUnescapedColons unescapes %3A, and %2B of an offset; a time contains no other escapes.
 func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 	if len(s) > 60 {
 		return nil, false

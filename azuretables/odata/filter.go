@@ -11,14 +11,14 @@ const (
 	Ge
 	Lt
 	Le
-	StartsWith // beyond Azure; of strings
-	Contains   // beyond Azure; of strings
+	StartsWith // beyond Azure; for strings
+	Contains   // beyond Azure; for strings
 )
 
 // Expr is a $filter: *Comparison, *And, *Or, *Not, or *Constant.
 type Expr interface{ expr() }
 
-// Comparison is a property and a value. PartitionKey, RowKey and Timestamp are properties, too.
+// Comparison compares a property with a value. PartitionKey, RowKey and Timestamp count as properties.
 type Comparison struct {
 	Property string
 	Op       Op

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// AppendFilter appends a $filter's text: ParseFilter makes the same of it. nil is true.
+// AppendFilter appends the text of a $filter, which ParseFilter parses to an equal Expr. nil becomes true.
 func AppendFilter(dst []byte, filter Expr) []byte {
 	switch x := filter.(type) {
 	case *Comparison:
@@ -44,7 +44,7 @@ func (c *Comparison) append(dst []byte) []byte {
 	return c.Value.AppendLiteral(append(dst, ' '))
 }
 
-// String is the operator's word.
+// String returns the operator's keyword.
 func (op Op) String() string {
 	//exhaustive:enforce
 	switch op {
@@ -68,7 +68,7 @@ func (op Op) String() string {
 	return "?"
 }
 
-// AppendLiteral appends a value as it stands in a $filter.
+// AppendLiteral appends a value as a $filter literal.
 func (v *Value) AppendLiteral(dst []byte) []byte {
 	//exhaustive:enforce
 	switch v.Type {

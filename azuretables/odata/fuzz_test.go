@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What is accepted is JSON, and comes back the same from what is made of it.
+// FuzzDecodeEntity checks that an accepted body is valid JSON, and that encoding and decoding its result returns the
+// same.
 func FuzzDecodeEntity(f *testing.F) {
 	for _, name := range []string{"inserts.txt", "answers.txt"} {
 		for _, line := range recordedLines(f, name) {
@@ -43,7 +44,7 @@ func FuzzDecodeEntity(f *testing.F) {
 	})
 }
 
-// Strings are what encoding/json makes of them, where it does not replace what is no character.
+// FuzzStrings compares strings with those of encoding/json, except where that replaces invalid characters.
 func FuzzStrings(f *testing.F) {
 	for _, s := range []string{`"a\u00e9\ud83d\ude00\\"`, `"\ud800"`, `"é啊"`, `"\b\f\n\r\t\/\""`, "\"\x01\""} {
 		f.Add([]byte(s))
@@ -81,7 +82,7 @@ func FuzzParseFilter(f *testing.F) {
 		if x == nil {
 			return
 		}
-		raised := l // parentheses are written out: more depth than what was read
+		raised := l // the formatted text has explicit parentheses, and thus more depth than the input
 		raised.FilterDepth, raised.FilterBytes = 1000, 1<<20
 		printed := string(AppendFilter(nil, x))
 		back, err := ParseFilter(printed, &raised)

@@ -11,8 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestGolden runs the scenarios of testdata/golden: what each input is understood as, or which error it
-// gets. -rewrite writes them anew.
+// TestGolden runs the scenarios of testdata/golden: the result or the error of each input. -rewrite updates them.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -66,7 +65,8 @@ func hostAccount(t *testing.T, d *datadriven.TestData) string {
 	return account
 }
 
-// eachLine is the answer to each line of the input; a | in front is not of it, and keeps an empty line.
+// eachLine returns the answer for each line of the input; a leading | is not part of a line, and preserves an empty
+// one.
 func eachLine(input string, answer func(string) string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(input, "\n") {
@@ -90,7 +90,7 @@ func outcome(s string, err error) string {
 }
 
 func goldenDecode(d *datadriven.TestData, l *Limits) string {
-	// Long texts are written as <a*300>.
+	// <a*300> stands for a long text.
 	body := d.Input
 	for {
 		before, rest, ok := strings.Cut(body, "<*")
@@ -168,7 +168,7 @@ func goldenFilter(line string, l *Limits) string {
 	return outcome(string(AppendFilter(nil, x)), err)
 }
 
-// goldenMatch says for each filter whether the entity of the first line meets it.
+// goldenMatch shows for each filter whether it matches the entity in the first line.
 func goldenMatch(t *testing.T, d *datadriven.TestData, l *Limits) string {
 	object, filters, _ := strings.Cut(d.Input, "\n")
 	var e Entity

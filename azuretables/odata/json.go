@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// plainLen is how many bytes at the beginning of s stand for themselves in a JSON string: neither " nor \,
-// no control characters, nothing beyond ASCII. It looks at eight bytes at a time.
+// plainLen returns the length of the prefix of s that needs no escapes in a JSON string: no " or \, no control
+// characters, only ASCII. It examines eight bytes at a time.
 func plainLen(s []byte) int {
 	i := 0
 	for ; i+32 <= len(s); i += 32 {
@@ -24,7 +24,7 @@ func plainLen(s []byte) int {
 		x := binary.LittleEndian.Uint64(s[i:])
 		quote := x ^ ones*'"'
 		slash := x ^ ones*'\\'
-		// A byte's high bit is set where it is zero (or borrowed from, but then a lower one is zero, too).
+		// A byte's high bit is set where the byte is zero (or was borrowed from, but then a lower byte is zero, too).
 		special := (quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x | x
 		if special &= highs; special != 0 {
 			return i + bits.TrailingZeros64(special)/8
@@ -38,10 +38,10 @@ func plainLen(s []byte) int {
 	return i
 }
 
-// longText is from where on allPlain is faster than plainLen.
+// longText is the length from which allPlain is faster than plainLen.
 const longText = 64
 
-// allPlain says whether all of s is plain. It may take longer than to find the first byte that is not.
+// allPlain reports whether all of s is plain. Finding the first byte that is not may be faster.
 func allPlain(s []byte) bool {
 	if bytes.IndexByte(s, '"') >= 0 || bytes.IndexByte(s, '\\') >= 0 {
 		return false
@@ -50,7 +50,7 @@ func allPlain(s []byte) bool {
 	for len(s) >= 32 {
 		x, y := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint64(s[8:])
 		z, w := binary.LittleEndian.Uint64(s[16:]), binary.LittleEndian.Uint64(s[24:])
-		plain &= (x + ones*0x60) & (y + ones*0x60) & (z + ones*0x60) & (w + ones*0x60) // as plainBytes
+		plain &= (x + ones*0x60) & (y + ones*0x60) & (z + ones*0x60) & (w + ones*0x60) // as in plainBytes
 		other |= x | y | z | w
 		s = s[32:]
 	}
@@ -59,20 +59,19 @@ func allPlain(s []byte) bool {
 
 const ones, highs = 0x0101010101010101, 0x8080808080808080
 
-// plainBytes sets the high bits of the bytes of x that are plain. They are set in all eight only if all are
-// plain; where a byte has its own high bit set, what it carries may spoil the next one.
+// plainBytes sets the high bits of plain bytes in x. All eight are set only if all bytes are plain; a byte with its own
+// high bit set may carry into the next one.
 func plainBytes(x uint64) uint64 {
 	quote := x ^ ones*'"'
 	slash := x ^ ones*'\\'
 	return (quote + ones*0x7F) & (slash + ones*0x7F) & (x + ones*0x60) &^ x
 }
 
-// cursor reads JSON from a body that it may write into: strings are unescaped where they stand. bad is set
-// by the first thing that is not as it must be, and stays.
+// cursor reads JSON from a body and modifies it: it unescapes strings in place. The first error sets bad permanently.
 type cursor struct {
 	body  []byte
 	pos   int
-	start int // of the string that was read last
+	start int // of the string read last
 	bad   bool
 }
 
@@ -87,7 +86,7 @@ func (c *cursor) space() {
 	}
 }
 
-// peek is the next byte behind white space; zero at the end.
+// peek returns the next byte after white space, or zero at the end.
 func (c *cursor) peek() byte {
 	if c.pos < len(c.body) && c.body[c.pos] > ' ' {
 		return c.body[c.pos]
@@ -103,7 +102,7 @@ func (c *cursor) peekBehindSpace() byte {
 	return c.body[c.pos]
 }
 
-// take goes over the byte if it is the next one behind white space.
+// take skips the byte b if it is the next one after white space.
 func (c *cursor) take(b byte) bool {
 	if c.peek() != b {
 		return false
@@ -114,7 +113,7 @@ func (c *cursor) take(b byte) bool {
 
 func (c *cursor) fail() { c.bad = true }
 
-// text reads a string. What it gives back lies in body.
+// text reads a string. The result refers to body.
 func (c *cursor) text() []byte {
 	if !c.take('"') {
 		c.fail()
@@ -130,8 +129,8 @@ func (c *cursor) text() []byte {
 	return c.hardText(start)
 }
 
-// hardText reads on in a string that has escapes or more than ASCII: end is where its next byte goes, at or
-// before pos, since an escape is longer than what it stands for.
+// hardText continues to read a string that contains escapes or non-ASCII characters. It writes at end, which never
+// exceeds pos, because an escape is longer than its character.
 func (c *cursor) hardText(start int) []byte {
 	end := c.pos
 	for c.pos < len(c.body) {
@@ -163,7 +162,7 @@ func (c *cursor) hardText(start int) []byte {
 	return nil
 }
 
-// escape reads an escape at pos and writes what it stands for at end; it says where the next byte goes.
+// escape reads the escape at pos, writes its character at end, and returns the position after it.
 func (c *cursor) escape(end int) int {
 	if c.pos+1 >= len(c.body) {
 		c.fail()
@@ -192,8 +191,8 @@ func (c *cursor) escape(end int) int {
 	return end + 1
 }
 
-// unicode reads what follows \u, and the second half of a pair. A half alone is no character: there is no
-// UTF-8 for it.
+// unicode reads what follows \u, and the second half of a surrogate pair. Half a pair alone is invalid: it has no UTF-8
+// form.
 func (c *cursor) unicode() rune {
 	r := c.hex4()
 	if !utf16.IsSurrogate(r) {
@@ -241,7 +240,7 @@ func hexDigit(b byte) (byte, bool) {
 	return 0, false
 }
 
-// number reads a number as it stands and says whether it is an integer.
+// number reads a number without conversion and reports whether it is an integer.
 func (c *cursor) number() (text []byte, integer bool) {
 	start := c.pos
 	c.pos += scanNumber(c.body[c.pos:])
@@ -258,7 +257,7 @@ func (c *cursor) number() (text []byte, integer bool) {
 	return text, integer
 }
 
-// scanNumber is the length of the JSON number that s begins with; zero when there is none.
+// scanNumber returns the length of the JSON number at the beginning of s, or zero if there is none.
 func scanNumber[T ~string | ~[]byte](s T) int {
 	digitsFrom := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
@@ -292,7 +291,7 @@ func scanNumber[T ~string | ~[]byte](s T) int {
 	return n
 }
 
-// word goes over a word such as true.
+// word skips a literal such as true.
 func (c *cursor) word(w string) {
 	if len(c.body)-c.pos < len(w) || string(c.body[c.pos:c.pos+len(w)]) != w {
 		c.fail()
@@ -301,10 +300,10 @@ func (c *cursor) word(w string) {
 	c.pos += len(w)
 }
 
-// depthSkipped bounds what skip goes into: annotations of the service have no more than one level.
+// depthSkipped is the maximum depth of a skipped value: annotations of the service have at most one level.
 const depthSkipped = 16
 
-// skip goes over any value.
+// skip skips any value.
 func (c *cursor) skip(depth int) {
 	if depth > depthSkipped {
 		c.fail()
@@ -330,7 +329,7 @@ func (c *cursor) skip(depth int) {
 
 func (c *cursor) skipNested(open byte, depth int) {
 	c.pos++
-	end := open + 2 // '{' and '}', '[' and ']' are two apart
+	end := open + 2 // '{' and '}', '[' and ']' differ by two
 	if c.take(end) {
 		return
 	}

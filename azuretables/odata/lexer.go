@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is what a token of a $filter is.
+// tokenKind is the kind of a $filter token.
 type tokenKind uint8
 
 const (
@@ -19,10 +19,10 @@ const (
 	tokenClose
 	tokenComma
 	tokenMinus
-	tokenOther // a sign that OData knows and the Table service does not
+	tokenOther // a character of OData's syntax that the Table service does not support
 )
 
-// token is the lexer's current word. at is where it begins.
+// token is the lexer's current token. at is its start.
 type token struct {
 	kind  tokenKind
 	text  string
@@ -30,22 +30,22 @@ type token struct {
 	value Value // of a literal
 }
 
-// lexer cuts a $filter into tokens. Its messages are those of the service's OData library, which counts in
-// UTF-16 code units and names the place where it has read to: behind the token that does not fit.
+// lexer splits a $filter into tokens. Its messages are those of the service's OData library, which counts in UTF-16
+// code units and reports the position after the unexpected token.
 type lexer struct {
 	text  string
-	pos   int // behind the current token
+	pos   int // after the current token
 	token token
 }
 
 func (x *lexer) position(at int) string { return strconv.Itoa(utf16Len(x.text[:at])) }
 
-// errAt is InvalidInput with a message about a place.
+// errAt returns InvalidInput with a message that contains a position.
 func (x *lexer) errAt(what string, at int) error {
 	return invalid(what + " at position " + x.position(at) + " in '" + x.text + "'.")
 }
 
-// errSyntax is about the current token.
+// errSyntax returns the error for the current token.
 func (x *lexer) errSyntax() error { return x.errAt("Syntax error", x.pos) }
 
 // next reads the next token.
@@ -93,7 +93,7 @@ func (x *lexer) sign(kind tokenKind) {
 	x.token.text = x.text[x.token.at:x.pos]
 }
 
-// literal ends a literal's token at pos; ok says whether its text is one.
+// literal completes the token of a literal that ends at pos; ok reports whether its text is valid.
 func (x *lexer) literal(t Type, v Value, ok bool) error {
 	v.Type = t
 	x.token.kind, x.token.value = tokenLiteral, v
@@ -113,7 +113,7 @@ func (x *lexer) stringLiteral() error {
 	return x.literal(String, Value{Bytes: []byte(value)}, true)
 }
 
-// quoted reads a text in quotation marks at pos.
+// quoted reads a quoted text at pos.
 func (x *lexer) quoted() (string, error) {
 	value, rest, ok := quoted(x.text[x.pos:])
 	if !ok {
@@ -136,7 +136,7 @@ func (x *lexer) minus() error {
 	return nil
 }
 
-// numberLiteral reads 12, 12L, 1.5, 1e3, 1.5d, and the like.
+// numberLiteral reads literals such as 12, 12L, 1.5, 1e3 and 1.5d.
 func (x *lexer) numberLiteral() error {
 	i := x.pos
 	if x.text[i] == '-' {
@@ -176,7 +176,7 @@ func (x *lexer) numberLiteral() error {
 		f, ok := parseDouble(digits)
 		return x.literal(Double, Value{Float: f}, ok && suffix != 'l')
 	}
-	for first < len(x.text)-1 && x.text[first] == '0' && len(digits) > 19 { // zeros in front do not count
+	for first < len(x.text)-1 && x.text[first] == '0' && len(digits) > 19 { // leading zeros do not count
 		digits, first = strings.Replace(digits, "0", "", 1), first+1
 	}
 	if n, ok := parseInt(digits, 32); ok && suffix == 0 {
@@ -193,7 +193,7 @@ func (x *lexer) digits(i int) int {
 	return i
 }
 
-// name reads a name, or a literal that begins with one: true, datetime'…'.
+// name reads a name, or a literal that begins like one: true, datetime'…'.
 func (x *lexer) name() error {
 	start := x.pos
 	for x.pos < len(x.text) {
@@ -224,7 +224,7 @@ func (x *lexer) name() error {
 	return nil
 }
 
-// literalType is of the word in front of a literal's quotation mark.
+// literalType returns the type for the word before a literal's quotation mark.
 func literalType(word string) Type {
 	switch {
 	case strings.EqualFold(word, "datetime"):
@@ -237,7 +237,7 @@ func literalType(word string) Type {
 	return 0
 }
 
-// prefixed reads what stands in the quotation marks of datetime'…', guid'…', binary'…' and X'…'.
+// prefixed reads the quoted text of datetime'…', guid'…', binary'…' and X'…'.
 func (x *lexer) prefixed(t Type) error {
 	text, err := x.quoted()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Limits bound what a request may bring. They are the service's; a configuration may raise them.
+// Limits bounds what a request may contain. The defaults are the service's; a configuration may raise them.
 type Limits struct {
 	Properties      int // of one entity, without keys and Timestamp: 252
 	NameChars       int // UTF-16 code units of a property's name: 255
@@ -33,7 +33,7 @@ const (
 	filterDepth     = 100
 )
 
-// DefaultLimits are those of the service.
+// DefaultLimits returns the limits of the service.
 func DefaultLimits() Limits {
 	return Limits{
 		Properties: properties, NameChars: nameChars, ValueBytes: valueBytes, EntityBytes: entityBytes, KeyBytes: keyBytes,
@@ -42,7 +42,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// WithDefaults is l with the service's value in every field that is zero.
+// WithDefaults returns l with the service's value in every field that is zero.
 func (l Limits) WithDefaults() Limits {
 	d := DefaultLimits()
 	fill := func(v *int, otherwise int) {
@@ -63,12 +63,12 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// propertyBytes is what a property costs besides its name and value.
+// propertyBytes is the size of a property in addition to its name and value.
 const propertyBytes = 8
 
-// EntityBytes is an entity's size as the service counts it: 4 bytes, the keys as UTF-16, and of each
-// property 8 bytes, its name as UTF-16 and its value (a String as UTF-16 and 4, a Binary and 4, Boolean 1,
-// Int32 4, Int64, DateTime and Double 8, GUID 16). (Windows Azure Storage team, "How many entities…".)
+// EntityBytes returns an entity's size as the service counts it: 4 bytes, the keys as UTF-16, and for each property 8
+// bytes, its name as UTF-16 and its value (a String as UTF-16 plus 4, a Binary plus 4, Boolean 1, Int32 4, Int64,
+// DateTime and Double 8, GUID 16). (Windows Azure Storage team, "How many entities…".)
 func (e *Entity) EntityBytes() int {
 	size := 4 + 2*(utf16Len(e.PartitionKey)+utf16Len(e.RowKey))
 	for i := range e.Properties {
@@ -77,13 +77,13 @@ func (e *Entity) EntityBytes() int {
 	return size
 }
 
-// EntityBytes is a property's part of its entity's size.
+// EntityBytes returns the property's share of its entity's size.
 func (p *Property) EntityBytes() int { return PropertyBytes(p.Name) + p.Value.EntityBytes() }
 
-// PropertyBytes is that part without the value.
+// PropertyBytes returns that share without the value.
 func PropertyBytes(name string) int { return propertyBytes + 2*utf16Len(name) }
 
-// EntityBytes is a value's part of its entity's size.
+// EntityBytes returns the value's share of its entity's size.
 func (v *Value) EntityBytes() int {
 	switch v.Type {
 	case String:
@@ -100,8 +100,8 @@ func (v *Value) EntityBytes() int {
 	return 8
 }
 
-// utf16Len is how many UTF-16 code units a UTF-8 text has: one for each character, two for those beyond
-// U+FFFF, which are the ones of four bytes.
+// utf16Len returns the number of UTF-16 code units of a UTF-8 text: one for each character, two for those above U+FFFF,
+// which have four bytes in UTF-8.
 func utf16Len(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -126,9 +126,9 @@ func utf16LenBytes(s []byte) int {
 	return n
 }
 
-// utf16More is how many more code units there are than bytes, of eight.
+// utf16More returns the number of code units in eight bytes minus eight.
 func utf16More(x uint64) int {
-	// The bits below a byte's highest, brought to its place.
+	// The bits below the highest bit of each byte, shifted to its position.
 	second, third, fourth := x<<1, x<<2, x<<3
 	return bits.OnesCount64(x&second&third&fourth&highs) - bits.OnesCount64(x&^second&highs)
 }
@@ -143,13 +143,13 @@ func utf16Units(c byte) int {
 	return 1
 }
 
-// Check says whether an entity is within the limits as a whole: TooManyProperties or EntityTooLarge. An
-// entity that a merge has made is looked at again with it.
+// Check returns TooManyProperties or EntityTooLarge if the whole entity exceeds the limits. The result of a merge is
+// checked by it again.
 func (l *Limits) Check(e *Entity) error {
 	if len(e.Properties) > l.Properties {
 		return beyond(TooManyProperties, l.Properties, properties)
 	}
-	// At most 3 UTF-16 bytes for 1 of UTF-8: below that no counting is needed.
+	// One byte of UTF-8 is at most 2 bytes of UTF-16: below this estimate the exact count is not needed.
 	rough := 4 + 2*(len(e.PartitionKey)+len(e.RowKey))
 	for i := range e.Properties {
 		p := &e.Properties[i]
@@ -161,11 +161,11 @@ func (l *Limits) Check(e *Entity) error {
 	return nil
 }
 
-// keyForbidden has a bit for each character below U+0040 that a key must not have.
+// keyForbidden contains a bit for each character below U+0040 that a key must not contain.
 const keyForbidden uint64 = 1<<0x20 - 1 | 1<<'/' | 1<<'#' | 1<<'?'
 
-// CheckKey says whether a text can be a PartitionKey or RowKey: at most KeyBytes as UTF-16, and without
-// / \ # ? and the control characters U+0000–001F and U+007F–009F.
+// CheckKey returns nil if key is a valid PartitionKey or RowKey: at most KeyBytes as UTF-16, and without / \ # ? and
+// the control characters U+0000–001F and U+007F–009F.
 func (l *Limits) CheckKey(key string) error {
 	if 2*len(key) > l.KeyBytes && 2*utf16Len(key) > l.KeyBytes {
 		return beyond(KeyValueTooLarge, l.KeyBytes, keyBytes)

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Matches says whether an entity meets a $filter; a nil filter is met by all.
+// Matches reports whether an entity matches a $filter; every entity matches a nil filter.
 //
-// A comparison with a property that the entity lacks, or has with a type that cannot be compared with the
-// value's, is false, that by ne as well; so not (p ne 'x') finds entities without p. Int32, Int64 and
-// Double compare as numbers. Strings compare by bytes of UTF-8, as CQL's text does, which is the order of
-// code points; (Azure's, by UTF-16 code units, has U+E000–FFFF behind all beyond U+FFFF.)
+// A comparison with a property that the entity lacks, or whose type is not comparable with the value's, is false,
+// including ne; not (p ne 'x') therefore matches entities without p. Int32, Int64 and Double compare as numbers.
+// Strings compare by their UTF-8 bytes, like CQL's text, which is the order of code points. (Azure compares UTF-16 code
+// units, which orders U+E000–FFFF after everything above U+FFFF.)
 func Matches(filter Expr, e *Entity) bool {
 	switch x := filter.(type) {
 	case nil:
@@ -62,7 +62,7 @@ func (c *Comparison) matchesText(key string) bool {
 	return c.Op.holds(1)
 }
 
-// matches says whether v op w holds.
+// matches reports whether v op w is true.
 func (v *Value) matches(op Op, w *Value) bool {
 	switch op {
 	case StartsWith:
@@ -71,13 +71,13 @@ func (v *Value) matches(op Op, w *Value) bool {
 		return v.Type == String && w.Type == String && bytes.Contains(v.Bytes, w.Bytes)
 	}
 	order, ok := v.compare(w)
-	if !ok { // NaN is not equal to any number; what is of other types meets nothing
+	if !ok { // NaN is unequal to any number; values of different types never match
 		return op == Ne && v.number() && w.number()
 	}
 	return op.holds(order)
 }
 
-// holds says whether an order of two values is what the operator asks for.
+// holds reports whether the operator is true for the given order of two values.
 func (op Op) holds(order int) bool {
 	switch op {
 	case Eq:
@@ -99,7 +99,7 @@ func (op Op) holds(order int) bool {
 func (v *Value) number() bool { return v.Type == Int32 || v.Type == Int64 || v.Type == Double }
 func (v *Value) isNaN() bool  { return v.Type == Double && math.IsNaN(v.Float) }
 
-// compare orders two values; it is not ok when they have no order.
+// compare orders two values; ok is false if they have no order.
 func (v *Value) compare(w *Value) (order int, ok bool) {
 	if v.number() && w.number() {
 		return compareNumbers(v, w)
@@ -128,7 +128,7 @@ func compareNumbers(v, w *Value) (int, bool) {
 	return cmp.Compare(v.Int, w.Int), true
 }
 
-// compareIntFloat is exact: not every int64 is a float64.
+// compareIntFloat compares without rounding: not every int64 is a float64.
 func compareIntFloat(n int64, f float64) int {
 	switch {
 	case f >= 1<<63:

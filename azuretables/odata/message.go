@@ -1,7 +1,6 @@
 package odata
 
-// message is the service's text of a code: those recorded are verbatim (facts/azure-tables.md), the others
-// are those of the REST reference.
+// message returns the service's text of a code: recorded ones verbatim, the others from the REST reference.
 func (c Code) message() string {
 	if m := c.messageOfEntity(); m != "" {
 		return m
@@ -12,7 +11,7 @@ func (c Code) message() string {
 	return c.messageOfRequest()
 }
 
-// messageOfEntity is of codes that an entity, or a batch of them, is answered with.
+// messageOfEntity returns the texts of errors about an entity or a batch of entities.
 func (c Code) messageOfEntity() string {
 	switch c {
 	case PropertiesNeedValue:
@@ -53,7 +52,7 @@ func (c Code) messageOfEntity() string {
 	return ""
 }
 
-// messageOfTable is of codes of tables and of who may use them.
+// messageOfTable returns the texts of errors about tables and authorization.
 func (c Code) messageOfTable() string {
 	switch c {
 	case TableAlreadyExists:
@@ -82,7 +81,7 @@ func (c Code) messageOfTable() string {
 	return ""
 }
 
-// messageOfRequest is of codes that the request itself is answered with.
+// messageOfRequest returns the texts of errors about the request itself.
 func (c Code) messageOfRequest() string {
 	switch c {
 	case AtomFormatNotSupported:

@@ -2,10 +2,10 @@ package odata
 
 import "strconv"
 
-// ParseFilter reads a $filter; an empty one is none (nil). From the tightest to the loosest bind: not and minus, comparisons, and, or.
-// A value may stand on either side of a comparison, a bare name is a Boolean property that must be true.
-// Errors: InvalidInput with the service's message, NotImplemented for what OData has and the Table service
-// has not.
+// ParseFilter parses a $filter; the result of an empty one is nil. Operators in order of precedence, highest first: not
+// and minus, comparisons, and, or. A value may be on either side of a comparison; a name alone is a Boolean property
+// that must be true. Errors: InvalidInput with the service's message; NotImplemented for OData syntax that the Table
+// service does not support.
 func ParseFilter(filter string, l *Limits) (Expr, error) {
 	if len(filter) > l.FilterBytes {
 		return nil, invalid("The $filter is longer than " + strconv.Itoa(l.FilterBytes) + " bytes.")
@@ -24,7 +24,7 @@ func ParseFilter(filter string, l *Limits) (Expr, error) {
 	return p.boolean(o)
 }
 
-// parser is a recursive descent over tokens; depth bounds the recursion.
+// parser is a recursive descent parser of tokens; depth bounds the recursion.
 type parser struct {
 	lexer
 	limits      *Limits
@@ -32,7 +32,7 @@ type parser struct {
 	comparisons int
 }
 
-// operand is what an operator works on: a bool Expr, or else a property, or else a value.
+// operand is an operand: a Boolean Expr, or else a property, or else a value.
 type operand struct {
 	expr     Expr
 	property string
@@ -57,7 +57,7 @@ func (p *parser) and() (operand, error) {
 	return left, err
 }
 
-// joined goes over the operator, reads its right side, and makes one of both.
+// joined skips the operator, parses its right side, and combines both.
 func (p *parser) joined(left operand, side func() (operand, error), join func(l, r Expr) Expr) (operand, error) {
 	l, err := p.boolean(left)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *parser) joined(left operand, side func() (operand, error), join func(l,
 	return operand{expr: join(l, r)}, nil
 }
 
-// boolean is an operand as a condition.
+// boolean returns the operand as a condition.
 func (p *parser) boolean(o operand) (Expr, error) {
 	switch {
 	case o.expr != nil:
@@ -144,7 +144,7 @@ func opOf(word string) Op {
 	return 0
 }
 
-// unlessArithmetic refuses operators that OData has and the service has not.
+// unlessArithmetic refuses OData operators that the service does not support.
 func (p *parser) unlessArithmetic() error {
 	switch p.token.text {
 	case "add", "sub", "mul", "div", "mod":
@@ -153,8 +153,8 @@ func (p *parser) unlessArithmetic() error {
 	return nil
 }
 
-// compare makes a condition of two operands: a property and a value, in either order. Two values are
-// compared at once; a condition can only be compared with true and false.
+// compare returns the condition for two operands: a property and a value, in either order. It evaluates a comparison of
+// two values; a condition can only be compared with true and false.
 func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 	leftValue, rightValue := left.value.Type != 0, right.value.Type != 0
 	switch {
@@ -179,7 +179,7 @@ func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 	return operand{expr: e}, err
 }
 
-// flipped is the operator with its sides changed.
+// flipped returns the operator for exchanged sides.
 func flipped(op Op) Op {
 	switch op {
 	case Gt:
@@ -217,7 +217,7 @@ func (p *parser) unary() (operand, error) {
 	return operand{expr: &Not{e}}, err
 }
 
-// negate is unary minus of a literal; that of a property is not there.
+// negate applies the unary minus to a literal; a property cannot be negated.
 func (v *Value) negate() error {
 	switch v.Type {
 	case Double:
@@ -256,7 +256,7 @@ func (p *parser) primary() (operand, error) {
 		if p.token.kind == tokenOpen {
 			return p.function(name)
 		}
-		if name == "null" { // the service answers so: nothing is null in it
+		if name == "null" { // the service responds so: it has no null values
 			return operand{}, newError(InvalidInput)
 		}
 		return operand{property: name}, nil
@@ -282,8 +282,8 @@ func (p *parser) parentheses() (operand, error) {
 	return o, p.next()
 }
 
-// function reads startswith(p,'x'), contains(p,'x') and OData 3's substringof('x',p); the current token is
-// the parenthesis.
+// function parses startswith(p,'x'), contains(p,'x') and OData 3's substringof('x',p); the current token is the
+// parenthesis.
 func (p *parser) function(name string) (operand, error) {
 	op := Contains
 	switch name {
@@ -295,7 +295,7 @@ func (p *parser) function(name string) (operand, error) {
 	}
 	var arguments [2]operand
 	for i := range arguments {
-		if err := p.next(); err != nil { // over ( and ,
+		if err := p.next(); err != nil { // skip ( and ,
 			return operand{}, err
 		}
 		var err error

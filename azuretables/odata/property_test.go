@@ -106,7 +106,7 @@ func anyEntity(r *rand.Rand) Entity {
 	return e
 }
 
-// same compares values; NaN is itself, -0 is not 0.
+// same compares values; NaN equals itself, -0 differs from 0.
 func same(v, w *Value) bool {
 	return v.Type == w.Type && bytes.Equal(v.Bytes, w.Bytes) && v.Int == w.Int &&
 		(v.isNaN() && w.isNaN() || math.Float64bits(v.Float) == math.Float64bits(w.Float))
@@ -154,7 +154,7 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// Without metadata only the types come back that JSON has.
+// TestWithoutMetadataTypesAreInferred checks that without metadata only JSON's own types survive.
 func TestWithoutMetadataTypesAreInferred(t *testing.T) {
 	r, l := seeded(t), DefaultLimits()
 	for range rounds {
@@ -253,7 +253,7 @@ func TestAFilterComesBackFromItsText(t *testing.T) {
 	}
 }
 
-// equalExpr is DeepEqual, for which no bytes are not empty bytes.
+// equalExpr is like DeepEqual, but does not distinguish nil from empty bytes.
 func equalExpr(x, y Expr) bool {
 	switch x := x.(type) {
 	case *Comparison:
@@ -272,8 +272,8 @@ func equalExpr(x, y Expr) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// What a property's own value says of it: eq, ge and le hold of itself, the others not; of a missing one
-// nothing holds, and its negation always.
+// TestAPropertyIsEqualToItself compares a property with its own value: eq, ge and le are true, the others false. Every
+// comparison with a missing property is false, and its negation true.
 func TestAPropertyIsEqualToItself(t *testing.T) {
 	r := seeded(t)
 	for range rounds {
@@ -295,7 +295,7 @@ func TestAPropertyIsEqualToItself(t *testing.T) {
 	}
 }
 
-// exact is a number without rounding.
+// exact returns a number without rounding.
 func exact(v *Value) *big.Float {
 	if v.Type == Double {
 		return new(big.Float).SetFloat64(v.Float)
@@ -308,7 +308,7 @@ func TestNumbersCompareExactly(t *testing.T) {
 	number := func() Value {
 		for {
 			v := anyValue(r)
-			if r.IntN(3) == 0 { // where a float64 has no more room
+			if r.IntN(3) == 0 { // around the precision limit of float64
 				n := int64(1)<<r.IntN(63) + int64(r.IntN(3)-1)
 				v = Value{Type: Int64, Int: n}
 				if r.IntN(2) == 0 {

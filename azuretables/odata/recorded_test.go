@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// recordedLines are the lines of a file of what the service was sent or answered.
+// recordedLines returns the lines of a file of recorded requests or responses of the service.
 func recordedLines(t testing.TB, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/recorded/" + name)
@@ -19,7 +19,7 @@ func recordedLines(t testing.TB, name string) []string {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// decodeAnswer reads an entity of an answer, with its Timestamp, which a request would not have.
+// decodeAnswer parses an entity in a response, with its Timestamp, which a request would not contain.
 func decodeAnswer(t *testing.T, object string) Entity {
 	t.Helper()
 	l := DefaultLimits()
@@ -37,7 +37,7 @@ func decodeAnswer(t *testing.T, object string) Entity {
 	return e
 }
 
-// The answers without metadata have lost types: they are taken from the answer with them.
+// withTypes supplies the types that responses without metadata lack, from the response with metadata.
 func withTypes(object string) string {
 	object = strings.Replace(object, `"Birthday":`, `"Birthday@odata.type":"Edm.DateTime","Birthday":`, 1)
 	object = strings.Replace(object, `"birthday":`, `"birthday@odata.type":"Edm.DateTime","birthday":`, 1)
@@ -101,7 +101,8 @@ func TestAnswersAreThoseOfTheService(t *testing.T) {
 	}
 }
 
-// An insert's answer is the entity that was sent: what was recorded both ways must come out alike.
+// TestInsertsAreUnderstoodAsTheServiceUnderstandsThem compares a recorded insert with its recorded response: both must
+// decode to the same entity.
 func TestInsertsAreUnderstoodAsTheServiceUnderstandsThem(t *testing.T) {
 	answered := map[string]string{}
 	for _, line := range recordedLines(t, "answers.txt") {

@@ -2,10 +2,10 @@ package odata
 
 import "strconv"
 
-// Reply is the answer to one operation of a batch. Fields that are empty are left out.
+// Reply is the response to one operation of a batch. Empty fields are omitted.
 type Reply struct {
 	Status            int
-	NoCache           bool   // Cache-Control: no-cache; all answers but that to a missing table have it
+	NoCache           bool   // Cache-Control: no-cache; all responses except the one for a missing table contain it
 	PreferenceApplied string // return-no-content, return-content
 	Version           string // DataServiceVersion: 3.0 or 1.0, without the semicolon that the service writes
 	ContentType       string
@@ -15,8 +15,8 @@ type Reply struct {
 	Body              []byte
 }
 
-// AppendReplies appends the body that answers a batch: the replies in a changeset, or as they are when the
-// batch was a query. batch and changeset are the boundaries, batchresponse_… and changesetresponse_….
+// AppendReplies appends the body of the response to a batch: the replies in a changeset, or outside one if the batch
+// was a query. batch and changeset are the boundaries, batchresponse_… and changesetresponse_….
 func AppendReplies(dst []byte, batch, changeset string, inChangeset bool, replies []Reply) []byte {
 	boundary := batch
 	if inChangeset {
@@ -75,7 +75,7 @@ func appendField(dst []byte, name, value, end string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// reason is the phrase behind a status.
+// reason returns the reason phrase of a status.
 func reason(status int) string {
 	switch status {
 	case 200:

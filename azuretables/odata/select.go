@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ParseSelect reads $select, without percent escapes: names with commas between them, each once. None, or
-// *, is all (nil). Errors: InvalidInput, also for more names than an entity can have.
+// ParseSelect parses $select, without percent escapes: names separated by commas, of which it keeps one each. None, or
+// *, means all (nil). Errors: InvalidInput, also for more names than an entity can have properties.
 func ParseSelect(value string, l *Limits) ([]string, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, nil

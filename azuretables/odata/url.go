@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Resource is what a URL's path names.
+// Resource is the kind of resource that a URL's path names.
 type Resource uint8
 
 // The resources.
@@ -19,24 +19,24 @@ const (
 	EntityCount                          // /t()/$count, /t/$count: beyond Azure
 	BatchEndpoint                        // /$batch
 	MetadataDocument                     // /$metadata
-	BelowTable                           // /t/Tables, /t/$batch: what clients send whose endpoint ends in a table's name
+	BelowTable                           // /t/Tables, /t/$batch: sent by clients whose endpoint ends in a table's name
 )
 
-// Path is a URL's path.
+// Path is a parsed URL path.
 type Path struct {
-	Account  string // of the path form, as written; of the host form the one that was given
+	Account  string // in the path form, as written; in the host form, the given one
 	Resource Resource
-	Table    string // as written; not looked at
-	// PartitionKey and RowKey are plain: no escapes, quotation marks single.
+	Table    string // as written, not validated
+	// PartitionKey and RowKey are unescaped, with single quotation marks.
 	PartitionKey, RowKey string
 }
 
-// ErrPath is what the service says of a path that it cannot read.
+// ErrPath returns the service's error for a malformed path.
 func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 
-// ParsePath reads a path as it stands in the request, with its percent escapes. The host form, whose
-// account is in the host's name, is asked for by that account; otherwise the path's first segment is the
-// account. Errors: InvalidInput, InvalidUri.
+// ParsePath parses a path as in the request, with its percent escapes. A non-empty hostAccount selects the host form,
+// in which the host's name contains the account; otherwise the path's first segment is the account. Errors:
+// InvalidInput, InvalidUri.
 func ParsePath(escaped, hostAccount string) (Path, error) {
 	p := Path{Account: hostAccount}
 	rest := strings.TrimPrefix(escaped, "/")
@@ -51,8 +51,8 @@ func ParsePath(escaped, hostAccount string) (Path, error) {
 	return p, p.resource(rest)
 }
 
-// ParseBatchURL reads a URL within a $batch: absolute or relative, of the path or the host form. Its host
-// and account say nothing: the operation is one on the account that the batch was sent to.
+// ParseBatchURL parses a URL in a $batch: absolute or relative, in the path or the host form. It ignores the host and
+// the account: the operation applies to the account that received the batch.
 func ParseBatchURL(url string) (path Path, query string, err error) {
 	url, query, _ = strings.Cut(url, "?")
 	if i := strings.Index(url, "://"); i >= 0 && !strings.ContainsAny(url[:i], "/('") {
@@ -68,12 +68,12 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 		if !ok || more == "" || more == "$count" || strings.Contains(first, "(") {
 			break
 		}
-		url, again = more, strings.HasSuffix(first, "-secondary") // the Python SDK names the account twice there
+		url, again = more, strings.HasSuffix(first, "-secondary") // the Python SDK sends the account twice there
 	}
 	return path, query, path.resource(url)
 }
 
-// resource reads what stands behind the account.
+// resource parses what follows the account.
 func (p *Path) resource(escaped string) error {
 	name, ok := Unescape(escaped, false)
 	if !ok {
@@ -134,7 +134,7 @@ func (p *Path) table(predicate string) error {
 	return nil
 }
 
-// entity reads PartitionKey='p',RowKey='r' in either order.
+// entity parses PartitionKey='p',RowKey='r' in either order.
 func (p *Path) entity(table, predicate string) error {
 	p.Table, p.Resource = table, EntitySet
 	var keys Keys
@@ -176,7 +176,8 @@ func (p *Path) entity(table, predicate string) error {
 	return nil
 }
 
-// quoted reads 'a”b' at the beginning of s as a'b, and gives back what follows.
+// quoted parses a quoted string at the beginning of s, in which a doubled quotation mark represents one, and returns
+// the rest.
 func quoted(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '\'' {
 		return "", "", false
@@ -200,7 +201,7 @@ func quoted(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// Unescape undoes a URL's percent escapes; what they stand for must be UTF-8. In a query a plus is a space.
+// Unescape decodes a URL's percent escapes; the result must be UTF-8. In a query, a plus represents a space.
 func Unescape(s string, query bool) (text string, ok bool) {
 	if query && strings.IndexByte(s, '+') >= 0 {
 		s = strings.ReplaceAll(s, "+", " ")
@@ -228,8 +229,8 @@ func Unescape(s string, query bool) (text string, ok bool) {
 	return string(b), utf8.Valid(b)
 }
 
-// AppendLink appends an entity's URL below the service's root: t(PartitionKey='p',RowKey='r'), with
-// quotation marks doubled and percent escapes for all but what a URL's path may have.
+// AppendLink appends an entity's URL relative to the service's root: t(PartitionKey='p',RowKey='r'). It doubles
+// quotation marks and escapes every byte that a URL's path must not contain.
 func AppendLink(dst []byte, table, partitionKey, rowKey string) []byte {
 	dst = append(dst, table...)
 	dst = append(dst, "(PartitionKey='"...)
@@ -257,7 +258,7 @@ func appendURLText(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendURLByte appends a byte as it stands in a URL: letters, digits and what is in plain as they are.
+// appendURLByte appends a byte as it appears in a URL: letters, digits and the bytes in plain are not escaped.
 func appendURLByte(dst []byte, c byte, plain string) []byte {
 	if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(plain, c) >= 0 {
 		return append(dst, c)
@@ -267,8 +268,8 @@ func appendURLByte(dst []byte, c byte, plain string) []byte {
 
 const upperHex = "0123456789ABCDEF"
 
-// CheckTableName says whether a table can have that name: 3 to 63 letters and digits, the first a letter,
-// and not the word tables. Errors: OutOfRangeInput, InvalidResourceName.
+// CheckTableName returns nil if name is a valid table name: 3 to 63 letters and digits, the first a letter, and not the
+// word tables. Errors: OutOfRangeInput, InvalidResourceName.
 func CheckTableName(name string) error {
 	if len(name) < 3 || len(name) > 63 {
 		return &Error{Code: OutOfRangeInput, Message: "The specified resource name length is not within the permissible limits."}

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// convert makes of what stood in the JSON the value that it is, in its place: of the annotated type, or else
-// of the one that the form tells: a string is a String, an integer an Int32, or a Double when it is too large
-// for that, any other number a Double. (That is how the service's OData library reads numbers; an Int64 must be annotated.)
+// convert replaces the raw value by the property's value, in place. Its type is the annotated one, or else follows from
+// the JSON form: a string is a String, an integer an Int32, or a Double if it is too large, any other number a Double.
+// (The service's OData library reads numbers in this way; an Int64 must be annotated.)
 func (r *raw) convert(l *Limits) error {
 	if r.Type == 0 {
 		r.Type = r.inferred()
@@ -71,8 +71,7 @@ func (r *raw) inferred() Type {
 	return Boolean
 }
 
-// binary reads base64 where it stands: four characters become three bytes, so that what is written is
-// behind what is read.
+// binary decodes base64 in place: four characters become three bytes, so that it never overwrites unread input.
 func (r *raw) binary() ([]byte, bool) {
 	if r.kind() != text {
 		return nil, false
@@ -81,7 +80,7 @@ func (r *raw) binary() ([]byte, bool) {
 	return r.Bytes[:n], err == nil
 }
 
-// boolean reads true and false, as words or as strings.
+// boolean parses true and false, as literals or as strings.
 func (r *raw) boolean() (int64, bool) {
 	switch {
 	case r.kind() == yes, r.kind() == text && strings.EqualFold(string(r.Bytes), "true"):
@@ -92,7 +91,7 @@ func (r *raw) boolean() (int64, bool) {
 	return 0, false
 }
 
-// int reads an integer, as a number or as a string.
+// int parses an integer, as a number or as a string.
 func (r *raw) int(size int) (int64, bool) {
 	if r.kind() != integer && r.kind() != text {
 		return 0, false
@@ -124,7 +123,7 @@ func parseInt[T ~string | ~[]byte](t T, size int) (int64, bool) {
 	return int64(n), n <= bound
 }
 
-// double reads a number, or a string that is one or NaN, Infinity, -Infinity.
+// double parses a number, or a string that contains a number, NaN, Infinity or -Infinity.
 func (r *raw) double() (float64, bool) {
 	switch r.kind() {
 	case number, integer:
@@ -145,8 +144,8 @@ func (r *raw) double() (float64, bool) {
 	return 0, false
 }
 
-// parseDouble reads a number in JSON's form. One of few digits without an exponent is two exact float64s
-// divided, which rounds as it must (Clinger, "How to read floating point numbers accurately").
+// parseDouble parses a number in JSON's format. A number with few digits and without an exponent is the quotient of two
+// exact float64s, which is rounded correctly (Clinger, "How to read floating point numbers accurately").
 func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
 	if len(t) <= 16 {
 		mantissa, divisor, point := int64(0), float64(1), false
@@ -172,8 +171,8 @@ func parseDouble[T ~string | ~[]byte](t T) (float64, bool) {
 	return f, err == nil
 }
 
-// parseGUID reads the text of a GUID, with or without hyphens, braces or parentheses, and puts its bytes
-// into space (16 bytes, or the text itself).
+// parseGUID parses a GUID, with or without hyphens, braces or parentheses, and writes its bytes to space (16 bytes, or
+// the text itself).
 func parseGUID[T ~string | ~[]byte](t T, space []byte) ([]byte, bool) {
 	if len(t) == 38 && (t[0] == '{' && t[37] == '}' || t[0] == '(' && t[37] == ')') {
 		t = t[1:37]
@@ -198,7 +197,7 @@ func parseGUID[T ~string | ~[]byte](t T, space []byte) ([]byte, bool) {
 	return space[:16:16], true
 }
 
-// ParseGUID is the 16 bytes of a GUID's text.
+// ParseGUID returns the 16 bytes of a GUID's text.
 func ParseGUID(s string) ([16]byte, bool) {
 	var b [16]byte
 	_, ok := parseGUID(s, b[:])

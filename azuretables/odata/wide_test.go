@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// wide is an entity of n properties with names by the format, whose types come behind all of them.
+// wide returns an entity of n properties, whose names follow the format and whose types follow all of them.
 func wide(n int, format string) string {
 	var b strings.Builder
 	b.WriteString(`{"PartitionKey":"p","RowKey":"r"`)
@@ -19,7 +19,7 @@ func wide(n int, format string) string {
 	return b.String() + "}"
 }
 
-// Names that differ only in the middle are what the index's hash does not tell apart.
+// TestWideEntitiesAreReadWhole uses names that differ only in the middle, for which the index's hash collides.
 func TestWideEntitiesAreReadWhole(t *testing.T) {
 	for _, format := range []string{"p%d", "collision%04dcollision"} {
 		for _, n := range []int{1, 95, 96, 97, 252} {
@@ -53,7 +53,8 @@ func readWide(t *testing.T, n int, format string, l *Limits) {
 	}
 }
 
-// Nulls do not count, but a body cannot be made of them alone.
+// TestNullsAreNoProperties checks that null values do not count as properties, but that a body with too many of them is
+// refused.
 func TestNullsAreNoProperties(t *testing.T) {
 	l := DefaultLimits()
 	nulls := func(n int) []byte {
@@ -78,7 +79,7 @@ func TestRaisedLimitsHold(t *testing.T) {
 	a := func(n int) string { return strings.Repeat("a", n) }
 	for _, c := range []struct {
 		body    string
-		message string // empty: accepted
+		message string // empty means accepted
 	}{
 		{`{"` + a(300) + `":1}`, ""},
 		{`{"` + a(301) + `":1}`, "The property name exceeds the maximum allowed length (300)."},
@@ -102,7 +103,8 @@ func TestRaisedLimitsHold(t *testing.T) {
 	}
 }
 
-// What CQL can hold and four digits of a year cannot is cut off, and JSON all the same.
+// TestTimesBeyondTheCalendarAreCutOff checks that CQL timestamps outside four digits of the year are clamped, and that
+// the result is valid JSON.
 func TestTimesBeyondTheCalendarAreCutOff(t *testing.T) {
 	for ticks, want := range map[int64]string{-1 << 63: "0001-01-01T00:00:00Z", 1<<63 - 1: "9999-12-31T23:59:59.9999999Z"} {
 		if got := string(AppendDateTime(nil, ticks)); got != want {

@@ -9,8 +9,8 @@ import (
 	"cqld/node"
 )
 
-// `cqld start` keeps one node's data in its data directory itself. `cqld local` keeps a directory for each node of its ring
-// there: node1, node2, …, with a configuration file and the node's data directory.
+// `cqld start` uses its data directory for one node. `cqld local` creates a subdirectory for each node of its ring:
+// node1, node2, …, with a configuration file and the node's data directory.
 const (
 	nodeConfig  = "cqld.yaml"
 	nodeDataDir = "data"
@@ -25,7 +25,8 @@ func ringConfigs(dir string) ([]string, error) {
 	return names, err
 }
 
-// checkRingDirectory refuses a directory for `cqld local` that has the data of a node and no ring.
+// checkRingDirectory returns an error if `cqld local` must not use dir because it contains the data of a node but no
+// ring.
 func checkRingDirectory(dir string) error {
 	switch ring, err := ringConfigs(dir); {
 	case err != nil || len(ring) > 0:
@@ -36,7 +37,8 @@ func checkRingDirectory(dir string) error {
 	return checkNotRingNode(dir)
 }
 
-// checkNodeDirectory refuses a data directory for `cqld start` that has a ring, or a node of a ring, and no data of its own.
+// checkNodeDirectory returns an error if `cqld start` must not use dir because it contains a ring, or a node of a ring,
+// but no data of its own.
 func checkNodeDirectory(dir string) error {
 	if node.IsDataDir(dir) {
 		return nil
@@ -52,7 +54,7 @@ func checkNodeDirectory(dir string) error {
 	return checkNotRingNode(dir)
 }
 
-// checkNotRingNode refuses the directory of one node of a ring.
+// checkNotRingNode returns an error if dir is the directory of one node of a ring.
 func checkNotRingNode(dir string) error {
 	config := filepath.Join(dir, nodeConfig)
 	if _, err := os.Stat(config); err == nil && node.IsDataDir(filepath.Join(dir, nodeDataDir)) {

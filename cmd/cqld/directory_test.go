@@ -14,7 +14,7 @@ import (
 	"cqld/node"
 )
 
-// makeNode makes a data directory as `cqld start` does.
+// makeNode creates a data directory as `cqld start` does.
 func makeNode(t *testing.T, dir string) {
 	t.Helper()
 	o := node.DefaultOptions()
@@ -31,7 +31,7 @@ func makeNode(t *testing.T, dir string) {
 	}
 }
 
-// local prepares a directory for a ring of two, as `cqld local` does before it starts the nodes.
+// local prepares a directory for a ring of two nodes, as `cqld local` does before it starts them.
 func local(dir string, fresh bool) error {
 	c := localCommand{Nodes: 2, DataDir: dir, Fresh: fresh}
 	var members []member
@@ -41,7 +41,7 @@ func local(dir string, fresh bool) error {
 	return c.prepareData(members)
 }
 
-// start runs `cqld start` with a context that has ended: it opens no node that it does not refuse before.
+// start runs `cqld start` with a canceled context, so that it returns after the checks of the directory.
 func start(t *testing.T, dir string) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -63,8 +63,8 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// `cqld start` and `cqld local` have the same default directory. Each refuses the directory of the other, changes nothing
-// in it, and names the command that runs what is there.
+// TestStartAndLocalRefuseTheDirectoryOfTheOther checks that `cqld start` and `cqld local`, whose default directory is
+// the same, refuse each other's directory without changing it, and that the error names the command that accepts it.
 func TestStartAndLocalRefuseTheDirectoryOfTheOther(t *testing.T) {
 	alone, ring := filepath.Join(t.TempDir(), "[a]lone*"), filepath.Join(t.TempDir(), "[r]ing*")
 	makeNode(t, alone)
@@ -111,7 +111,8 @@ func TestStartAndLocalRefuseTheDirectoryOfTheOther(t *testing.T) {
 	}
 }
 
-// A directory in which earlier versions started both serves both, each with its own data.
+// TestADirectoryWithBothServesBoth checks that a directory in which earlier versions ran both commands works with both,
+// each with its own data.
 func TestADirectoryWithBothServesBoth(t *testing.T) {
 	dir := t.TempDir()
 	if err := local(dir, false); err != nil {

@@ -26,7 +26,7 @@ type localCommand struct {
 const (
 	localStoragePort = 7000
 	localNodesMax    = 64
-	// agreeTimeout bounds how long the ring may make no progress before the command gives up.
+	// agreeTimeout is the time without progress after which the command gives up starting the ring.
 	agreeTimeout = 60 * time.Second
 )
 
@@ -62,13 +62,13 @@ type member struct {
 	address string
 	port    uint16 // for CQL
 	storage uint16 // for the other nodes
-	tables  uint16 // for Azure Tables; 0: none
+	tables  uint16 // for Azure Tables; 0 means none
 	dir     string
 }
 
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
 
-// connectionString is what the Azure SDKs are told to find the node's tables.
+// connectionString returns the connection string with which the Azure SDKs reach the node's tables.
 func (m member) connectionString() string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=http://%s:%d/%s;",
 		azuretables.DevelopmentAccount, azuretables.DevelopmentKey, m.address, m.tables, azuretables.DevelopmentAccount)
@@ -76,8 +76,8 @@ func (m member) connectionString() string {
 
 func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
 
-// layout gives every node an address: 127.0.0.1, 127.0.0.2, … on one port, or, where the system
-// has only 127.0.0.1, ports one after the other.
+// layout assigns an address to every node: 127.0.0.1, 127.0.0.2, … with equal ports, or, if the system has only
+// 127.0.0.1, that address with consecutive ports.
 func (c *localCommand) layout() ([]member, error) {
 	many := true
 	if l, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
@@ -113,8 +113,8 @@ func (c *localCommand) layout() ([]member, error) {
 	return out, nil
 }
 
-// prepareData makes the nodes' directories with a configuration file each. It refuses the directory of a ring with another
-// number of nodes, and that of a node of `cqld start`.
+// prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
+// number of nodes, and that of a `cqld start` node.
 func (c *localCommand) prepareData(members []member) error {
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (c *localCommand) prepareData(members []member) error {
 		return err
 	}
 	if c.Fresh {
-		for _, p := range present { // only what an earlier ring made
+		for _, p := range present { // only the directories of an earlier ring
 			if err := os.RemoveAll(filepath.Dir(p)); err != nil {
 				return err
 			}

@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// localRing is the node processes of `cqld local`.
+// localRing manages the node processes of `cqld local`.
 type localRing struct {
 	nodes   []*localNode
-	changed chan struct{} // capacity 1: some node's state is new
+	changed chan struct{} // capacity 1: signals that the state of a node has changed
 }
 
-// localNode is one process and what it last said.
+// localNode is a node process and its last reported status.
 type localNode struct {
 	member
 	cmd  *exec.Cmd
@@ -33,7 +33,7 @@ type localNode struct {
 		status string // last status line; empty before the first
 		ended  bool
 		err    error
-		told   bool // the end has been printed
+		told   bool // the exit has been printed
 	}
 }
 
@@ -45,7 +45,7 @@ func newLocalRing(members []member) *localRing {
 	return r
 }
 
-// start starts all processes.
+// start starts all node processes.
 func (r *localRing) start(logLevel string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -78,7 +78,7 @@ func (n *localNode) start(binary, logLevel string, changed func()) error {
 	n.cmd = exec.Command(binary, "start", "--config", n.config(), "--log-level", logLevel, "--status-fd", "3")
 	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
 	n.cmd.ExtraFiles = []*os.File{write}
-	// A group of its own: Ctrl-C reaches this process only, which then stops the nodes in order.
+	// A process group of its own: Ctrl-C reaches only the parent process, which then stops the nodes in order.
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = n.cmd.Start()
 	write.Close()
@@ -90,7 +90,7 @@ func (n *localNode) start(binary, logLevel string, changed func()) error {
 	return nil
 }
 
-// follow keeps what the process says, and its end.
+// follow records the status lines of the process, and its exit.
 func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	lines := bufio.NewScanner(status)
 	for lines.Scan() {
@@ -109,15 +109,15 @@ func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	changed()
 }
 
-// state is what is known of the node now.
+// state returns the node's last status line, and whether and how the process exited.
 func (n *localNode) state() (status string, ended bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.mu.status, n.mu.ended, n.mu.err
 }
 
-// awaitAgreement returns when every node sees all others alive and has the same metadata. It gives up when there was no
-// progress for as long as timeout: no node has joined, and no node has come up for another one.
+// awaitAgreement returns when every node sees all others up and has the same metadata. It gives up if the ring makes no
+// progress within timeout: no node joins, and no node sees another one come up.
 func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) error {
 	limit := time.NewTimer(timeout)
 	defer limit.Stop()
@@ -140,17 +140,17 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 	}
 }
 
-// progress is how far a ring is on its way to agreement.
+// progress measures how close a ring is to agreement.
 type progress struct{ members, up int }
 
-// advance says whether now is further than before in any respect, and keeps what is furthest.
+// advance reports whether now exceeds p in any respect, and raises p accordingly.
 func (p *progress) advance(now progress) bool {
 	further := now.members > p.members || now.up > p.up
 	p.members, p.up = max(p.members, now.members), max(p.up, now.up)
 	return further
 }
 
-// progress adds up what the nodes report: members that they know of, and those that they see up.
+// progress returns the sums of what the nodes report: the members that each knows, and those that it sees up.
 func (r *localRing) progress() (sum progress) {
 	for _, n := range r.nodes {
 		var up, members int
@@ -193,7 +193,7 @@ func (r *localRing) print() {
 	fmt.Printf("  %-6s %-17s %-6s %-8s %s\n", "State", "CQL address", "Node", "Process", "Log")
 	for _, n := range r.nodes {
 		_, ended, _ := n.state()
-		state := "UN" // up, normal, as nodetool says it
+		state := "UN" // up and normal, as in nodetool
 		if ended {
 			state = "DN"
 		}
@@ -201,7 +201,7 @@ func (r *localRing) print() {
 	}
 }
 
-// watch tells of nodes that end, until ctx does.
+// watch reports nodes that exit, until ctx ends.
 func (r *localRing) watch(ctx context.Context) {
 	for {
 		select {
@@ -223,14 +223,14 @@ func (r *localRing) watch(ctx context.Context) {
 	}
 }
 
-// stopTimeout is how long a node may drain before it is killed.
+// stopTimeout limits how long a node may drain before it is killed.
 const stopTimeout = 15 * time.Second
 
-// stop asks all nodes to stop and waits until they have.
+// stop asks all nodes to stop and waits until they have exited.
 func (r *localRing) stop() error {
 	for _, n := range r.nodes {
 		if n.cmd != nil && n.cmd.Process != nil {
-			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have exited already
 		}
 	}
 	var errs []error
@@ -244,7 +244,7 @@ func (r *localRing) stop() error {
 		case <-n.done:
 		case <-limit.C:
 			errs = append(errs, fmt.Errorf("node %d did not stop within %s and was killed", n.index, stopTimeout))
-			_ = n.cmd.Process.Kill() // it may have ended meanwhile
+			_ = n.cmd.Process.Kill() // it may have exited meanwhile
 			<-n.done
 			limit.Reset(time.Second)
 		}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A ring that comes up slower than the timeout, but makes progress, is waited for; one that makes none is not.
+// TestALocalRingIsWaitedForWhileItMakesProgress checks that awaitAgreement waits for a ring that starts more slowly
+// than the timeout but makes progress, and gives up on one that makes none.
 func TestALocalRingIsWaitedForWhileItMakesProgress(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	members := make([]member, 8)
@@ -35,7 +36,7 @@ func TestALocalRingIsWaitedForWhileItMakesProgress(t *testing.T) {
 	}
 	report(7, 9)
 	begin, stop := time.Now(), make(chan struct{})
-	go func() { // news without progress
+	go func() { // status changes without progress
 		for i := 10; ; i++ {
 			select {
 			case <-stop:

@@ -1,6 +1,6 @@
 // Command cqld runs a node of the database, or a ring of them on this machine.
 //
-// It holds no logic of the database: flags and a file become node.Options, and node runs.
+// It contains no database logic: it converts flags and a configuration file to node.Options, and runs package node.
 package main
 
 import (
@@ -26,10 +26,11 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
-// privateFiles is the process's umask: data, metadata log, snapshots and logs are for the user who runs the node.
+// privateFiles is the process's umask: only the user who runs the node may access its data, metadata log, snapshots and
+// logs.
 const privateFiles = 0o077
 
-// usageExit is the exit status after wrong usage; other failures exit with 1.
+// usageExit is the exit status after a usage error; other failures exit with 1.
 const usageExit = 2
 
 func main() {

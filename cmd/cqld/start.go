@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	_ "net/http/pprof" // served only where --pprof says
+	_ "net/http/pprof" // served only with --pprof
 	"net/netip"
 	"os"
 	"runtime"
@@ -42,13 +42,13 @@ type startCommand struct {
 	StatusFD            int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
 
-// leftLinger is how long a node that has left stays: who made it leave asks what became of it.
+// leftLinger is how long the process of a decommissioned node keeps running, so that the operator can query the result.
 const leftLinger = 5 * time.Second
 
-// drainTimeout bounds how long a node waits for requests in flight when it is told to stop.
+// drainTimeout limits how long a node waits for requests in progress when it stops.
 const drainTimeout = 10 * time.Second
 
-// Run runs a node until it is told to stop.
+// Run runs a node until ctx ends, the node fails or it leaves the cluster.
 func (c *startCommand) Run(ctx context.Context) error {
 	opts, err := c.options()
 	if err != nil {
@@ -96,13 +96,13 @@ func (c *startCommand) Run(ctx context.Context) error {
 	return errors.Join(failed, n.Close(drain))
 }
 
-// gcPercent lets the heap grow to several times what lives in it before it is collected. Little lives
-// there (the block cache and memtables are outside), so at Go's default of 100 a loaded node collects
-// all the time: a fifth of a slice read's CPU went into write barriers.
+// gcPercent allows the heap to grow to several times its live size before a collection. The live heap is small (the
+// block cache and memtables are outside), so with Go's default of 100 a loaded node collects continuously: write
+// barriers took a fifth of a slice read's CPU time.
 const gcPercent = 400
 
-// tuneMemory sets the collector's pace, unless GOGC does, and has allocations counted only where somebody can
-// ask for them: looking who makes every 512 KiB was a fortieth of the CPU time of large batches.
+// tuneMemory sets the collector's pace unless GOGC is set, and turns off memory profiling without --pprof: sampling an
+// allocation every 512 KiB took a fortieth of the CPU time of large batches.
 func (c *startCommand) tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -112,7 +112,7 @@ func (c *startCommand) tuneMemory() {
 	}
 }
 
-// options are the defaults, then the file, then the flags.
+// options returns the defaults, overridden by the file and then by the flags.
 func (c *startCommand) options() (node.Options, error) {
 	o := node.DefaultOptions()
 	if c.Config != "" {
@@ -171,9 +171,9 @@ func setIf[T any](field *T, flag *T) {
 	}
 }
 
-// logger logs what is at the level or above, which may change later.
+// logger returns a logger for level and above; level may change later.
 func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has checked it
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has validated it
 	opts := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
@@ -192,7 +192,7 @@ func (c *startCommand) statusWriter() io.WriteCloser {
 	return os.NewFile(uintptr(c.StatusFD), "status")
 }
 
-// serveProfiles serves net/http/pprof when asked to; the result stops it.
+// serveProfiles serves net/http/pprof if --pprof is set; stop ends the server.
 func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if c.Pprof == "" {
 		return func() {}, nil

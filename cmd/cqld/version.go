@@ -7,7 +7,7 @@ import (
 
 type versionCommand struct{}
 
-// Run prints what this binary was built from.
+// Run prints the revision and the Go version of this binary.
 func (versionCommand) Run() error {
 	revision, modified := "unknown", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// backoff is how long to wait before trying again what a server was too busy for. Exponential, so that the
-// load goes down; with chance in it, so that those who were refused together do not come back together.
-// (Azure's guide to partitioning, "Retry strategy".)
+// backoff calculates how long a client waits before it retries a request that the server refused because it was busy.
+// The wait is exponential, which reduces the load, and random, so that clients refused at the same time do not retry at
+// the same time. (Azure's guide to partitioning, "Retry strategy".)
 type backoff struct {
-	base time.Duration // z: what the first wait is about, besides least
+	base time.Duration // z: about the first wait, without the minimum
 	min  time.Duration // zmin
 	max  time.Duration // zmax
 	rand func() float64
 }
 
-// wait is y = Rand(0.8z, 1.2z)(2^x − 1), and with it min(zmin + y, zmax), before the x-th retry, from 1 on.
+// wait returns the time to wait before the x-th retry, counted from 1: min(zmin + y, zmax), where y = Rand(0.8z,
+// 1.2z)(2^x − 1).
 func (b *backoff) wait(x int) time.Duration {
 	z := float64(b.base)
 	y := (0.8*z + b.rand()*0.4*z) * (math.Exp2(float64(x)) - 1)
 	return time.Duration(min(float64(b.min)+y, float64(b.max)))
 }
 
-// again says whether the request may be tried again: the server was busy, failed or was late. Other
-// refusals will not change.
+// again reports whether the client should retry: the server was busy, failed or timed out. Other refusals are
+// permanent.
 func again(status int) bool { return status == 503 || status == 500 || status == 504 }

@@ -1,5 +1,5 @@
-// Package bench is `cqld bench`: loads that a person puts on servers to learn what they stand. Comparing
-// cqld with others is integration/bench's.
+// Package bench implements `cqld bench`: load tests with which an operator measures the capacity of servers.
+// Comparisons of cqld with other databases are in integration/bench.
 //
 //	partition ─▶ create a table ─▶ load one partition ─▶ 1, 2, 4 … requests in flight ─▶ the curve
 //	                                                       │ 503 500 504: back off, try again

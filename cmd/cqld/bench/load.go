@@ -15,29 +15,29 @@ import (
 	"cqld/azuretables/client"
 )
 
-// load is a partition and the requests that are put on it.
+// load is a partition and the requests sent to it.
 type load struct {
 	nodes            []*client.Client
 	table, partition string
-	rows             int // that were there before the steps
+	rows             int // rows that exist before the steps
 	reads, batch     int
 	payload          string
 	backoff          backoff
 	retries          int
 
-	written atomic.Int64 // numbers the rows that steps write
+	written atomic.Int64 // number of rows written by steps, for their keys
 }
 
-// step is what came of one number of requests in flight.
+// step is the result with one number of requests in flight.
 type step struct {
 	inFlight int
 	took     time.Duration
-	mu       sync.Mutex // guards what follows while the step runs
+	mu       sync.Mutex // guards the following fields while the step runs
 	entities int
 	requests int
 	refused  int // 503, 500, 504
 	failed   int
-	first    error // of the failures
+	first    error // first failure
 	latency  []time.Duration
 }
 
@@ -47,7 +47,7 @@ func (l *load) close() {
 	}
 }
 
-// ask asks a node, with a limit of its own.
+// ask sends a request to a node, with its own timeout.
 func (l *load) ask(ctx context.Context, node int, r client.Request) (*client.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -65,10 +65,10 @@ func (l *load) create(ctx context.Context) error {
 	return nil
 }
 
-// dropTimeout is two waits of the default back-off and more.
+// dropTimeout covers two waits of the default back-off.
 const dropTimeout = 3 * time.Minute
 
-// drop deletes the table, also when the command was interrupted.
+// drop deletes the table, even if the command was interrupted.
 func (l *load) drop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
 	defer cancel()
@@ -78,7 +78,7 @@ func (l *load) drop() error {
 	return nil
 }
 
-// insist asks until the server is not too busy to answer: what the last step left may still be at work there.
+// insist retries a request while the server is busy, because it may still be processing requests of the last step.
 func (l *load) insist(ctx context.Context, r client.Request, want ...int) error {
 	for retry := 1; ; retry++ {
 		resp, err := l.ask(ctx, 0, r)
@@ -96,7 +96,7 @@ func (l *load) insist(ctx context.Context, r client.Request, want ...int) error 
 	}
 }
 
-// fill writes the first rows by transactions. A server with a target refuses some of it: they are tried again.
+// fill inserts the first rows in transactions. It retries those that a server with a throughput target refuses.
 func (l *load) fill(ctx context.Context, rows int) error {
 	for from := 0; from < rows; from += batchMax {
 		var changes []client.Change
@@ -119,7 +119,7 @@ func (l *load) upsert(i int) client.Change {
 	return client.Change{Method: "PUT", PartitionKey: l.partition, RowKey: rowKey(i), Body: body}
 }
 
-// request is the next one of the load, and how many entities it is about.
+// request returns the next request of the load, and the number of its entities.
 func (l *load) request() (client.Request, int) {
 	if rand.IntN(100) < l.reads {
 		return client.Request{Method: "GET", Path: client.EntityPath(l.table, l.partition, rowKey(rand.IntN(l.rows)))}, 1
@@ -135,7 +135,7 @@ func (l *load) request() (client.Request, int) {
 	return client.Transaction(l.table, changes), l.batch
 }
 
-// step keeps so many requests in flight for a time.
+// step keeps inFlight requests in progress for length.
 func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *step {
 	s := &step{inFlight: inFlight}
 	ctx, cancel := context.WithTimeout(ctx, length)
@@ -155,8 +155,8 @@ func (l *load) step(ctx context.Context, inFlight int, length time.Duration) *st
 	return s
 }
 
-// attempt asks until the request is answered for good, and notes it; a request that the end of the step cuts
-// off counts for nothing.
+// attempt sends a request, with retries, until its final response, and records that; it does not count a request that
+// the end of the step interrupts.
 func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request, entities int) {
 	for retry := 0; ; {
 		began := time.Now()
@@ -180,7 +180,7 @@ func (l *load) attempt(ctx context.Context, s *step, node int, r client.Request,
 	}
 }
 
-// note counts an answer and says whether to ask again.
+// note counts a response and reports whether to retry.
 func (s *step) note(resp *client.Response, err error, took time.Duration, entities int) (retry bool) {
 	if err != nil {
 		s.fail(err)
@@ -206,7 +206,7 @@ func (s *step) note(resp *client.Response, err error, took time.Duration, entiti
 	return false
 }
 
-// status is the answer's, or that of the refusal within a transaction's answer.
+// status returns the status of the response, or that of a refusal inside a transaction's response.
 func status(resp *client.Response) int {
 	if resp.Status == 202 {
 		if all := resp.Statuses(); len(all) == 1 {
@@ -216,10 +216,11 @@ func status(resp *client.Response) int {
 	return resp.Status
 }
 
-// samplesMax bounds a step's latencies: 8 MiB.
+// samplesMax limits the number of latencies recorded in a step: 8 MiB.
 const samplesMax = 1 << 20
 
-// answered wants the answer of a read, a write, or of a transaction with an answer for each change.
+// answered returns nil for a successful response to a read or a write, or to a transaction with one response for each
+// change.
 func answered(resp *client.Response, entities int) error {
 	if err := resp.Err(200, 202, 204); err != nil || resp.Status != 202 {
 		return err
@@ -239,10 +240,10 @@ func (s *step) fail(err error) {
 	}
 }
 
-// rate is entities a second.
+// rate returns the number of entities per second.
 func (s *step) rate() float64 { return float64(s.entities) / max(s.took.Seconds(), 1e-9) }
 
-// quantile of the latencies, which it sorts; 0 when nothing was answered.
+// quantile sorts the latencies and returns their q-quantile, or 0 if there are none.
 func (s *step) quantile(q float64) time.Duration {
 	if len(s.latency) == 0 {
 		return 0

@@ -38,15 +38,15 @@ type partitionCommand struct {
 	Retries     int           `help:"Number of retries of a request." default:"5"`
 }
 
-// Bounds of what may be asked for: a load must end.
+// Limits of the options, so that every run ends.
 const (
 	stepsMax    = 64
 	inFlightMax = 4096
 	stepTimeMax = 10 * time.Minute
 	rowsMax     = 1_000_000
-	sizeMax     = 32 << 10 // a String's limit, in characters
+	sizeMax     = 32 << 10 // the limit of a String, in characters
 	batchMax    = 100
-	loadTimeout = 30 * time.Second // of each request that loads
+	loadTimeout = 30 * time.Second // of each request that inserts the first rows
 )
 
 func (c *partitionCommand) validate() error {
@@ -76,7 +76,7 @@ func (c *partitionCommand) validate() error {
 	return nil
 }
 
-// Run makes the table, loads the partition, drives the steps and prints the curve to standard output.
+// Run creates the table, loads the partition, runs the steps and prints the curve to standard output.
 func (c *partitionCommand) Run(ctx context.Context) error {
 	return c.run(ctx, os.Stdout)
 }
@@ -120,7 +120,7 @@ func (c *partitionCommand) run(ctx context.Context, out io.Writer) (err error) {
 	return c.verdict(out, best)
 }
 
-// verdict says what the curve means (the guide: "compare with the limit of a single partition").
+// verdict prints what the curve means (the guide: "compare with the limit of a single partition").
 func (c *partitionCommand) verdict(out io.Writer, best *step) error {
 	if best.entities == 0 {
 		return fmt.Errorf("bench: no request was answered: %w", best.first)

@@ -15,7 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// busyTable answers as a table does that takes so many requests at once and refuses the others.
+// busyTable responds like a table that accepts a limited number of requests at once and refuses the others.
 type busyTable struct {
 	room             int64
 	inside           atomic.Int64
@@ -60,7 +60,7 @@ func (b *busyTable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// command is `cqld bench partition` with these flags, against a server.
+// command returns `cqld bench partition` with these flags, for a server.
 func command(t *testing.T, server *httptest.Server, flags ...string) *partitionCommand {
 	t.Helper()
 	var c Commands
@@ -101,7 +101,8 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// A server that is still at work on the last step's requests refuses the deletion of the table at first.
+// TestTheTableIsDeletedFromABusyServer checks that the command retries the deletion of the table while the server is
+// still processing requests of the last step.
 func TestTheTableIsDeletedFromABusyServer(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"cqld/node/control"
 )
 
-// bar draws how far a long operation is: on a terminal one line that is drawn again, elsewhere a line
-// every few seconds.
+// bar displays the progress of a long operation: on a terminal as one line that it redraws, elsewhere as a line every
+// few seconds.
 type bar struct {
 	mu       sync.Mutex
 	w        io.Writer
@@ -21,14 +21,15 @@ type bar struct {
 	began    time.Time
 	last     time.Time
 	text     string        // the last line
-	jobEvery time.Duration // between lines about a job, where no terminal is
-	done     int64         // of the last progress
-	moved    time.Duration // since began, when done changed last
+	jobEvery time.Duration // interval between lines about a job without a terminal
+	done     int64         // of the last reported progress
+	moved    time.Duration // time since began at which done changed last
 }
 
 const (
 	barWidth = 30
-	// barEvery is how often a line is printed where no terminal is, jobEvery the same for jobs, if the line has changed.
+	// barEvery is the interval between lines without a terminal; jobEvery is the interval for jobs, whose line is
+	// printed only if it has changed.
 	barEvery = 5 * time.Second
 	jobEvery = time.Second
 )
@@ -67,7 +68,7 @@ func (b *bar) show(p control.Progress) {
 	}
 }
 
-// end leaves the line to what follows.
+// end completes the line, so that further output starts on the next one.
 func (b *bar) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,11 +77,11 @@ func (b *bar) end() {
 	}
 }
 
-// stalledAfter is how long there is no progress before a line says so.
+// stalledAfter is the time without progress after which the line mentions it.
 const stalledAfter = 10 * time.Second
 
-// drawing is the line for p after so long; moved is when there was progress last. While there is none, because a node is
-// dead, say, the estimate does not grow: the line says for how long there was none.
+// drawing returns the line for p after the time passed; moved is when progress was last made. Without progress, for
+// example because a node is dead, the estimate stays constant, and the line shows how long there was none.
 func drawing(p control.Progress, passed, moved time.Duration) string {
 	count := func(n int64) string {
 		if p.Bytes {
@@ -105,7 +106,7 @@ func drawing(p control.Progress, passed, moved time.Duration) string {
 	switch {
 	case passed-moved >= stalledAfter:
 		line += fmt.Sprintf("  no progress for %s", (passed - moved).Round(time.Second))
-	case p.Left > 0: // of a job, whose rate the node knows since it began
+	case p.Left > 0: // of a job, for which the node knows the rate since its start
 		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
 	case p.Unit == "" && share > 0.02 && share < 1:
 		left := time.Duration(float64(moved) * (1 - share) / share)

@@ -75,7 +75,7 @@ func Groups() []kong.Group {
 	}
 }
 
-// AfterApply makes the session for the command that runs.
+// AfterApply creates the session for the selected command.
 func (c *Commands) AfterApply(ctx context.Context, k *kong.Context) error {
 	k.Bind(&session{ctx: ctx, where: &c.Where, json: c.JSON, out: os.Stdout, progress: os.Stderr})
 	return nil
@@ -88,13 +88,13 @@ type session struct {
 	json     bool
 	out      io.Writer
 	progress io.Writer
-	// committed says that the node has reported that the operation succeeded.
+	// committed is true once the node has reported that the operation succeeded.
 	committed bool
 	// job is the id of the job that performs the operation; empty means none, or not yet.
 	job string
 }
 
-// ask asks the node and prints its answer: as JSON, or as text does.
+// ask executes an operation on the node and prints its result: as JSON, or through text.
 func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w io.Writer, result R) error) error {
 	result, err := fetch(s, op, args)
 	if err != nil {
@@ -103,7 +103,7 @@ func ask[A, R any](s *session, op control.Operation[A, R], args A, text func(w i
 	return show(s, result, text)
 }
 
-// show prints a result: as JSON, or as text does.
+// show prints a result: as JSON, or through text.
 func show[R any](s *session, result R, text func(w io.Writer, result R) error) error {
 	if s.json {
 		b, err := json.MarshalIndent(result, "", "  ")
@@ -116,7 +116,7 @@ func show[R any](s *session, result R, text func(w io.Writer, result R) error) e
 	return text(s.out, result)
 }
 
-// fetch asks the node, with a progress bar where somebody looks.
+// fetch executes an operation on the node, with a progress bar if the output is interactive.
 func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) {
 	var none R
 	client, err := s.where.client()
@@ -124,7 +124,7 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 		return none, err
 	}
 	bar := newBar(s.progress)
-	if s.json { // the reader is a program
+	if s.json { // a program reads the output
 		bar.jobEvery = barEvery
 	}
 	result, err := control.Call(s.ctx, client, op, args, func(p control.Progress) {
@@ -139,5 +139,5 @@ func fetch[A, R any](s *session, op control.Operation[A, R], args A) (R, error) 
 	return result, err
 }
 
-// quiet shows nothing: the command did what it says.
+// quiet prints nothing, for commands without a result.
 func quiet[R any](io.Writer, R) error { return nil }

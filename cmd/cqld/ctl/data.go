@@ -9,7 +9,7 @@ import (
 	"cqld/node/control"
 )
 
-// tablesCommand names tables.
+// tablesCommand holds the arguments that select tables.
 type tablesCommand struct {
 	Keyspace string   `arg:"" optional:"" help:"The keyspace; default: all keyspaces."`
 	Tables   []string `arg:"" optional:"" help:"Tables of the keyspace; default: all tables."`
@@ -21,28 +21,28 @@ func (c tablesCommand) args() control.TablesArgs {
 
 type flushCommand struct{ tablesCommand }
 
-// Run writes memtables to disk.
+// Run flushes memtables to disk.
 func (c *flushCommand) Run(s *session) error {
 	return ask(s, control.Flush, c.args(), quiet[control.None])
 }
 
 type compactCommand struct{ tablesCommand }
 
-// Run compacts.
+// Run compacts tables.
 func (c *compactCommand) Run(s *session) error {
 	return ask(s, control.Compact, c.args(), quiet[control.None])
 }
 
 type cleanupCommand struct{ tablesCommand }
 
-// Run drops what the node does not hold any more.
+// Run deletes data in ranges that the node no longer owns.
 func (c *cleanupCommand) Run(s *session) error {
 	return ask(s, control.Cleanup, c.args(), quiet[control.None])
 }
 
 type drainCommand struct{}
 
-// Run makes the node ready to be stopped.
+// Run drains the node, so that it can be stopped.
 func (c *drainCommand) Run(s *session) error {
 	return ask(s, control.Drain, control.None{}, quiet[control.None])
 }
@@ -52,7 +52,7 @@ type snapshotCommand struct {
 	Tag       string   `short:"t" help:"Name of the snapshot; default: the current time."`
 }
 
-// Run makes a snapshot.
+// Run creates a snapshot.
 func (c *snapshotCommand) Run(s *session) error {
 	return ask(s, control.TakeSnapshot, control.SnapshotArgs{Tag: c.Tag, Keyspaces: c.Keyspaces}, func(w io.Writer, made control.Snapshot) error {
 		what := "all keyspaces"
@@ -98,7 +98,7 @@ type clearSnapshotCommand struct {
 	All bool   `help:"Remove all snapshots."`
 }
 
-// Run removes snapshots.
+// Run deletes snapshots.
 func (c *clearSnapshotCommand) Run(s *session) error {
 	return ask(s, control.ClearSnapshot, control.ClearArgs{Tag: c.Tag, All: c.All}, func(w io.Writer, gone control.Snapshots) error {
 		p := &printer{w: w}
@@ -111,7 +111,7 @@ func (c *clearSnapshotCommand) Run(s *session) error {
 
 type statusBinaryCommand struct{}
 
-// Run tells whether CQL clients can connect.
+// Run reports whether CQL clients can connect.
 func (c *statusBinaryCommand) Run(s *session) error {
 	return ask(s, control.BinaryOf, control.None{}, func(w io.Writer, on control.Switch) error {
 		state := map[bool]string{true: "running", false: "not running"}[on.On]
@@ -125,21 +125,21 @@ func (c *statusBinaryCommand) Run(s *session) error {
 
 type disableBinaryCommand struct{}
 
-// Run closes the CQL server.
+// Run stops the CQL server.
 func (c *disableBinaryCommand) Run(s *session) error {
 	return ask(s, control.SetBinary, control.Switch{}, quiet[control.Switch])
 }
 
 type enableBinaryCommand struct{}
 
-// Run opens the CQL server.
+// Run starts the CQL server.
 func (c *enableBinaryCommand) Run(s *session) error {
 	return ask(s, control.SetBinary, control.Switch{On: true}, quiet[control.Switch])
 }
 
 type statusHandoffCommand struct{}
 
-// Run tells whether hints are kept.
+// Run reports whether hinted handoff is enabled.
 func (c *statusHandoffCommand) Run(s *session) error {
 	return ask(s, control.HandoffOf, control.None{}, func(w io.Writer, on control.Switch) error {
 		_, err := fmt.Fprintf(w, "Hinted handoff is %s\n", map[bool]string{true: "running", false: "not running"}[on.On])
@@ -149,14 +149,14 @@ func (c *statusHandoffCommand) Run(s *session) error {
 
 type disableHandoffCommand struct{}
 
-// Run keeps no hints from now on.
+// Run disables hinted handoff.
 func (c *disableHandoffCommand) Run(s *session) error {
 	return ask(s, control.SetHandoff, control.Switch{}, quiet[control.Switch])
 }
 
 type enableHandoffCommand struct{}
 
-// Run keeps hints again.
+// Run enables hinted handoff.
 func (c *enableHandoffCommand) Run(s *session) error {
 	return ask(s, control.SetHandoff, control.Switch{On: true}, quiet[control.Switch])
 }
@@ -165,7 +165,7 @@ type timeoutCommand struct {
 	Kind string `arg:"" enum:"read,range,write,truncate" help:"read, range, write or truncate."`
 }
 
-// Run prints how long requests wait for replicas.
+// Run prints the timeouts of requests to replicas.
 func (c *timeoutCommand) Run(s *session) error {
 	return ask(s, control.TimeoutsOf, control.None{}, func(w io.Writer, t control.Timeouts) error {
 		_, err := fmt.Fprintf(w, "Current timeout for type %s: %d ms\n", c.Kind, t.Timeouts[c.Kind]/time.Millisecond)
@@ -175,7 +175,7 @@ func (c *timeoutCommand) Run(s *session) error {
 
 type seedsCommand struct{}
 
-// Run prints the other seeds.
+// Run prints the seeds, without the node itself.
 func (c *seedsCommand) Run(s *session) error {
 	return ask(s, control.SeedsOf, control.None{}, func(w io.Writer, list control.Seeds) error {
 		if len(list.Seeds) == 0 {
@@ -189,7 +189,7 @@ func (c *seedsCommand) Run(s *session) error {
 
 type loggingCommand struct{}
 
-// Run prints the level of the log.
+// Run prints the log level.
 func (c *loggingCommand) Run(s *session) error {
 	return ask(s, control.LoggingLevelOf, control.None{}, showLogging)
 }
@@ -204,7 +204,7 @@ type setLoggingCommand struct {
 	Level string `arg:"" help:"debug, info, warn or error."`
 }
 
-// Run sets the level of the log.
+// Run sets the log level.
 func (c *setLoggingCommand) Run(s *session) error {
 	return ask(s, control.SetLoggingLevel, control.Logging{Level: c.Level}, quiet[control.Logging])
 }

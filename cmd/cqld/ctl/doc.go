@@ -1,6 +1,6 @@
-// Package ctl is `cqld ctl`: the operator's commands, with the names, the columns and the manners of
-// nodetool. It finds the node, asks it over the control port (node/control), and prints the answer as
-// a table, or with --json as the node gave it.
+// Package ctl implements `cqld ctl`, the operator's commands, with the names and output columns of nodetool. It finds
+// the node, sends it operations through the control port (package node/control), and prints the results as a table, or
+// with --json unchanged.
 //
-// It decides nothing: what an operation does, and whether it may be done now, the node knows.
+// It makes no decisions: the node determines what an operation does, and whether it is allowed now.
 package ctl

@@ -10,7 +10,7 @@ type helpCommand struct {
 	Command string `arg:"" optional:"" help:"The command; without it, all commands are listed."`
 }
 
-// Run prints the usage of `cqld ctl`, or of one of its commands, as --help does.
+// Run prints the usage of `cqld ctl`, or of one of its commands, like --help.
 func (c *helpCommand) Run(k *kong.Context) error {
 	args := []string{"ctl"}
 	if c.Command != "" {

@@ -13,7 +13,7 @@ type infoCommand struct {
 	Tokens bool `short:"T" help:"List all tokens."`
 }
 
-// Run prints the node's figures.
+// Run prints the node's state and statistics.
 func (c *infoCommand) Run(s *session) error {
 	return ask(s, control.InfoOf, control.None{}, func(w io.Writer, i control.Info) error { return showInfo(w, i, c.Tokens) })
 }

@@ -19,7 +19,7 @@ type jobsCommand struct {
 	Resume resumeJobCommand `cmd:"" help:"Continue a job that failed, was cancelled or was interrupted by the end of the process."`
 }
 
-// jobArg names a job.
+// jobArg is the argument that names a job.
 type jobArg struct {
 	ID string `arg:"" help:"ID of the job, as 'jobs list' shows it."`
 }
@@ -47,7 +47,7 @@ func showJobs(w io.Writer, all control.Jobs) error {
 	return t.print(w)
 }
 
-// jobProgress shows how much of a job is done: 12 of 57 ranges (21.1%).
+// jobProgress formats the progress of a job: 12 of 57 ranges (21.1%).
 func jobProgress(j *control.Job) string {
 	count := func(n int64) string {
 		if j.Unit == "bytes" {
@@ -77,7 +77,7 @@ func remaining(left time.Duration) string {
 
 type showJobCommand struct{ jobArg }
 
-// Run shows one job.
+// Run prints one job.
 func (c *showJobCommand) Run(s *session) error {
 	all, err := fetch(s, control.ListJobs, control.JobArgs{ID: c.ID})
 	if err != nil {
@@ -112,7 +112,7 @@ type watchJobsCommand struct {
 	ID string `arg:"" optional:"" help:"ID of the job, as 'jobs list' shows it."`
 }
 
-// Run shows the progress of a job, or of all, until they end. It fails if the named job does.
+// Run prints the progress of one job, or of all, until they end. It fails if the named job fails.
 func (c *watchJobsCommand) Run(s *session) error {
 	if c.ID == "" {
 		return watchJobs(s, watchEvery)
@@ -127,13 +127,13 @@ func (c *watchJobsCommand) Run(s *session) error {
 	return fmt.Errorf("job %s ended as %s", j.ID, j.State)
 }
 
-// watchEvery is the interval at which `jobs watch` asks for all jobs.
+// watchEvery is the interval at which `jobs watch` polls all jobs.
 const watchEvery = time.Second
 
 // errWatchedFailed is the result of watching jobs of which one failed.
 var errWatchedFailed = errors.New("a job failed; see cqld ctl jobs list")
 
-// watchJobs prints a line for each change of a job that has not ended, until all have.
+// watchJobs prints a line for each change of an unfinished job, until all have ended.
 func watchJobs(s *session, every time.Duration) error {
 	printed, watched, failed := map[string]string{}, []string{}, false
 	for {

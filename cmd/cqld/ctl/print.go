@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// table is rows whose columns are as wide as their widest cell. The first row is the header.
+// table is a table whose columns are as wide as their widest cell. The first row is the header.
 type table struct {
 	rows  [][]string
-	right []bool // columns of numbers
+	right []bool // right-aligned columns
 }
 
 func newTable(header ...string) *table { return &table{rows: [][]string{header}} }
 
-// alignRight makes columns be aligned at their end.
+// alignRight right-aligns columns.
 func (t *table) alignRight(columns ...int) *table {
 	for _, c := range columns {
 		for len(t.right) <= c {
@@ -29,7 +29,7 @@ func (t *table) alignRight(columns ...int) *table {
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// print writes the table, two blanks between columns and none at the end of a line.
+// print writes the table with two spaces between columns and no trailing spaces.
 func (t *table) print(w io.Writer) error {
 	var width []int
 	for _, row := range t.rows {
@@ -58,7 +58,7 @@ func (t *table) print(w io.Writer) error {
 	return err
 }
 
-// printer writes lines and keeps the first error.
+// printer writes lines and records the first error.
 type printer struct {
 	w   io.Writer
 	err error
@@ -70,14 +70,14 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// table prints t.
+// table writes t.
 func (p *printer) table(t *table) {
 	if p.err == nil {
 		p.err = t.print(p.w)
 	}
 }
 
-// size is bytes as nodetool prints them: 28.96 MiB.
+// size formats a number of bytes like nodetool: 28.96 MiB.
 func size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d bytes", n)
@@ -93,10 +93,10 @@ func size(n int64) string {
 	return fmt.Sprintf("%.2f KiB", float64(n)/(1<<10))
 }
 
-// percent is a share of one as nodetool prints it.
+// percent formats a share of one like nodetool.
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
-// host is an address without its port.
+// host returns an address without its port.
 func host(address string) string {
 	i := strings.LastIndexByte(address, ':')
 	if i < 0 {
@@ -105,7 +105,7 @@ func host(address string) string {
 	return strings.Trim(address[:i], "[]")
 }
 
-// groups are the values by which key groups them, in the order in which they are met first.
+// groups groups the values by key, in the order of first occurrence.
 func groups[T any](all []T, key func(T) string) (names []string, by map[string][]T) {
 	by = map[string][]T{}
 	for _, v := range all {

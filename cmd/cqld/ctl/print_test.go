@@ -14,7 +14,8 @@ import (
 	"cqld/node/control"
 )
 
-// Each file of testdata holds answers of nodes, as --json shows them, and what is printed for them.
+// TestAnswersAreShownAsNodetoolShowsThem compares the output for results of nodes with testdata, where each file
+// contains the results, as in --json, and the expected output.
 func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 	shows := map[string]func(in []byte, out io.Writer) error{
 		"status":           shown(showStatus),
@@ -60,7 +61,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 	}
 }
 
-// visible shows empty lines and blanks at the end, which the files could not hold.
+// visible marks empty lines and trailing spaces, which the files cannot contain.
 func visible(s string) string {
 	var b strings.Builder
 	for _, line := range strings.Split(strings.TrimSuffix(s, "\n"), "\n") {
@@ -114,7 +115,7 @@ func TestABarShowsPartAndTimeLeft(t *testing.T) {
 			t.Errorf("%+v:\n got %q\nwant %q", c.p, got, c.want)
 		}
 	}
-	// While nothing moves, the estimate stays, and then the line says for how long nothing moved.
+	// Without progress the estimate stays constant, and then the line shows how long there was none.
 	p := control.Progress{What: "ranges", Done: 1, Total: 4}
 	for passed, want := range map[time.Duration]string{10 * time.Second: "30s left", 19 * time.Second: "30s left", 25 * time.Second: "no progress for 15s"} {
 		if got := drawing(p, passed, 10*time.Second); !strings.HasSuffix(got, want) {
@@ -153,7 +154,7 @@ func TestTablesAlign(t *testing.T) {
 	}
 }
 
-// errWriter fails.
+// errWriter is a writer that fails.
 type errWriter struct{}
 
 func (errWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("full") }

@@ -15,12 +15,12 @@ type statusCommand struct {
 	Keyspace string `arg:"" optional:"" help:"Compute ownership for this keyspace's replication."`
 }
 
-// Run prints the members.
+// Run prints the status of the members.
 func (c *statusCommand) Run(s *session) error {
 	return ask(s, control.StatusOf, control.KeyspaceArgs{Keyspace: c.Keyspace}, showStatus)
 }
 
-// uneven is nodetool's note.
+// uneven is nodetool's note about keyspaces with different replication.
 const uneven = "Note: Non-system keyspaces don't have the same replication settings, effective ownership information is meaningless"
 
 func showStatus(w io.Writer, st control.Status) error {
@@ -51,10 +51,10 @@ func showStatus(w io.Writer, st control.Status) error {
 	return p.err
 }
 
-// clockAlarm is the offset of a clock from which on it is shown as a problem, as the node logs it.
+// clockAlarm is the clock offset from which the output reports a problem; it equals the threshold of the node's log.
 const clockAlarm = 100 * time.Millisecond
 
-// clockText says what is wrong with a node's clock; empty when nothing is.
+// clockText describes the problem with a node's clock; empty means none.
 func clockText(m control.Member) string {
 	if m.ClockAhead < clockAlarm && m.ClockAhead > -clockAlarm && !m.ClockRefuses {
 		return ""
@@ -110,7 +110,7 @@ func showRing(w io.Writer, r control.Tokens) error {
 		tokens := by[dc]
 		p.line("\nDatacenter: %s\n==========", dc)
 		t := newTable("Address", "Rack", "Status", "State", "Load", "Owns", "Token")
-		t.row("", "", "", "", "", "", fmt.Sprint(tokens[len(tokens)-1].Token)) // where the ring closes
+		t.row("", "", "", "", "", "", fmt.Sprint(tokens[len(tokens)-1].Token)) // the ring wraps around
 		for _, tok := range tokens {
 			m := r.Members[tok.Member]
 			t.row(host(m.Address), m.Rack, upDown(m.Up), m.State, load(m), owned(r.Status, m), fmt.Sprint(tok.Token))
@@ -126,7 +126,7 @@ func showRing(w io.Writer, r control.Tokens) error {
 
 type describeClusterCommand struct{}
 
-// Run prints what the cluster has agreed on.
+// Run prints the state of the cluster metadata.
 func (c *describeClusterCommand) Run(s *session) error {
 	return ask(s, control.DescribeCluster, control.None{}, showCluster)
 }
@@ -172,7 +172,7 @@ type describeRingCommand struct {
 	Keyspace string `arg:"" help:"The keyspace."`
 }
 
-// Run prints the ranges.
+// Run prints the token ranges.
 func (c *describeRingCommand) Run(s *session) error {
 	return ask(s, control.DescribeRing, control.KeyspaceArgs{Keyspace: c.Keyspace}, showRanges)
 }

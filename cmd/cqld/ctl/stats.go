@@ -14,7 +14,7 @@ type tableStatsCommand struct {
 	Names []string `arg:"" optional:"" help:"KEYSPACE or KEYSPACE.TABLE; default: all tables."`
 }
 
-// Run prints the figures of tables.
+// Run prints the statistics of tables.
 func (c *tableStatsCommand) Run(s *session) error {
 	if len(c.Names) == 0 {
 		return ask(s, control.StatsOfTables, control.TablesArgs{}, showTableStats)
@@ -74,7 +74,7 @@ func showTable(p *printer, t control.TableStat) {
 	p.line("")
 }
 
-// milliseconds is a duration as tablestats prints it.
+// milliseconds formats a duration like tablestats.
 func milliseconds(d time.Duration) string {
 	if d == 0 {
 		return "NaN"
@@ -87,7 +87,7 @@ type tableHistogramsCommand struct {
 	Table    string `arg:"" help:"The table."`
 }
 
-// Run prints how long a table's requests took.
+// Run prints the latency histograms of a table.
 func (c *tableHistogramsCommand) Run(s *session) error {
 	return ask(s, control.HistogramsOf, control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}, showHistograms)
 }
@@ -115,7 +115,7 @@ type topPartitionsCommand struct {
 	Count    int    `short:"k" default:"10" help:"Number of partitions to show."`
 }
 
-// Run looks at which partitions are asked for most.
+// Run samples requests and prints the partitions with the most.
 func (c *topPartitionsCommand) Run(s *session) error {
 	return ask(s, control.TopPartitions, control.TopArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace, Table: c.Table},
 		Duration: time.Duration(c.Duration) * time.Millisecond, Count: c.Count}, showTop)
@@ -144,7 +144,7 @@ func showTop(w io.Writer, top control.Top) error {
 
 type poolStatsCommand struct{}
 
-// Run prints who works and waits.
+// Run prints the active, queued and rejected requests per pool.
 func (c *poolStatsCommand) Run(s *session) error {
 	return ask(s, control.StatsOfPools, control.None{}, showPools)
 }
@@ -171,7 +171,7 @@ func showPools(w io.Writer, st control.Pools) error {
 
 type compactionStatsCommand struct{}
 
-// Run prints the state of the storage engine.
+// Run prints the statistics of compactions, flushes and levels.
 func (c *compactionStatsCommand) Run(s *session) error {
 	return ask(s, control.CompactionStats, control.None{}, showCompactions)
 }
@@ -201,7 +201,7 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 
 type netStatsCommand struct{}
 
-// Run prints what goes between nodes.
+// Run prints the traffic between nodes.
 func (c *netStatsCommand) Run(s *session) error {
 	return ask(s, control.NetStats, control.None{}, showNet)
 }
@@ -218,8 +218,8 @@ func showNet(w io.Writer, st control.Net) error {
 	return p.err
 }
 
-// printStreams prints the streams to and from each node after their number and sum. The total of a stream is an estimate of
-// what is on disk when it begins, and unknown when the data are in memory only.
+// printStreams prints the streams to and from each node after their number and sum. The total of a stream is an
+// estimate of its size on disk at its start; it is unknown if the data is only in memory.
 func printStreams(p *printer, streams []control.Stream) {
 	if len(streams) == 0 {
 		p.line("Not sending any streams.")
@@ -267,7 +267,7 @@ func hintTable(peers []control.PeerHints) *table {
 
 type pendingHintsCommand struct{}
 
-// Run prints the hints for other nodes.
+// Run prints the hints that are pending for other nodes.
 func (c *pendingHintsCommand) Run(s *session) error {
 	return ask(s, control.PendingHintsOf, control.None{}, func(w io.Writer, h control.PendingHints) error {
 		h.Peers = slices.DeleteFunc(h.Peers, func(p control.PeerHints) bool { return p.Records == 0 })

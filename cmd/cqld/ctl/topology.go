@@ -13,7 +13,7 @@ type repairCommand struct {
 	Corrupted bool `help:"Repair only the ranges that this node lost in corrupt files."`
 }
 
-// Run makes replicas equal.
+// Run repairs the selected ranges.
 func (c *repairCommand) Run(s *session) error {
 	return ask(s, control.Repair, control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted}, func(w io.Writer, r control.RepairResult) error {
 		p := &printer{w: w}
@@ -41,7 +41,7 @@ type decommissionCommand struct {
 	Force bool `short:"f" help:"Proceed even if fewer nodes remain than a keyspace's replication factor."`
 }
 
-// Run makes the node hand over its data and leave.
+// Run decommissions the node.
 func (c *decommissionCommand) Run(s *session) error {
 	err := orCommitted(s, ask(s, control.Decommission, control.ForceArgs{Force: c.Force}, showDecommissioned), control.Departure{Left: true}, showDecommissioned)
 	if errors.Is(err, control.ErrStopped) {
@@ -50,15 +50,15 @@ func (c *decommissionCommand) Run(s *session) error {
 	return err
 }
 
-// showDecommissioned says what is left to do.
+// showDecommissioned prints what the operator has to do next.
 func showDecommissioned(w io.Writer, _ control.Departure) error {
 	_, err := fmt.Fprintln(w, "The node has left the ring, and its process ends. Ownership may be uneven now: check it with 'cqld ctl status KEYSPACE', "+
 		"and even it out with 'cqld ctl move' without tokens, on one node after the other.")
 	return err
 }
 
-// orCommitted returns nil, after showing result, when the process ended after it had reported that the operation has
-// succeeded. Any other end of the process stays an error: a node that was killed has not left.
+// orCommitted prints result and returns nil if the node's process ended after it had reported that the operation
+// succeeded. Any other end of the process is an error: a node that was killed has not left.
 func orCommitted[R any](s *session, err error, result R, text func(io.Writer, R) error) error {
 	if !errors.Is(err, control.ErrStopped) || !s.committed {
 		return err
@@ -71,7 +71,7 @@ type removeNodeCommand struct {
 	Force bool   `short:"f" help:"Proceed even if a range has no other replica; its data is lost."`
 }
 
-// Run removes a dead node.
+// Run removes a dead node from the ring.
 func (c *removeNodeCommand) Run(s *session) error {
 	return ask(s, control.RemoveNode, control.NodeArgs{Node: c.Node, Force: c.Force}, quiet[control.None])
 }
@@ -81,7 +81,7 @@ type moveCommand struct {
 	Force  bool    `short:"f" help:"Proceed even if the node gets fewer tokens, which shrinks its share."`
 }
 
-// Run gives the node other tokens.
+// Run moves the node to other tokens.
 func (c *moveCommand) Run(s *session) error {
 	return ask(s, control.Move, control.MoveArgs{Tokens: c.Tokens, Force: c.Force}, quiet[control.None])
 }
@@ -91,7 +91,7 @@ type rebuildCommand struct {
 	Keyspace   string `short:"k" help:"Rebuild only this keyspace."`
 }
 
-// Run fetches the node's data from others.
+// Run streams the node's data from other nodes.
 func (c *rebuildCommand) Run(s *session) error {
 	return ask(s, control.Rebuild, control.RebuildArgs{Datacenter: c.Datacenter, Keyspace: c.Keyspace}, quiet[control.None])
 }
@@ -100,7 +100,7 @@ type abortCommand struct {
 	Operation uint64 `arg:"" optional:"" help:"ID of the operation, from 'operations'. Not needed if only one is in progress."`
 }
 
-// Run takes an operation back.
+// Run aborts an operation.
 func (c *abortCommand) Run(s *session) error {
 	return orCommitted(s, ask(s, control.Abort, control.AbortArgs{Operation: c.Operation}, showAborted), control.Departure{Left: true}, showAborted)
 }
@@ -115,7 +115,7 @@ func showAborted(w io.Writer, d control.Departure) error {
 
 type operationsCommand struct{}
 
-// Run prints what changes the ring now.
+// Run prints the topology operations in progress.
 func (c *operationsCommand) Run(s *session) error {
 	return ask(s, control.Operations, control.None{}, showChanges)
 }
@@ -134,7 +134,7 @@ func showChanges(w io.Writer, all control.Changes) error {
 
 type membersCommand struct{}
 
-// Run prints all that is known of each member.
+// Run prints the details of each member.
 func (c *membersCommand) Run(s *session) error {
 	return ask(s, control.StatusOf, control.KeyspaceArgs{}, showMembers)
 }
@@ -150,7 +150,7 @@ func showMembers(w io.Writer, st control.Status) error {
 
 type versionCommand struct{}
 
-// Run prints what the node was built from.
+// Run prints the version of the node's binary.
 func (c *versionCommand) Run(s *session) error {
 	return ask(s, control.InfoOf, control.None{}, func(w io.Writer, i control.Info) error {
 		_, err := fmt.Fprintf(w, "ReleaseVersion: %s\nBuild: %s\n", i.Release, i.Version)

@@ -12,8 +12,8 @@ import (
 	"cqld/node/control"
 )
 
-// TestACommandSaysWhatAnEndedNodeDid has the process end while it is asked to leave: the command succeeds if the node had
-// reported that it has left, and fails otherwise. Then, the ring is as it was.
+// TestACommandSaysWhatAnEndedNodeDid ends the node's process during a decommission: the command succeeds if the node
+// had reported that it has left, and fails otherwise, when the ring is unchanged.
 func TestACommandSaysWhatAnEndedNodeDid(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		dir := t.TempDir()
@@ -25,7 +25,7 @@ func TestACommandSaysWhatAnEndedNodeDid(t *testing.T) {
 		reported := make(chan struct{}, 2)
 		leave := func(ctx context.Context, report control.Report) (control.Departure, error) {
 			report(control.Progress{What: "nodes have received their data", Total: 3})
-			report(control.Progress{What: "the node has left", Committed: committed}) // too soon for any other progress
+			report(control.Progress{What: "the node has left", Committed: committed}) // too early for any other progress report
 			reported <- struct{}{}
 			<-ctx.Done()
 			return control.Departure{}, ctx.Err()

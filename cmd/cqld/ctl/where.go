@@ -14,7 +14,7 @@ import (
 	"cqld/node/control"
 )
 
-// Where says which node is asked.
+// Where selects the node that receives the operations.
 type Where struct {
 	DataDir   string `help:"Data directory of the node, or of 'cqld local'." default:"cqld-data" type:"path" env:"CQLD_DATA_DIR"`
 	Node      int    `help:"Number of a node of 'cqld local'; default: the first node that responds." short:"n"`
@@ -22,7 +22,7 @@ type Where struct {
 	TokenFile string `help:"The node's control.token file, for --host. Default: the one in the data directory." type:"path"`
 }
 
-// client is a client of the node.
+// client returns a client of the node.
 func (w *Where) client() (*control.Client, error) {
 	if w.Host != "" {
 		return w.remote()
@@ -54,8 +54,8 @@ func (w *Where) remote() (*control.Client, error) {
 	return control.DialAddress(w.Host, token), nil
 }
 
-// sockets are where a node may listen: in the directory itself, as of `cqld start`, or in those of
-// a ring of `cqld local`.
+// sockets returns the sockets on which a node may listen: in the directory itself (`cqld start`), or in the node
+// directories of a ring (`cqld local`).
 func (w *Where) sockets() ([]string, error) {
 	node := "node*"
 	if w.Node != 0 {
@@ -85,15 +85,15 @@ func (w *Where) sockets() ([]string, error) {
 	return nil, fmt.Errorf("no node is running in %s: it contains no %s", w.DataDir, control.SocketName)
 }
 
-// escape takes the meaning from what filepath.Glob would understand.
+// escape escapes the characters that are special to filepath.Glob.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// answerTimeout is how long a node may take to accept a connection before the next is tried.
+// answerTimeout limits how long a node may take to accept a connection before the client tries the next one.
 const answerTimeout = time.Second
 
-// answers tells whether a node listens on a socket: the file outlives a node that was killed.
+// answers reports whether a node listens on a socket: the file remains after a node was killed.
 func answers(path string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"cqld/node/control"
 )
 
-// serve starts a control server in a directory that answers getseeds with its name.
+// serve starts a control server in a directory that responds to getseeds with its name.
 func serve(t *testing.T, dir, name string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -50,7 +50,7 @@ func TestNodesAreFoundWhereTheyKeepTheirData(t *testing.T) {
 	serve(t, filepath.Join(ring, "node2", "data"), "two")
 	serve(t, filepath.Join(ring, "node3", "data"), "three")
 	serve(t, alone, "alone")
-	// A socket that a killed node left.
+	// A socket that remains after a node was killed.
 	dead := filepath.Join(ring, "node1", "data")
 	if err := os.MkdirAll(dead, 0o755); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestNodesAreFoundWhereTheyKeepTheirData(t *testing.T) {
 		want  string
 	}{
 		{Where{DataDir: alone}, "alone"},
-		{Where{DataDir: ring}, "two"}, // the first that lives
+		{Where{DataDir: ring}, "two"}, // the first running node
 		{Where{DataDir: ring, Node: 3}, "three"},
 		{Where{DataDir: ring, Node: 1}, "no node responds at "},
 		{Where{DataDir: ring, Node: 9}, "node 9 is not running in "},
