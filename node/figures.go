@@ -87,7 +87,7 @@ func (m *measured) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 	if s := m.sample.Load(); s != nil && s.table == cmd.Table && cmd.SinglePartition() {
 		s.reads.add(cmd.Key.Bytes)
 	}
-	if (f.reads.Add(1)-1)%request.SampledReads != 0 { // the first one is measured, so that every table with reads has a latency
+	if (f.reads.Add(1)-1)%request.SampledReads != 0 { // the first read is measured, so each table read has a latency
 		return m.Engine.Read(dst, cmd)
 	}
 	begin := time.Now()

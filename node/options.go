@@ -68,7 +68,7 @@ type Options struct {
 	TruncateTimeout time.Duration
 	HintWindow      time.Duration
 
-	StreamThroughput   int64         // bytes per second sent to other nodes during range movements: stream_throughput_outbound
+	StreamThroughput   int64         // bytes per second sent for range movements: stream_throughput_outbound
 	AutoRepair         bool          // repair in the background: auto_repair_enabled
 	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
