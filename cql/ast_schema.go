@@ -198,7 +198,7 @@ type IndexTargetKind uint8
 
 // The kinds of index targets.
 const (
-	TargetColumn IndexTargetKind = iota // the column as it is (values, for a collection)
+	TargetColumn IndexTargetKind = iota // the column itself (values, for a collection)
 	TargetValues
 	TargetKeys
 	TargetEntries

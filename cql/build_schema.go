@@ -118,7 +118,7 @@ func (b *builder) describe(ctx *grammar.DescribeContext) Statement {
 		Only:      ctx.K_ONLY() != nil,
 		Internals: ctx.K_INTERNALS() != nil,
 	}
-	at := 1 // behind DESCRIBE
+	at := 1 // after DESCRIBE
 	if d.Full || d.Only {
 		at++
 	}

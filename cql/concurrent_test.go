@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestParseIsConcurrent: goroutines share parsers and what ANTLR learned, and
-// each gets its own statement.
+// TestParseIsConcurrent checks that goroutines, which share parsers and ANTLR's prediction caches, each get their own
+// statement.
 func TestParseIsConcurrent(t *testing.T) {
 	texts := corpus(t)
 	want := make([]string, len(texts))

@@ -13,9 +13,8 @@ import (
 	"cqld/grammar"
 )
 
-// TestCorpusVisitsTheGrammar proves that the corpus has every production:
-// every token and every rule that a rule of the grammar names is a child of
-// that rule in the tree of some statement.
+// TestCorpusVisitsTheGrammar checks that the corpus contains every production: every token and rule in the body of a
+// grammar rule is a child of that rule in the tree of some statement.
 func TestCorpusVisitsTheGrammar(t *testing.T) {
 	seen := map[string]bool{}
 	datadriven.Walk(t, "testdata/parse", func(t *testing.T, path string) {
@@ -57,7 +56,7 @@ func visit(tree antlr.Tree, seen map[string]bool) {
 	}
 }
 
-// productions reads "rule > symbol" for each symbol in the body of each rule.
+// productions returns "rule > symbol" for each symbol in the body of each rule.
 func productions(t *testing.T) []string {
 	text, err := os.ReadFile("../grammar/CqlParser.g4")
 	if err != nil {

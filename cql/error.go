@@ -36,8 +36,8 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 	return p.failureError(text, f)
 }
 
-// lookBack adapts the failure to Cassandra's parser where that decides earlier: it looks ahead from the previous
-// token, and then reports that no alternative matches, not which token is missing.
+// lookBack adapts the failure to Cassandra's parser if that decides earlier: it looks ahead from the previous token, and
+// then reports that no alternative matches instead of the missing token.
 func (p *parser) lookBack(f *failure) {
 	if f.decision == 0 || f.decision != f.offending.GetTokenIndex() {
 		return

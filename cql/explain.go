@@ -16,8 +16,8 @@ const (
 	analyzeWord = "ANALYZE"
 )
 
-// explained reports whether text begins with EXPLAIN, and perhaps ANALYZE. rest is the text with spaces in the place of
-// these words, so that positions in it are those in text.
+// explained reports whether text begins with EXPLAIN, and optionally ANALYZE. rest is the text with spaces in place of
+// these words, so that positions in rest equal those in text.
 func explained(text string) (rest string, analyze, ok bool) {
 	at, ok := wordAt(text, 0, explainWord)
 	if !ok {
@@ -31,7 +31,8 @@ func explained(text string) (rest string, analyze, ok bool) {
 	return string(b), analyze, true
 }
 
-// wordAt returns where word is, in letters of any case, after white space from a position on and before white space.
+// wordAt returns the position of word, in upper or lower case, if it follows white space from a position on and precedes
+// white space.
 func wordAt(text string, from int, word string) (at int, ok bool) {
 	const space = " \t\r\n"
 	at = len(text) - len(strings.TrimLeft(text[from:], space))
@@ -45,7 +46,7 @@ func blank(b []byte) {
 	}
 }
 
-// explain parses what follows EXPLAIN.
+// explain parses the text after EXPLAIN.
 func (p *parser) explain(rest string, analyze bool) (Statement, error) {
 	s, err := p.parsePlain(rest)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// FuzzParse: Parse never panics, fails with a *SyntaxError only, and what it
-// accepts survives Format.
+// FuzzParse checks that Parse never panics and fails only with a *SyntaxError, and that statements that it accepts survive
+// Format.
 func FuzzParse(f *testing.F) {
 	for _, text := range corpus(f) {
 		f.Add(text)

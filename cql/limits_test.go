@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestHostileTextsAreRefusedQuickly: nesting and size are bounded, whichever
-// production nests.
+// TestHostileTextsAreRefusedQuickly checks that nesting and size are bounded for every production that nests.
 func TestHostileTextsAreRefusedQuickly(t *testing.T) {
 	const many = 100_000
 	repeat := strings.Repeat
@@ -51,7 +50,7 @@ func TestHostileTextsAreRefusedQuickly(t *testing.T) {
 	}
 }
 
-// TestNestingWithinTheBoundIsRead: the deepest allowed statements parse.
+// TestNestingWithinTheBoundIsRead checks that statements with the maximum nesting are parsed.
 func TestNestingWithinTheBoundIsRead(t *testing.T) {
 	repeat := strings.Repeat
 	const depth = depthMax - 2
@@ -76,7 +75,7 @@ func TestNestingWithinTheBoundIsRead(t *testing.T) {
 	}
 }
 
-// TestManyMarkersAreRead: as many as the protocol can bind.
+// TestManyMarkersAreRead checks the maximum number of markers that the protocol can bind.
 func TestManyMarkersAreRead(t *testing.T) {
 	s, err := Parse("SELECT * FROM t WHERE a IN (?" + strings.Repeat(",?", 65534) + ")")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"cqld/grammar"
 )
 
-// TestMarkersAreCountedInTheOrderOfTheText gives every marker of the corpus
-// the name of its place, and then finds place and index equal in the AST.
+// TestMarkersAreCountedInTheOrderOfTheText names every marker of the corpus after its position, and checks that name and
+// index agree in the AST.
 func TestMarkersAreCountedInTheOrderOfTheText(t *testing.T) {
 	total := 0
 	for _, text := range corpus(t) {
@@ -41,7 +41,7 @@ func TestMarkersAreCountedInTheOrderOfTheText(t *testing.T) {
 	}
 }
 
-// renameMarkers gives the markers of the text the names m0, m1, ….
+// renameMarkers renames the markers of the text to m0, m1, ….
 func renameMarkers(text string) (string, int) {
 	p := newParser()
 	p.read(text)

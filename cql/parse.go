@@ -8,9 +8,8 @@ import (
 	"cqld/grammar"
 )
 
-// Parse turns a text into the statement it is, or returns a *SyntaxError. It
-// may be called by many goroutines at once. The statement shares memory with
-// the text.
+// Parse parses a text to a statement, or returns a *SyntaxError. It is safe for concurrent use. The statement shares memory
+// with the text.
 func Parse(text string) (Statement, error) {
 	p, _ := parsers.Get().(*parser)
 	if p == nil {
@@ -74,9 +73,8 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 	if err := p.bounded(); err != nil {
 		return nil, err
 	}
-	// SLL is the faster prediction, and right for every correct text but in
-	// rare cases; what it refuses is looked at again by full LL, which
-	// decides, and says what is wrong.
+	// SLL is the faster prediction mode. It is correct for every valid text with rare exceptions, so texts that it rejects
+	// are parsed again with full LL, which decides and provides the error.
 	tree, ok := p.tree(antlr.PredictionModeSLL)
 	if !ok {
 		p.tokens.Seek(0)
@@ -93,8 +91,7 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 	return statement, nil
 }
 
-// tree parses the tokens. It reports false where they are no statement; the
-// error strategy knows more then.
+// tree parses the tokens. It returns false if they are not a statement; the error strategy then has the failure.
 func (p *parser) tree(mode int) (tree grammar.IRootContext, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestParse reads the corpus. A case is a statement; what is expected is its
-// canonical text, or the error. Where the text parses, what Format gives has
-// to parse to an equal statement, and to give the same text again.
+// TestParse runs the corpus. A case is a statement; the expected output is its canonical text, or the error. The output of
+// Format must parse to an equal statement, whose canonical text must be the same.
 func TestParse(t *testing.T) {
 	datadriven.Walk(t, "testdata/parse", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind is what a job does.
+// Kind is the type of a job.
 type Kind string
 
 // The kinds of local jobs. External jobs have the kinds of ring.OperationKind.
@@ -27,7 +27,7 @@ const (
 	Nodes  Unit = "nodes"
 )
 
-// State is the state of the present attempt of a job.
+// State is the state of the current attempt of a job.
 type State uint8
 
 // The states, in the order in which an attempt passes through them; the last four are final.
@@ -37,7 +37,7 @@ const (
 	Done
 	Failed
 	Cancelled
-	Interrupted // by the end of the process
+	Interrupted // because the process ended
 )
 
 var stateNames = [...]string{"unknown", "queued", "running", "done", "failed", "cancelled", "interrupted"}
@@ -52,21 +52,22 @@ func (s State) String() string {
 // Ended reports whether the attempt is over.
 func (s State) Ended() bool { return s >= Done }
 
-// Snapshot describes a job at one moment. It does not change afterwards.
+// Snapshot describes a job at one point in time. It does not change afterwards.
 type Snapshot struct {
-	// ID is a decimal number, unique on this node across restarts. That of an operation of the ring is "ring-" and the number
-	// of the operation, on every node.
+	// ID is a decimal number, unique on this node across restarts. The id of a ring operation is "ring-" and the number of
+	// the operation, on every node.
 	ID     string
 	Kind   Kind
 	Target string // what the job works on: tables, keyspaces or a node
 	State  State
-	Phase  string // the part under way
+	Phase  string // the current part
 	// Done and Total count Units. Total is 0 while it is unknown.
 	Done, Total int64
 	Unit        Unit
 	// Left is an estimate of the remaining time, from the rate of this attempt. 0 means unknown.
 	Left time.Duration
-	// Created is when the job was requested first; Began and Ended are those of the present attempt. Zero means not yet.
+	// Created is when the job was first requested. Began and Ended are the times of the current attempt. Zero means not
+	// yet.
 	Created, Began, Ended time.Time
 	Attempt               int    // 1, and 1 more with each Resume
 	Error                 string // why the attempt failed or was interrupted
@@ -109,14 +110,15 @@ func (j *Job) Args() []byte { return j.e.s.Args } // never change
 // Ended returns a channel that is closed when the attempt has ended.
 func (j *Job) Ended() <-chan struct{} { return j.ended }
 
-// Checkpoint returns what SetCheckpoint stored last, possibly in an earlier attempt or process; nil means nothing.
+// Checkpoint returns the checkpoint that SetCheckpoint stored last, possibly in an earlier attempt or process. nil means
+// none.
 func (j *Job) Checkpoint() []byte {
 	j.r.mu.Lock()
 	defer j.r.mu.Unlock()
 	return j.e.checkpoint
 }
 
-// SetCheckpoint stores where Resume continues. The registry keeps the slice.
+// SetCheckpoint stores the position from which Resume continues. The registry keeps the slice.
 func (j *Job) SetCheckpoint(b []byte) {
 	if len(b) > argsBytesMax {
 		j.r.o.OnError(errors.New("jobs: a checkpoint is too large and was not stored"))
@@ -125,13 +127,14 @@ func (j *Job) SetCheckpoint(b []byte) {
 	j.update(true, func(e *entry) { e.checkpoint = b })
 }
 
-// Progress reports how much of the job is done, and the part under way. Within an attempt, done does not decrease: smaller
+// Progress reports how much of the job is done, and its current part. Within an attempt, done does not decrease: smaller
 // values are ignored.
 func (j *Job) Progress(done, total int64, phase string) {
 	j.update(false, func(e *entry) { e.progress(j.r.o.Clock.Monotonic(), done, total, phase) })
 }
 
-// update changes the entry unless the attempt has ended, and stores it: at once, or when StoreEvery has passed.
+// update changes the entry unless the attempt has ended, and stores it: immediately if now is set, otherwise when
+// StoreEvery has passed.
 func (j *Job) update(now bool, change func(*entry)) {
 	r := j.r
 	r.mu.Lock()
@@ -151,13 +154,13 @@ func (j *Job) update(now bool, change func(*entry)) {
 	}
 }
 
-// current reports whether the attempt is under way. The registry's mutex is held.
+// current reports whether the attempt has not ended. The caller holds the registry's mutex.
 func (j *Job) current() bool {
 	return !j.r.mu.closed && j.attempt == j.e.s.Attempt && !j.e.s.State.Ended()
 }
 
-// OnCancel registers the function that stops the work; nil means that it cannot be stopped any more. It is called at most once,
-// without locks: at once if Cancel was called before. It must not block.
+// OnCancel registers the function that stops the work; nil means that it cannot be stopped any more. The function is called
+// at most once, without locks: immediately if Cancel was called before. It must not block.
 func (j *Job) OnCancel(f func()) {
 	j.r.mu.Lock()
 	call := f != nil && j.current() && j.e.cancelled
@@ -170,8 +173,8 @@ func (j *Job) OnCancel(f func()) {
 	}
 }
 
-// End ends the attempt: done when err is nil, cancelled when Cancel was called before or err is ErrCancelled, failed otherwise. Only the first
-// call has an effect. It may begin a queued job.
+// End ends the attempt: done when err is nil, cancelled when Cancel was called before or err is ErrCancelled, failed
+// otherwise. Only the first call has an effect. It may begin a queued job.
 func (j *Job) End(err error) {
 	r := j.r
 	r.mu.Lock()
@@ -193,7 +196,7 @@ func (j *Job) End(err error) {
 	r.settle(j.e, forgotten)
 }
 
-// cut bounds a text.
+// cut truncates a text to textBytesMax.
 func cut(s string) string {
 	if len(s) > textBytesMax {
 		return s[:textBytesMax] + "…"

@@ -9,14 +9,14 @@ import (
 type Limits struct {
 	// Running bounds the local jobs that run at the same time, Queued those that wait for a slot. Further jobs are refused.
 	Running, Queued int
-	// Ended bounds the ended jobs that are remembered, interrupted ones included: that many local ones, and that many external
+	// Ended bounds the ended jobs that are kept, including interrupted ones: that many local ones, and that many external
 	// ones. The job that ended first is forgotten first.
 	Ended int
-	// External bounds the external jobs that run. The metadata log has at most as many operations of the ring as the ring has
+	// External bounds the external jobs that run. The metadata log has at most as many ring operations as the ring has
 	// nodes; further ones are not shown.
 	External int
 	// StoreEvery is the shortest interval between two stored progress reports of a job. State changes and checkpoints are
-	// stored at once.
+	// stored immediately.
 	StoreEvery time.Duration
 }
 
@@ -30,9 +30,9 @@ func (l Limits) withDefaults() Limits {
 }
 
 const (
-	// argsBytesMax bounds the arguments of a job, and its checkpoint: a thousand names of tables.
+	// argsBytesMax bounds the arguments of a job, and its checkpoint. It is sufficient for a thousand table names.
 	argsBytesMax = 128 << 10
-	// textBytesMax bounds the target, the phase and the error of a job. Longer text is cut.
+	// textBytesMax bounds the target, the phase and the error of a job. Longer texts are truncated.
 	textBytesMax = 1 << 10
 	// recordBytesMax bounds a stored record: arguments and checkpoint in base64, and the texts.
 	recordBytesMax = 512 << 10

@@ -22,8 +22,8 @@ type Options struct {
 	Limits Limits
 	// OnError receives errors of Store; nil discards them. Jobs run without records.
 	OnError func(error)
-	// Forgotten is called, without locks, after the registry forgot an ended local job: what the job stored elsewhere for Resume
-	// can be removed. It may be nil.
+	// Forgotten is called, without locks, after the registry has forgotten an ended local job. The owner can then remove
+	// what the job stored elsewhere for Resume. It may be nil.
 	Forgotten func(Snapshot)
 }
 
@@ -32,11 +32,11 @@ type Spec struct {
 	Kind   Kind
 	Target string
 	Unit   Unit
-	// Args is what Resume needs to repeat the job, in a form of the caller. The registry keeps the slice.
+	// Args contains what Resume needs to repeat the job, in the caller's encoding. The registry keeps the slice.
 	Args []byte
-	// Resumable reports that the work can continue, or be repeated, after an attempt that did not complete.
+	// Resumable means that the work can continue, or be repeated, after an attempt that did not complete.
 	Resumable bool
-	// External is the id of a job whose progress and persistence are another component's. Such a job takes no slot, is not
+	// External is the id of a job whose progress and persistence another component owns. Such a job takes no slot, is not
 	// stored and cannot be resumed. Empty means a local job, whose id the registry assigns.
 	External string
 }
@@ -62,18 +62,20 @@ type entry struct {
 	s          Snapshot
 	number     uint64 // of a local job
 	checkpoint []byte
-	job        *Job // of the present attempt; nil when the attempt was one of an earlier process
+	job        *Job // of the current attempt; nil if the attempt belongs to an earlier process
 	work       func(*Job)
 	cancelled  bool // Cancel was called
 	onCancel   func()
 
-	// For the estimate, monotonic: when the attempt began, how much was done then, and when the last progress was.
+	// For the estimate, in monotonic time: when the attempt began, how much was done then, and when the last progress was
+	// reported.
 	began, moved time.Duration
 	base         int64
 	reported     bool
 
-	stored time.Duration // monotonic, of the last record
-	// writing reports that a goroutine writes the record; dirty that it must write it again; forgotten that it must remove it.
+	stored time.Duration // monotonic time of the last record
+	// writing means that a goroutine writes the record, dirty that it must write it again, forgotten that it must remove
+	// it.
 	writing, dirty, forgotten bool
 }
 
@@ -91,9 +93,9 @@ func Open(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Start adds a job. It calls work once, in a goroutine that frees a slot or in the caller's: at once, or when a queued job's
-// turn has come, but not if the job is cancelled before. work must not block; it ends the job by Job.End, possibly later. An
-// external job that runs already is ErrStillRunning.
+// Start adds a job. It calls work once, in the caller's goroutine or in one that frees a slot: immediately, or when the
+// queued job gets a slot, but not if the job is cancelled before. work must not block; it ends the job by Job.End, possibly
+// later. An external job that is already running is ErrStillRunning.
 func (r *Registry) Start(spec Spec, work func(*Job)) (*Job, error) {
 	if len(spec.Args) > argsBytesMax {
 		return nil, fmt.Errorf("jobs: the arguments have %d bytes; at most %d can be stored", len(spec.Args), argsBytesMax)
@@ -200,13 +202,13 @@ func (r *Registry) runLocked(e *entry) {
 	e.base = 0
 }
 
-// progress is Job.Progress, under the registry's mutex. It keeps Done ≤ Total when the total is known.
+// progress implements Job.Progress. The caller holds the registry's mutex. It keeps Done ≤ Total if the total is known.
 func (e *entry) progress(now time.Duration, done, total int64, phase string) {
 	done, total = max(done, 0), max(total, 0)
 	if total > 0 {
 		done = min(done, total)
 	}
-	if !e.reported && e.s.Attempt > 1 { // an earlier attempt did this part, so the rate does not count it
+	if !e.reported && e.s.Attempt > 1 { // an earlier attempt did this part, so the rate excludes it
 		e.s.Done, e.base, e.began, e.moved = done, done, now, now
 	}
 	e.reported = true
@@ -219,7 +221,8 @@ func (e *entry) progress(now time.Duration, done, total int64, phase string) {
 	e.s.Total, e.s.Phase = total, cut(phase)
 }
 
-// left estimates the remaining time from the rate up to the last progress: while there is none, the estimate stays.
+// left estimates the remaining time from the rate up to the last progress. Without further progress, the estimate is
+// constant.
 func (e *entry) left() time.Duration {
 	done, passed := e.s.Done-e.base, e.moved-e.began
 	if e.s.State != Running || e.s.Total <= 0 || done <= 0 || passed <= 0 {
@@ -232,7 +235,7 @@ func (e *entry) left() time.Duration {
 // maxLeft bounds estimates, which would overflow for a job that has barely begun.
 const maxLeft = 1000 * time.Hour
 
-// endLocked moves an attempt to a final state. It returns the jobs that are forgotten for it.
+// endLocked moves an attempt to a final state. It returns the jobs that are forgotten because of it.
 func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*entry) {
 	switch {
 	case e.s.State == Running && e.s.External:
@@ -250,7 +253,7 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 		r.mu.ended = append(r.mu.ended, e)
 		return r.forgetLocked()
 	}
-	// External jobs have a bound of their own, so that their ends, which callers report from events, never write to the store.
+	// External jobs have a separate bound, so that their ends, which callers report from events, never write to the store.
 	if r.mu.endedExternal = append(r.mu.endedExternal, e); len(r.mu.endedExternal) > r.o.Limits.Ended {
 		delete(r.mu.entries, r.mu.endedExternal[0].s.ID)
 		r.mu.endedExternal = slices.Delete(r.mu.endedExternal, 0, 1)
@@ -258,8 +261,8 @@ func (r *Registry) endLocked(e *entry, state State, text string) (forgotten []*e
 	return nil
 }
 
-// forgetLocked forgets the local jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest number, from which
-// the next process continues to count.
+// forgetLocked forgets the local jobs that ended first, beyond Limits.Ended. It keeps the record with the greatest number,
+// from which the next process continues to count.
 func (r *Registry) forgetLocked() (forgotten []*entry) {
 	for len(r.mu.ended) > r.o.Limits.Ended {
 		i := 0
@@ -275,7 +278,7 @@ func (r *Registry) forgetLocked() (forgotten []*entry) {
 	return forgotten
 }
 
-// dropEndedLocked forgets an ended external job, whose id is used again.
+// dropEndedLocked forgets an ended external job whose id is reused.
 func (r *Registry) dropEndedLocked(id string) {
 	if e := r.mu.entries[id]; e != nil {
 		r.mu.endedExternal = slices.DeleteFunc(r.mu.endedExternal, func(o *entry) bool { return o == e })
@@ -306,7 +309,7 @@ func (r *Registry) settle(e *entry, forgotten []*entry) {
 	}
 }
 
-// discard removes what is stored of forgotten jobs.
+// discard removes the records of forgotten jobs.
 func (r *Registry) discard(forgotten []*entry) {
 	for _, e := range forgotten {
 		r.store(e, false)
@@ -319,8 +322,8 @@ func (r *Registry) discard(forgotten []*entry) {
 	}
 }
 
-// Cancel requests the end of a job. A queued job ends at once. A running one is cancelled when its work has stopped; if it
-// completes before, it is done.
+// Cancel requests the end of a job. A queued job ends immediately. A running one is cancelled when its work has stopped; if
+// it completes before that, it is done.
 func (r *Registry) Cancel(id string) error {
 	r.mu.Lock()
 	e := r.mu.entries[id]
@@ -350,8 +353,8 @@ func (r *Registry) Cancel(id string) error {
 	return nil
 }
 
-// Close marks all jobs as interrupted that have not ended, and stores that. Later calls of their handles have no effect. The
-// owner stops the work after Close, and closes the store when the work has stopped.
+// Close marks all jobs that have not ended as interrupted, and stores that. Later calls of their handles have no effect.
+// The owner stops the work after Close, and closes the store when the work has stopped.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if r.mu.closed {
@@ -373,7 +376,7 @@ func (r *Registry) Close() {
 	}
 }
 
-// List returns all jobs: those that have not ended, and the last ones that have. The order is that of Snapshot.Created.
+// List returns all jobs, in the order of Snapshot.Created: those that have not ended, and the most recent ones that have.
 func (r *Registry) List() []Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -397,7 +400,7 @@ func (r *Registry) Get(id string) (Snapshot, error) {
 	return Snapshot{}, ErrUnknown
 }
 
-// Wait returns a channel that is closed when the present attempt of a job has ended.
+// Wait returns a channel that is closed when the current attempt of a job has ended.
 func (r *Registry) Wait(id string) (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -419,19 +422,19 @@ func (e *entry) snapshot() Snapshot {
 	return s
 }
 
-// Outcome is a kind of jobs and a final state.
+// Outcome is a kind of job and a final state.
 type Outcome struct {
 	Kind  Kind
 	State State
 }
 
-// Stats are the figures of a Registry.
+// Stats are the metrics of a Registry.
 type Stats struct {
-	Running, Queued map[Kind]int      // at this moment
-	Ended           map[Outcome]int64 // attempts, since the start of the process
+	Running, Queued map[Kind]int      // now
+	Ended           map[Outcome]int64 // attempts since the start of the process
 }
 
-// Stats returns the present figures.
+// Stats returns the current metrics.
 func (r *Registry) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,7 +35,7 @@ func (c *fixedClock) Monotonic() time.Duration {
 func (c *fixedClock) Now() time.Time                        { return time.Unix(1_000_000, 0).Add(c.Monotonic()) }
 func (c *fixedClock) After(time.Duration, func()) env.Timer { panic("the registry sets no timer") }
 
-// memoryStore is a LocalStore. A copy of its values is what a crash leaves.
+// memoryStore is a LocalStore. A copy of its values is the state after a crash.
 type memoryStore struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -122,9 +122,9 @@ func TestAJobEndsAsItsWorkDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	state(t, r, cancelled.ID(), Running) // its work has not stopped
+	state(t, r, cancelled.ID(), Running) // its work has not stopped yet
 	cancelled.End(errors.New("context canceled"))
-	completed.End(nil) // it was done before it noticed
+	completed.End(nil) // it completed before it noticed
 	state(t, r, done.ID(), Done)
 	if s := state(t, r, failed.ID(), Failed); s.Error != "the disk is full" {
 		t.Errorf("the error is %q", s.Error)
@@ -196,7 +196,7 @@ func TestJobsWaitForASlot(t *testing.T) {
 	}
 }
 
-// TestQueuedJobsRunOneAfterTheOther has every work end at once: a queue of jobs must not nest on the stack out of order.
+// TestQueuedJobsRunOneAfterTheOther ends every work immediately: queued jobs must not nest on the stack out of order.
 func TestQueuedJobsRunOneAfterTheOther(t *testing.T) {
 	r := open(t, &fixedClock{}, newStore(), Limits{Running: 1, Queued: 64})
 	first := start(t, r, nothing)
@@ -264,7 +264,7 @@ func TestExternalJobsAreNotStored(t *testing.T) {
 	r := open(t, &fixedClock{}, store, Limits{Running: 1, External: 1})
 	start(t, r, nothing)
 	spec := Spec{External: "ring-7", Kind: "join", Target: "127.0.0.4", Unit: Nodes, Resumable: true}
-	j, err := r.Start(spec, nothing) // the slot of the local job is not theirs
+	j, err := r.Start(spec, nothing) // external jobs do not take the slot of the local job
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestExternalJobsAreNotStored(t *testing.T) {
 	if n := len(r.List()); n != 2 {
 		t.Errorf("%d jobs", n)
 	}
-	// Ended ones do not replace local ones.
+	// Ended external jobs do not replace local ones.
 	r = open(t, &fixedClock{}, newStore(), Limits{Ended: 2})
 	local := start(t, r, nothing)
 	local.End(nil)
@@ -361,7 +361,7 @@ func TestEstimatesFollowTheRate(t *testing.T) {
 	}
 }
 
-// TestRandomHistories drives a registry with random calls, crashes included, and checks its laws after each.
+// TestRandomHistories calls a registry at random, with crashes, and checks its invariants after each step.
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(300) {
 		h := &history{t: t, rnd: rand.New(rand.NewPCG(seed, 2)), clock: &fixedClock{}, store: newStore(), last: map[string]Snapshot{}}

@@ -17,8 +17,8 @@ type LocalStore interface {
 	ScanLocal(prefix []byte, f func(key, value []byte) error) error
 }
 
-// A record has the local key "job/" and the number of the job (8 bytes, big-endian). Its value is recordVersion and a record in
-// JSON.
+// A record has the local key "job/" and the number of the job (8 bytes, big-endian). Its value is recordVersion and a
+// record in JSON.
 const (
 	recordPrefix  = "job/"
 	recordVersion = 1
@@ -121,7 +121,7 @@ func (r *Registry) load() error {
 	for _, key := range bad {
 		r.report(r.o.Store.DeleteLocal(key, false))
 	}
-	// An interrupted job has no end: it ended last.
+	// An interrupted job has no end, and sorts last.
 	slices.SortStableFunc(r.mu.ended, func(a, b *entry) int {
 		switch {
 		case a.s.Ended.IsZero() == b.s.Ended.IsZero():

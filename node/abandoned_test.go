@@ -12,7 +12,8 @@ import (
 	"cqld/internal/env"
 )
 
-// slowScan is a scan of ten seconds that counts its steps, of a millisecond each, and looks at its Cancel as storage does.
+// slowScan is a scan that takes ten seconds in steps of a millisecond. It counts its steps and checks its Cancel like
+// storage.
 type slowScan struct {
 	steps   atomic.Int64
 	running atomic.Int64
@@ -31,12 +32,12 @@ func (s *slowScan) run(cancel *env.Cancel) error {
 	return nil
 }
 
-// stepsAfterMax is how many steps may follow the end of a request: a tenth of a second on a quiet machine, and some more
-// where other tests run.
+// stepsAfterMax is the maximum number of steps after the end of a request: a tenth of a second on an idle machine, plus a
+// margin for concurrent tests.
 const stepsAfterMax = 1000
 
-// A scan ends soon when its client has gone, when the server is drained, and when its time is over: on the node that the
-// client is connected to, and on others.
+// A scan ends soon after its client has disconnected, after the server is drained, and after its timeout: on the node that
+// the client is connected to, and on other nodes.
 func TestScansEndWhenNobodyWaitsForThem(t *testing.T) {
 	for _, protocol := range []string{"CQL", "Tables"} {
 		for at, where := range []string{"here", "on another node"} {
@@ -108,7 +109,7 @@ func (n *Node) panics() (sum int64) {
 	return sum
 }
 
-// cqlScan makes a table of which both nodes hold a part, and reads all of it.
+// cqlScan creates a table of which both nodes store a part, and reads all of it.
 func (r *inProcess) cqlScan(c *cqlclient.Conn) func(context.Context) error {
 	r.fill(c, "1", 20)
 	return func(ctx context.Context) error {
@@ -119,7 +120,7 @@ func (r *inProcess) cqlScan(c *cqlclient.Conn) func(context.Context) error {
 	}
 }
 
-// tablesScan makes a table of Azure Tables, and lists it.
+// tablesScan creates a table of Azure Tables, and lists it.
 func (r *inProcess) tablesScan() func(context.Context) error {
 	c := r.tables(0)
 	if status, err := r.ask(c, client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName":"races"}`)}); status != 201 {

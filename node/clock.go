@@ -9,7 +9,7 @@ import (
 	"cqld/internal/guard"
 )
 
-// realClock is the machine's, or one that is wrong by an offset, for tests.
+// realClock is the clock of the machine, shifted by an offset in tests.
 type realClock struct {
 	start  time.Time
 	offset time.Duration
@@ -29,7 +29,7 @@ func (c realClock) After(d time.Duration, f func()) env.Timer {
 	})
 }
 
-// newClock returns the clock of a node: the one that the options set, or else the machine's.
+// newClock returns the clock of a node: the one set in the options, or else the clock of the machine.
 func newClock(o Options, g *guard.Guard) env.Clock {
 	if o.Clock == nil {
 		return newRealClock(o.ClockOffset, g)
@@ -37,7 +37,7 @@ func newClock(o Options, g *guard.Guard) env.Clock {
 	return guardedClock{o.Clock, g}
 }
 
-// guardedClock recovers from panics of the callbacks of another clock's timers.
+// guardedClock recovers from panics in the timer callbacks of another clock.
 type guardedClock struct {
 	env.Clock
 	guard *guard.Guard
@@ -56,8 +56,7 @@ type realRand struct{}
 
 func (realRand) Uint64() uint64 { return rand.Uint64() }
 
-// secureRand draws from a generator that was seeded by the system and cannot be foreseen: for ids
-// and secrets.
+// secureRand draws unpredictable bytes for ids and secrets, from a generator seeded by the operating system.
 type secureRand struct {
 	mu  sync.Mutex
 	src *rand.ChaCha8

@@ -18,7 +18,7 @@ import (
 // setting reads one option's value.
 type setting func(o *Options, v *yaml.Node) error
 
-// settings are the options of the file, by cassandra.yaml's names.
+// settings returns the options of the file by their names in cassandra.yaml.
 func settings() map[string]setting {
 	return map[string]setting{
 		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
@@ -126,8 +126,8 @@ func (o *Options) parse(path string, b []byte) error {
 	return errors.Join(errs...)
 }
 
-// seedsLast are the lines of the file with the seeds at the end: their default port is storage_port,
-// wherever that stands.
+// seedsLast returns the lines of the file with the seeds at the end, because their default port is storage_port, which may
+// follow them in the file.
 func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
 	var first, last [][2]*yaml.Node
 	for i := 0; i+1 < len(content); i += 2 {
@@ -154,7 +154,7 @@ func unknownOption(name string, known map[string]setting) string {
 	return "unknown option, or one of Cassandra's that is not supported yet"
 }
 
-// editDistance is Levenshtein's.
+// editDistance returns the Levenshtein distance of two strings.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -374,7 +374,7 @@ func ParseSize(s string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a size such as 64KiB, 16MiB or 1GiB", s)
 }
 
-// only accepts an option that has one meaning here.
+// only accepts the values of an option that has a single supported meaning in cqld.
 func only(values ...string) setting {
 	return func(_ *Options, v *yaml.Node) error {
 		if slices.Contains(values, v.Value) {
@@ -459,8 +459,7 @@ func ParseSeeds(list []string, defaultPort uint16) (out []netip.AddrPort, err er
 	return out, nil
 }
 
-// setSeedProvider reads cassandra.yaml's own form: a list of one class with a list of one
-// parameter.
+// setSeedProvider reads the form that cassandra.yaml has: a list of one class with a list of one parameter.
 func setSeedProvider(o *Options, v *yaml.Node) error {
 	var providers []struct {
 		Class      string `yaml:"class_name"`

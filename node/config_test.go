@@ -147,7 +147,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := map[string]string{} // the default or, where there is one value only, that
+	documented := map[string]string{} // the default or, if only one value is valid, that value
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") || strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
@@ -163,7 +163,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		}
 		delete(documented, name)
 		if !strings.HasPrefix(value, "`") || !strings.HasSuffix(value, "`") || strings.HasPrefix(name, "tables_max") {
-			continue // the default is told in words, or is the service's
+			continue // the default is described in words, or is the Azure service's
 		}
 		var doc yaml.Node
 		if err := yaml.Unmarshal([]byte(strings.Trim(value, "`")), &doc); err != nil {

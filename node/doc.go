@@ -1,7 +1,7 @@
-// Package node is one node assembled: it is the only room that sees all parts, starts them in
-// order, hands each what it needs of the others, and stops them in the opposite order.
+// Package node assembles a node. It is the only package that imports all parts: it starts them in order, connects them to
+// each other, and stops them in the opposite order.
 //
-// It decides nothing about data or statements. What looks like a decision here is a default.
+// It makes no decisions about data or statements; it only sets defaults.
 //
 //	Open:  storage ─▶ messaging ─▶ cluster ─▶ member ─▶ replica, coordinator ─▶ query ─▶ server
 //	Close: server drains ─▶ hints stop ─▶ cluster ─▶ messaging ─▶ storage

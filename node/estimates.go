@@ -11,10 +11,11 @@ import (
 	"cqld/storage"
 )
 
-// estimateAge is how long an estimate of a table is used before it is made again.
+// estimateAge is how long an estimate of a table is used before it is computed again.
 const estimateAge = 20 * time.Second
 
-// estimates are the newest estimates of this node's tables, made when someone reads them. The zero value with n set is ready.
+// estimates caches the newest estimates of this node's tables, which are computed when they are read. The zero value with n
+// set is ready for use.
 type estimates struct {
 	n  *Node
 	mu struct {
@@ -27,11 +28,11 @@ type estimated struct {
 	partitions storage.PartitionEstimate
 	at         time.Duration // monotonic
 	epoch      uint64        // of the ring whose ranges were sampled
-	share      float64       // of all tokens that were sampled
+	share      float64       // the part of all tokens that was sampled
 }
 
-// whole is query.Options.Estimate: this node's estimate, extended to the ranges that it does not hold. It is not known if the
-// node holds none.
+// whole implements query.Options.Estimate: it extrapolates this node's estimate to the ranges that it does not replicate.
+// ok is false if the node replicates none.
 func (e *estimates) whole(t *schema.Table) (partitions, meanBytes int64, ok bool) {
 	last := e.newest(t)
 	if last.share == 0 {
@@ -40,11 +41,11 @@ func (e *estimates) whole(t *schema.Table) (partitions, meanBytes int64, ok bool
 	return int64(math.Round(float64(last.partitions.All()) / last.share)), last.partitions.MeanBytes, true
 }
 
-// of estimates a table in the ranges that this node holds. A table that cannot be read, because its file is corrupt, counts as
-// empty: the storage engine reports that elsewhere.
+// of estimates the partitions of a table in the ranges that this node replicates. A table that cannot be read because its
+// file is corrupt counts as empty: the storage engine reports the corruption separately.
 func (e *estimates) of(t *schema.Table) storage.PartitionEstimate { return e.newest(t).partitions }
 
-// newest is the estimate of a table, made if there is none of the present ring or if it is old.
+// newest returns the estimate of a table. It computes a new one if the ring has changed or the estimate is too old.
 func (e *estimates) newest(t *schema.Table) estimated {
 	m := e.n.cluster.Metadata()
 	now := e.n.clock.Monotonic()
@@ -68,7 +69,7 @@ func (e *estimates) newest(t *schema.Table) estimated {
 	return last
 }
 
-// shown is the estimate as system.size_estimates and system.table_estimates read it.
+// shown returns the estimate in the form of system.size_estimates and system.table_estimates.
 func (e *estimates) shown(t *schema.Table) system.Estimate {
 	p := e.of(t)
 	return system.Estimate{MeanBytes: p.MeanBytes, Partitions: func(r ring.Range) int64 { return p.In(r) }}

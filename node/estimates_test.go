@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Drivers of Spark and Trino ask for the estimates of one table. The answer must not read samples of all others.
+// The Spark and Trino drivers query the estimates of one table. The answer must not read samples of all other tables.
 func TestAQueryForAnEstimateReadsOnlyItsTable(t *testing.T) {
 	r := openNodes(t, 67, 1, nil)
 	c := r.connect(0)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// EXPLAIN estimates the whole table on a node that holds a part of it, and names the replicas.
+// EXPLAIN estimates the whole table on a node that stores a part of it, and names the replicas.
 func TestExplainOnARing(t *testing.T) {
 	r := openNodes(t, 84, 3, nil)
 	c := r.connect(0)
@@ -16,7 +16,7 @@ func TestExplainOnARing(t *testing.T) {
 	for _, row := range r.query(c, "EXPLAIN ANALYZE SELECT * FROM k.t").Rows {
 		answer[string(row[0])] = string(row[1])
 	}
-	// Few partitions are counted; those of the ranges that this node does not hold are extrapolated.
+	// Few partitions are counted; the ranges that this node does not replicate are extrapolated.
 	if n, err := strconv.Atoi(answer["estimated partitions"]); err != nil || n < partitions/2 || n > partitions*2 {
 		t.Errorf("%q partitions are estimated: %v", answer["estimated partitions"], err)
 	}

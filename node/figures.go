@@ -13,16 +13,16 @@ import (
 	"cqld/storage"
 )
 
-// measured is the storage engine as this node's replica uses it, with counts by table and, while an
-// operator looks, of partitions.
+// measured wraps the storage engine that this node's replica uses. It counts requests by table and, during a toppartitions
+// command, by partition.
 type measured struct {
 	*storage.Engine
-	mu     sync.Mutex // of those who change tables
+	mu     sync.Mutex // held to add or remove tables
 	tables atomic.Pointer[map[schema.StorageID]*tableFigures]
-	sample atomic.Pointer[sample] // nil: nobody looks
+	sample atomic.Pointer[sample] // nil: no sampling is running
 }
 
-// tableFigures are what one table was asked for since the node started.
+// tableFigures counts the requests of one table since the node started.
 type tableFigures struct {
 	reads, writes atomic.Int64
 	latency       histogram.Histogram // of reads
@@ -34,7 +34,7 @@ func newMeasured(e *storage.Engine) *measured {
 	return m
 }
 
-// of is the figures of a table. It allocates only when it sees a table for the first time.
+// of returns the figures of a table. It allocates only at the first request of a table.
 func (m *measured) of(id schema.StorageID) *tableFigures {
 	if f := (*m.tables.Load())[id]; f != nil {
 		return f
@@ -50,7 +50,7 @@ func (m *measured) of(id schema.StorageID) *tableFigures {
 	return now[id]
 }
 
-// forget drops the figures of a table that is gone.
+// forget drops the figures of a dropped table.
 func (m *measured) forget(id schema.StorageID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +65,7 @@ func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(erro
 	return m.Engine.Apply(mutations, durable, done)
 }
 
-// Queue implements what replica.Local.Decide uses.
+// Queue implements the interface that replica.Local.Decide uses.
 func (m *measured) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	m.countWrites(mutations)
 	return m.Engine.Queue(mutations, durable, done)
@@ -87,7 +87,7 @@ func (m *measured) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 	if s := m.sample.Load(); s != nil && s.table == cmd.Table && cmd.SinglePartition() {
 		s.reads.add(cmd.Key.Bytes)
 	}
-	if (f.reads.Add(1)-1)%request.SampledReads != 0 { // the first one is measured, so that a table with reads has a latency
+	if (f.reads.Add(1)-1)%request.SampledReads != 0 { // the first read is measured, so each table read has a latency
 		return m.Engine.Read(dst, cmd)
 	}
 	begin := time.Now()

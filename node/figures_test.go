@@ -11,8 +11,8 @@ import (
 	"cqld/storage"
 )
 
-// The sketch's law: a count is never too small, too large by at most its error, and every key above
-// the bound is there.
+// The guarantee of the sketch: a count is never too small, too large by at most its error, and every key above the bound is
+// included.
 func TestTopKeysFindTheFrequent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var k topKeys
@@ -57,7 +57,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A table that was read at all has a latency: with few reads, tablestats printed NaN beside a count of reads.
+// A table that was read has a latency: with few reads, tablestats printed NaN beside a count of reads.
 func TestTheFirstReadOfATableIsMeasured(t *testing.T) {
 	r := openNodes(t, 68, 1, nil)
 	c := r.connect(0)

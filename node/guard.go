@@ -10,13 +10,13 @@ import (
 	"cqld/query"
 )
 
-// workGroup is goroutines that their owner waits for.
+// workGroup is a group of goroutines that their owner waits for.
 type workGroup struct {
 	sync.WaitGroup
 	guard *guard.Guard
 }
 
-// Go runs f. A panic of f ends f alone: it is a job that begins again, or whose failure somebody sees.
+// Go runs f in a goroutine. A panic ends only f: f is a job that is repeated, or whose failure is reported.
 func (w *workGroup) Go(f func()) {
 	w.WaitGroup.Go(func() {
 		defer w.guard.Recover("background job", nil)
@@ -24,7 +24,7 @@ func (w *workGroup) Go(f func()) {
 	})
 }
 
-// Critical runs f, without which the node cannot go on: a panic of f is passed to fail.
+// Critical runs a function that the node cannot work without: a panic of f is passed to fail.
 func (w *workGroup) Critical(fail func(error), f func()) {
 	w.WaitGroup.Go(func() {
 		defer w.guard.Recover("node", fail)
@@ -32,7 +32,7 @@ func (w *workGroup) Critical(fail func(error), f func()) {
 	})
 }
 
-// panics are the metrics of what panicked.
+// panics collects the counts of recovered panics.
 func (c figuresCollector) panics(m metricSink) {
 	for where, n := range c.n.guard.Counts() {
 		m.send(prometheus.CounterValue, "panics_total", "Panics that ended a request or a job; each is a defect, and in the log with its stack.",
@@ -40,7 +40,7 @@ func (c figuresCollector) panics(m metricSink) {
 	}
 }
 
-// requests is storage as this node's replica uses it.
+// requests returns storage as this node's replica uses it.
 func (n *Node) requests() assembly.RequestEngine {
 	var e assembly.RequestEngine = n.measured
 	if f := n.opts.faults.engine; f != nil {
@@ -49,7 +49,7 @@ func (n *Node) requests() assembly.RequestEngine {
 	return e
 }
 
-// virtualTables are the tables that this node makes up.
+// virtualTables returns the source of the virtual tables of this node.
 func (n *Node) virtualTables() query.VirtualSource {
 	if f := n.opts.faults.virtual; f != nil {
 		return f(n.systemTables())

@@ -16,7 +16,7 @@ import (
 	"cqld/ring"
 )
 
-// peerAt is a process that speaks the internode protocol at an address of subnet 63, as node id.
+// peerAt returns a process with the internode protocol at an address of subnet 63, as node id.
 func (r *inProcess) peerAt(host byte, id ring.NodeID) *messaging.StreamTransport {
 	r.t.Helper()
 	o := r.nodes[0].opts
@@ -30,14 +30,14 @@ func (r *inProcess) peerAt(host byte, id ring.NodeID) *messaging.StreamTransport
 	return p
 }
 
-// A process that reaches the internode port neither writes nor truncates in the name of a member, and a member that sends
-// random messages of all verbs ends no node and makes no code panic.
+// A process that reaches the internode port can neither write nor truncate in the name of a member, and a member that sends
+// random messages of all verbs stops no node and causes no panic.
 func TestHostilePeers(t *testing.T) {
 	r := openNodes(t, 63, 2, nil)
 	c := r.connect(0)
 	forger := r.peerAt(9, 2)
 	for verb := messaging.VerbMutation; verb <= messaging.VerbHolds; verb++ {
-		if verb == messaging.VerbJoin || verb == messaging.VerbRaft { // Raft's messages have no answers
+		if verb == messaging.VerbJoin || verb == messaging.VerbRaft { // Raft's messages have no replies
 			continue
 		}
 		var remote *messaging.RemoteError
@@ -83,7 +83,7 @@ func TestHostilePeers(t *testing.T) {
 	}
 }
 
-// join makes a bare transport a member of the ring.
+// join adds a bare transport to the ring as a member.
 func (r *inProcess) join(host byte) *messaging.StreamTransport {
 	r.t.Helper()
 	p := r.peerAt(host, 0)
@@ -137,7 +137,7 @@ func sendRandom(p *messaging.StreamTransport, count int) int {
 		payload := make([]byte, r.IntN(120))
 		for i := range payload {
 			if payload[i] = byte(r.Uint32()); r.IntN(3) > 0 {
-				payload[i] %= 8 // small numbers are read on
+				payload[i] %= 8 // decoding continues after small numbers
 			}
 		}
 		to := ring.NodeID(1 + r.IntN(2))

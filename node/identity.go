@@ -7,23 +7,23 @@ import (
 	"path/filepath"
 )
 
-// The parts of a data directory.
+// The subdirectories of a data directory.
 const (
 	rowsDir     = "data"
 	metadataDir = "raft"
 )
 
-// IsDataDir reports whether a node has stored its metadata in dir, which then is the data directory of that node.
+// IsDataDir reports whether dir contains the metadata of a node, and therefore is a data directory.
 func IsDataDir(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, metadataDir))
 	return err == nil && info.IsDir()
 }
 
-// diskKey is where storage keeps which disk it is on.
+// diskKey is the key under which storage keeps the id of the disk.
 const diskKey = "node/disk"
 
-// checkDisk compares the disk that the metadata knows with the one that the rows are on. A node whose
-// rows are lost, or another's, would answer as if nobody had ever written: it must not start.
+// checkDisk compares the disk id in the metadata with the one stored with the rows. A node whose rows were lost, or
+// replaced by those of another node, must not start: it would answer as if nothing had been written.
 func (n *Node) checkDisk() error {
 	disk := n.cluster.DiskID()
 	stored, err := n.engine.GetLocal([]byte(diskKey))

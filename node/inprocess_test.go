@@ -27,7 +27,7 @@ import (
 	"cqld/storage"
 )
 
-// logBuffer keeps a log.
+// logBuffer collects log output.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -45,10 +45,10 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// faulty is what a test has a node do wrong. Its fields are called where they are not nil.
+// faulty configures faults of a node. Fields that are not nil are called.
 type faulty struct {
 	mu      sync.Mutex
-	table   schema.StorageID // of which
+	table   schema.StorageID // the table with faults
 	read    func(*row.ReadCommand) error
 	applied func()
 	cas     func()
@@ -140,7 +140,7 @@ func (s faultyTables) Partitions(t *schema.Table, cmd *row.ReadCommand, yield fu
 	return s.VirtualSource.Partitions(t, cmd, yield)
 }
 
-// inProcess is nodes of one ring in this process, with real sockets and disks in memory.
+// inProcess is a ring of nodes in this process, with real sockets and in-memory disks.
 type inProcess struct {
 	t      *testing.T
 	nodes  []*Node
@@ -149,7 +149,7 @@ type inProcess struct {
 	killed map[*Node]bool
 }
 
-// openNodes opens a ring of n nodes at 127.0.subnet.1 and on.
+// openNodes opens a ring of n nodes at consecutive addresses from 127.0.subnet.1.
 func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProcess {
 	t.Helper()
 	r := &inProcess{t: t}
@@ -160,7 +160,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 		o.RPCAddress, o.FS, o.DataDir = o.ListenAddress, vfs.NewMem(), "data"
 		o.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}), o.StoragePort)}
 		o.CacheBytes, o.AutoRepair, o.NumTokens = 8<<20, false, 8
-		o.DataDir = t.TempDir() // of the control socket
+		o.DataDir = t.TempDir() // for the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		o.faults.engine = func(e assembly.RequestEngine) assembly.RequestEngine { return faultyEngine{e, f} }
 		o.faults.proposer = func(p request.Proposer) request.Proposer { return faultyProposer{p, f} }
@@ -199,8 +199,8 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 	return r
 }
 
-// kill ends a node's process and starts the next one, with what was written to its disk, which is crashable. change, which may be
-// nil, changes the options.
+// kill ends a node's process and starts the next one with what was written to its crashable disk. change, which may be nil,
+// changes the options.
 func (r *inProcess) kill(i int, change func(*Options)) {
 	r.t.Helper()
 	node := r.nodes[i]
@@ -265,12 +265,12 @@ func (r *inProcess) queryAll(c *cqlclient.Conn, text string) {
 	}
 }
 
-// refused is a server's error.
+// refused is an error response of the server.
 type refused struct{ answer *cqlclient.Error }
 
 func (r *refused) Error() string { return r.answer.Error() }
 
-// send executes a statement. A *refused is the server's error, others are the connection's.
+// send executes a statement. A *refused is the server's error; other errors are those of the connection.
 func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answer, error) {
 	a, err := c.Query(text, o)
 	if err == nil && a.Err != nil {
@@ -279,7 +279,7 @@ func send(c *cqlclient.Conn, text string, o cqlclient.Options) (*cqlclient.Answe
 	return a, err
 }
 
-// tables is a client of a node's Tables port.
+// tables returns a client of a node's Tables port.
 func (r *inProcess) tables(i int) *client.Client {
 	r.t.Helper()
 	c, err := client.New("http://"+r.nodes[i].opts.Tables().String(), azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 1)
@@ -290,12 +290,12 @@ func (r *inProcess) tables(i int) *client.Client {
 	return c
 }
 
-// storage is the storage id of a table.
+// storage returns the storage id of a table.
 func (r *inProcess) storage(keyspace, name string) schema.StorageID {
 	return r.nodes[0].cluster.Metadata().Schema.Table(keyspace, name).StorageID
 }
 
-// tableOf is the storage id of k.t or of the table races of Azure Tables.
+// tableOf returns the storage id of k.t or of the Azure table races.
 func (r *inProcess) tableOf(name string) schema.StorageID {
 	if name == "races" {
 		return r.storage(azuretables.DevelopmentAccount, name)
@@ -317,7 +317,7 @@ func (r *inProcess) ask(c *client.Client, req client.Request) (status int, err e
 	return resp.Status, nil
 }
 
-// fill writes rows 0 to n-1 of k.t (a int PRIMARY KEY, v int), at ALL: a read at ONE finds them.
+// fill writes rows 0 to n-1 of k.t (a int PRIMARY KEY, v int) at ALL, so that a read at ONE finds them.
 func (r *inProcess) fill(c *cqlclient.Conn, replication string, n int) {
 	r.t.Helper()
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+replication+"}")

@@ -11,14 +11,14 @@ import (
 	"cqld/node/control"
 )
 
-// openJobs opens the registry of jobs. Storage and the parts are open.
+// openJobs opens the registry of jobs. Storage and the other parts are already open.
 func (n *Node) openJobs() (err error) {
 	n.jobs, err = jobs.Open(jobs.Options{Clock: n.clock, Store: n.engine, Forgotten: n.forgetJob,
 		OnError: func(err error) { n.log.Warn("job not stored", "err", err) }})
 	return err
 }
 
-// forgetJob removes what a job stored for its next attempt. It is jobs.Options.Forgotten.
+// forgetJob removes what a job stored for its next attempt. It implements jobs.Options.Forgotten.
 func (n *Node) forgetJob(s jobs.Snapshot) {
 	var err error
 	switch s.Kind {
@@ -32,11 +32,12 @@ func (n *Node) forgetJob(s jobs.Snapshot) {
 	}
 }
 
-// jobWork performs one attempt of a job. It returns when the attempt has ended; ctx ends when the job is cancelled or the node
-// stops.
+// jobWork performs one attempt of a job. It returns when the attempt has ended; ctx ends when the job is cancelled or the
+// node stops.
 type jobWork func(ctx context.Context, j *jobs.Job) error
 
-// run returns the function that begins work for the registry: in a goroutine that the node waits for. A panic fails the job.
+// run returns a function that the registry calls to begin work. The work runs in a goroutine that the node waits for. A
+// panic fails the job.
 func (n *Node) run(work jobWork) func(*jobs.Job) {
 	return func(j *jobs.Job) {
 		ctx, cancel := context.WithCancel(n.lifetime)
@@ -72,7 +73,8 @@ func (n *Node) startJob(ctx context.Context, kind jobs.Kind, target string, unit
 	return jobError(&s)
 }
 
-// watchJob reports the progress of a job until its attempt has ended, or the client has gone: then the job continues.
+// watchJob reports the progress of a job until its attempt has ended or the client has disconnected. The job continues
+// after a disconnect.
 func (n *Node) watchJob(ctx context.Context, id string, report control.Report) (jobs.Snapshot, error) {
 	ended, err := n.jobs.Wait(id)
 	if err != nil {
@@ -96,7 +98,7 @@ func (n *Node) watchJob(ctx context.Context, id string, report control.Report) (
 	}
 }
 
-// progressOf returns the progress of a job for clients.
+// progressOf returns the progress of a job in the form of the control protocol.
 func progressOf(s *jobs.Snapshot) control.Progress {
 	p := control.Progress{Job: s.ID, What: s.Phase, Done: s.Done, Total: s.Total, Bytes: s.Unit == jobs.Bytes, Unit: string(s.Unit), Left: s.Left}
 	if p.What == "" {
@@ -108,7 +110,7 @@ func progressOf(s *jobs.Snapshot) control.Progress {
 	return p
 }
 
-// jobError returns the error that the end of a job is for the command that waits for it.
+// jobError returns the error of an ended job for the command that waits for it.
 func jobError(s *jobs.Snapshot) error {
 	switch s.State {
 	case jobs.Cancelled:
@@ -119,7 +121,7 @@ func jobError(s *jobs.Snapshot) error {
 	return nil
 }
 
-// jobRefusal makes errors of the registry answers for the operator.
+// jobRefusal converts errors of the registry to errors of the control protocol.
 func jobRefusal(err error) error {
 	for refused, code := range map[error]control.Code{jobs.ErrUnknown: control.Invalid, jobs.ErrEnded: control.Refused, jobs.ErrTooMany: control.Refused,
 		jobs.ErrNotResumable: control.Refused, jobs.ErrStillRunning: control.Refused, jobs.ErrCompleted: control.Refused,
@@ -131,7 +133,7 @@ func jobRefusal(err error) error {
 	return err
 }
 
-// listJobs returns all jobs, with the present progress of operations of the ring.
+// listJobs returns all jobs, with the current progress of ring operations.
 func (n *Node) listJobs() []jobs.Snapshot {
 	if n.jobs == nil {
 		return nil
@@ -146,7 +148,7 @@ func shownJob(s *jobs.Snapshot) control.Job {
 		Created: s.Created, Began: s.Began, Ended: s.Ended}
 }
 
-// opJobs lists the jobs, or one of them.
+// opJobs lists all jobs, or a single one.
 func (n *Node) opJobs(_ context.Context, a control.JobArgs, _ control.Report) (control.Jobs, error) {
 	out := control.Jobs{Jobs: []control.Job{}}
 	for _, s := range n.listJobs() {
@@ -166,7 +168,7 @@ func (n *Node) opWatchJob(ctx context.Context, a control.JobArgs, report control
 	return shownJob(&s), err
 }
 
-// opCancelJob cancels a job and waits until its work has stopped. An operation of the ring is aborted.
+// opCancelJob cancels a job and waits until its work has stopped. A ring operation is aborted.
 func (n *Node) opCancelJob(ctx context.Context, a control.JobArgs, report control.Report) (out control.Job, err error) {
 	if operation, ring := ringOperation(a.ID); ring {
 		s, err := n.jobs.Get(a.ID)
@@ -190,7 +192,7 @@ func (n *Node) opCancelJob(ctx context.Context, a control.JobArgs, report contro
 	return n.opWatchJob(ctx, a, report)
 }
 
-// opResumeJob begins the next attempt of a job, and returns at once.
+// opResumeJob begins the next attempt of a job and returns immediately.
 func (n *Node) opResumeJob(_ context.Context, a control.JobArgs, _ control.Report) (out control.Job, err error) {
 	s, err := n.jobs.Get(a.ID)
 	if err != nil {

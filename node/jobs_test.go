@@ -33,7 +33,7 @@ func (r *inProcess) job(i int, id string) control.Job {
 	return all.Jobs[0]
 }
 
-// until waits until a job of a node is as it should be.
+// until waits until a condition holds for a job of a node.
 func (r *inProcess) until(i int, id string, what string, is func(control.Job) bool) control.Job {
 	r.t.Helper()
 	for late := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -47,7 +47,7 @@ func (r *inProcess) until(i int, id string, what string, is func(control.Job) bo
 	}
 }
 
-// scatter gives each of n partitions of k.t to one node only.
+// scatter writes each of n partitions of k.t to one node only.
 func (r *inProcess) scatter(n int) {
 	r.t.Helper()
 	table := r.nodes[0].schema().Table("k", "t")
@@ -67,7 +67,7 @@ func (r *inProcess) scatter(n int) {
 	}
 }
 
-// rowsOf returns the number of rows of k.t on each node, if all have the same.
+// equalRows returns the number of rows of k.t on each node, if it is the same on all.
 func (r *inProcess) equalRows() (rows uint64, equal bool) {
 	r.t.Helper()
 	var first storage.LeafHash
@@ -232,7 +232,8 @@ func TestOperatorsCommandsAreJobs(t *testing.T) {
 	}
 }
 
-// TestOperationsOfTheRingAreJobs checks that operations have the same ids on every node, and that their commands name them.
+// TestOperationsOfTheRingAreJobs checks that ring operations have the same ids on every node, and that their commands name
+// them.
 func TestOperationsOfTheRingAreJobs(t *testing.T) {
 	r := openNodes(t, 69, 3, nil)
 	r.fill(r.connect(0), "1", 50)

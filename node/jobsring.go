@@ -9,27 +9,27 @@ import (
 	"cqld/ring"
 )
 
-// ringJobPrefix begins the ids of jobs that are operations of the ring. The number of the operation follows.
+// ringJobPrefix begins the ids of jobs that represent ring operations. The number of the operation follows.
 const ringJobPrefix = "ring-"
 
 func ringJobID(operation uint64) string { return ringJobPrefix + strconv.FormatUint(operation, 10) }
 
-// ringOperation returns the operation that a job is, if it is one.
+// ringOperation returns the ring operation that a job represents; ok is false for other jobs.
 func ringOperation(job string) (operation uint64, ok bool) {
 	number, ok := strings.CutPrefix(job, ringJobPrefix)
 	operation, err := strconv.ParseUint(number, 10, 64)
 	return operation, ok && err == nil
 }
 
-// ringJob is a job for an operation of the ring.
+// ringJob is the job of a ring operation.
 type ringJob struct {
 	*jobs.Job
 	operation *ring.Operation
 	gains     bool // this node gains ranges, so its own progress is shown
 }
 
-// followRing makes the jobs of operations of the ring match a topology. The metadata log keeps these operations and continues
-// them after a crash; the registry only shows them. It is called once when the log was replayed, and then after every change.
+// followRing updates the jobs of ring operations to a topology. The metadata log keeps these operations and continues them
+// after a crash; the registry only shows them. It is called once after the log was replayed, and then after every change.
 func (n *Node) followRing(t *ring.Topology) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,7 +62,7 @@ func (n *Node) followRing(t *ring.Topology) {
 	}
 }
 
-// newRingJob starts the job of an operation; nil means that there are too many.
+// newRingJob starts the job of an operation. It returns nil if there are too many jobs.
 func (n *Node) newRingJob(t *ring.Topology, o *ring.Operation) *ringJob {
 	out := &ringJob{operation: o}
 	unit := jobs.Nodes
@@ -88,7 +88,7 @@ func datacenterOf(t *ring.Topology, id ring.NodeID) string {
 	return "unknown"
 }
 
-// measureRing updates the progress of operations by which this node gains ranges: each range is streamed, and then compared
+// measureRing updates the progress of operations by which this node gains ranges. Each range is streamed and then compared
 // with its sources.
 func (n *Node) measureRing() {
 	all := n.moves.Status()

@@ -13,17 +13,17 @@ import (
 	"cqld/request"
 )
 
-// metricsPage serves the node's figures to Prometheus.
+// metricsPage serves the metrics of the node to Prometheus.
 func (n *Node) metricsPage() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), figuresCollector{n})
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
-// figuresCollector reads the counts that the rooms keep anyway, when it is asked.
+// figuresCollector reads the counters of the parts of a node when Prometheus collects.
 type figuresCollector struct{ n *Node }
 
-// Describe implements prometheus.Collector; without descriptions the registry checks what is collected.
+// Describe implements prometheus.Collector. Without descriptions, the registry checks the collected metrics.
 func (figuresCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -40,7 +40,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.panics(m)
 }
 
-// metricSink makes metrics of numbers.
+// metricSink converts numbers to metrics.
 type metricSink struct{ out chan<- prometheus.Metric }
 
 func (m metricSink) send(kind prometheus.ValueType, name, help string, v float64, labels, values []string) {
@@ -55,13 +55,14 @@ func (m metricSink) counter(name, help string, v int64) {
 	m.send(prometheus.CounterValue, name+"_total", help, float64(v), nil, nil)
 }
 
-// histogram gives a histogram of seconds by octaves, from 65 µs to 17 s.
+// histogram emits a histogram of seconds in powers of two, from 65 µs to 17 s.
 func (m metricSink) histogram(name, help string, h *histogram.Histogram, labels, values []string) {
 	buckets, count, sum := h.Octaves(16, 34)
 	m.out <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cqld_"+name, help, labels, nil), count, sum.Seconds(), buckets, values...)
 }
 
-// scaled gives the histogram of requests of which some were measured: all are counted, as if the others had taken as long.
+// scaled emits the histogram of requests of which only a sample was measured. All requests are counted, as if those not
+// measured had the same latencies.
 func (m metricSink) scaled(name, help string, t *request.KindStats, labels, values []string) {
 	buckets, measured, sum := t.Latency.Octaves(16, 34)
 	count := max(uint64(t.Count.Load()), measured)
@@ -113,7 +114,7 @@ func (c figuresCollector) ring(m metricSink) {
 	}
 }
 
-// repairs are those that this node leads, of operators and in the background.
+// repairs collects the repairs that this node leads: those of operators and those in the background.
 func (c figuresCollector) repairs(m metricSink) {
 	if c.n.parts == nil {
 		return
@@ -132,7 +133,7 @@ func (c figuresCollector) repairs(m metricSink) {
 	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)
 }
 
-// jobs are the repairs, rebuilds, cleanups, compactions and operations of the ring that operators see.
+// jobs collects the jobs that operators see: repairs, rebuilds, cleanups, compactions and ring operations.
 func (c figuresCollector) jobs(m metricSink) {
 	if c.n.jobs == nil {
 		return
@@ -197,7 +198,7 @@ func (c figuresCollector) requests(m metricSink) {
 	}
 }
 
-// asked reports what an Executor asked the coordinator for.
+// asked collects the requests that an Executor sent to the coordinator.
 func (c figuresCollector) asked(m metricSink, protocol string, e *request.Executor) {
 	f := e.Stats()
 	for k := range request.Kinds {
@@ -216,7 +217,7 @@ func (c figuresCollector) asked(m metricSink, protocol string, e *request.Execut
 	}
 }
 
-// answered are the requests of the Tables server's clients.
+// answered collects the requests of clients of the Tables server.
 func (c figuresCollector) answered(m metricSink) {
 	for o := range tablesOperations {
 		f := &c.n.answered.operations[o]

@@ -53,7 +53,7 @@ type Node struct {
 	autoRepair  *repair.Auto
 	jobs        *jobs.Registry
 	processor   *query.Processor
-	server      atomic.Pointer[server.Server]      // nil: clients cannot connect
+	server      atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
 	tables      atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
 	measured    *measured
 	estimates   estimates
@@ -61,12 +61,12 @@ type Node struct {
 	answered    tablesFigures
 	control     *control.Server
 	started     time.Time
-	drained     atomic.Bool   // clients are refused for good
-	binary      sync.Mutex    // held while the servers of clients start or stop
+	drained     atomic.Bool   // clients are refused until the process ends
+	binary      sync.Mutex    // held while the client servers start or stop
 	snapshots   sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned atomic.Int64  // monotonic ns: when a peer's stamp was last said to be ignored
-	retiring    atomic.Bool   // this node was a member while it ran, and is none any more
-	retired     chan struct{} // closed when it has let its clients go after that
+	stampWarned atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	retiring    atomic.Bool   // this node has left the cluster while it was running
+	retired     chan struct{} // closed when it has disconnected its clients after that
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -78,17 +78,16 @@ type Node struct {
 	mu struct {
 		sync.Mutex
 		onStatus func()
-		arriving map[ring.NodeID]bool // of which clients are to be told that they came
+		arriving map[ring.NodeID]bool // new members that clients have not been notified of yet
 		ringJobs map[uint64]*ringJob  // by operation; nil until the metadata log was replayed
 	}
 }
 
-// replicationFactor is what a keyspace gets that names none, while there are so many nodes, and
-// what tokens are evened out for.
+// replicationFactor is the default of keyspaces that name none, limited to the number of nodes. Tokens are allocated for
+// this factor.
 const replicationFactor = 4
 
-// Open starts a node: when it returns, the node is a member and clients can connect. ctx bounds the
-// start only.
+// Open starts a node. When it returns, the node is a member and clients can connect. ctx bounds only the start.
 func Open(ctx context.Context, opts Options) (*Node, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -143,14 +142,14 @@ func (n *Node) open(ctx context.Context) (err error) {
 	return n.serveWhenJoined()
 }
 
-// stored is the event that storage is open.
+// stored is called when storage is open.
 func (n *Node) stored(i *assembly.Instance) error {
 	n.engine = i.Engine
 	n.measured = newMeasured(i.Engine)
 	return nil
 }
 
-// assembled is the event that the parts are there, before they are used.
+// assembled is called when all parts exist, before they are used.
 func (n *Node) assembled(i *assembly.Instance) error {
 	n.cluster, n.parts = i.Cluster, i.Parts
 	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
@@ -166,7 +165,7 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	return nil
 }
 
-// listen lets operators and other nodes connect.
+// listen opens the ports for operators and other nodes.
 func (n *Node) listen() error {
 	n.mu.Lock()
 	n.mu.ringJobs = map[uint64]*ringJob{}
@@ -191,7 +190,8 @@ func (n *Node) openTransport() {
 	})
 }
 
-// stampWarnEvery is how often, at most, the log says that a peer's stamps are ignored: each frame has one.
+// stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
+// one.
 const stampWarnEvery = 10 * time.Second
 
 // warnOfStamp logs that a peer's clock is too far ahead.
@@ -202,7 +202,7 @@ func (n *Node) warnOfStamp() {
 	}
 }
 
-// opening is what the node is made of.
+// opening returns the options of the assembly.
 func (n *Node) opening() (o assembly.Opening, err error) {
 	for _, dir := range []string{rowsDir, metadataDir} {
 		if err := makeDurable(n.opts.FS, filepath.Join(n.opts.DataDir, dir)); err != nil {
@@ -284,7 +284,7 @@ func (n *Node) openServer() error {
 	return n.startTables()
 }
 
-// startBinary opens the CQL server; binary is held.
+// startBinary opens the CQL server. The caller holds n.binary.
 func (n *Node) startBinary() error {
 	l, err := n.listenForClients(n.opts.Native())
 	if err != nil {
@@ -302,7 +302,7 @@ func (n *Node) startBinary() error {
 	return nil
 }
 
-// fail makes the node stop, with the first reason given.
+// fail makes the node stop. Only the first error is kept.
 func (n *Node) fail(err error) {
 	select {
 	case n.failed <- err:
@@ -310,10 +310,10 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// Failed receives why the node must stop, if it must.
+// Failed returns a channel that receives the reason if the node must stop.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// Close drains the clients' requests until ctx ends, then stops everything.
+// Close drains the requests of clients until ctx ends, then stops everything.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
 	if n.control != nil {

@@ -18,14 +18,14 @@ import (
 	"cqld/ring"
 )
 
-// operated is a ring with a client of the control socket of each node.
+// operated is a ring with a client for the control socket of each node.
 type operated struct {
 	*inProcess
 	clients []*control.Client
 }
 
-// openOperated opens a ring of n nodes at 127.0.subnet.1 and on, with data on disk, as snapshots need, and with the table
-// shop.orders, which has 20 partitions on n replicas.
+// openOperated opens a ring of n nodes at consecutive addresses from 127.0.subnet.1. Their data is on disk, which snapshots
+// require. The table shop.orders has 20 partitions on n replicas.
 func openOperated(t *testing.T, subnet byte, n int) *operated {
 	t.Helper()
 	r := &operated{inProcess: openNodes(t, subnet, n, func(o *Options) {
@@ -43,7 +43,7 @@ func openOperated(t *testing.T, subnet byte, n int) *operated {
 	return r
 }
 
-// operate executes an operation at node i, which must succeed.
+// operate executes an operation at node i. A failure fails the test.
 func operate[A, R any](r *operated, i int, op control.Operation[A, R], args A) R {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
@@ -55,7 +55,7 @@ func operate[A, R any](r *operated, i int, op control.Operation[A, R], args A) R
 	return result
 }
 
-// refusedOperation is an operation at node 0 that must fail, with its code and a part of its message.
+// refusedOperation is an operation at node 0 that must fail, with the expected code and a part of the message.
 type refusedOperation struct {
 	name    string
 	run     func(ctx context.Context, c *control.Client) error
@@ -70,7 +70,7 @@ func refuses[A, R any](op control.Operation[A, R], args A, code control.Code, me
 	}, code, message}
 }
 
-// check runs operations that must fail as they say.
+// check runs operations that must fail as specified.
 func (r *operated) check(all []refusedOperation) {
 	r.t.Helper()
 	for _, x := range all {
@@ -90,7 +90,8 @@ var (
 	notStored = control.TablesArgs{Keyspace: "system_views", Tables: []string{"settings"}}
 )
 
-// TestOperationsRefuseBadArguments calls each operation that has arguments with some that make no sense, or not now.
+// TestOperationsRefuseBadArguments calls each operation that has arguments with invalid ones, or in a state that forbids
+// it.
 func TestOperationsRefuseBadArguments(t *testing.T) {
 	r := openOperated(t, 68, 2)
 	self := r.nodes[0].cluster.Metadata().Topology.Node(r.nodes[0].cluster.Self())
@@ -143,7 +144,7 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 		refuses(control.Abort, control.AbortArgs{Operation: 99}, control.Refused, "there is no operation 99"),
 		refuses(control.Decommission, control.ForceArgs{}, control.Refused, "Not enough live nodes to maintain replication factor in keyspace shop"),
 	})
-	// What was refused has changed nothing.
+	// Refused operations have changed nothing.
 	if all := operate(r, 0, control.ListSnapshots, control.None{}).Snapshots; len(all) != 1 || all[0].Tag != "taken" {
 		t.Errorf("snapshots %+v", all)
 	}
@@ -155,7 +156,7 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 	}
 }
 
-// TestOperationsShowTheRing compares what the operations that show the ring answer with its metadata.
+// TestOperationsShowTheRing compares the results of operations that show the ring with its metadata.
 func TestOperationsShowTheRing(t *testing.T) {
 	r := openOperated(t, 69, 2)
 	topology := r.nodes[0].cluster.Metadata().Topology
@@ -216,7 +217,7 @@ func TestOperationsShowTheRing(t *testing.T) {
 	}
 }
 
-// TestOperationsShowFigures writes and reads, and finds that in the figures of tables, pools, connections and storage.
+// TestOperationsShowFigures writes and reads, and then checks the statistics of tables, pools, connections and storage.
 func TestOperationsShowFigures(t *testing.T) {
 	r := openOperated(t, 70, 1)
 	orders := control.TablesArgs{Keyspace: "shop", Tables: []string{"orders"}}
@@ -316,7 +317,7 @@ func TestTopPartitionsShowsTheBusiest(t *testing.T) {
 			break
 		}
 		if !errors.As(err, &e) || e.Code != control.Refused || time.Now().After(end) {
-			t.Fatal(err) // other than that the canceled one has not ended yet
+			t.Fatal(err) // any error except that the canceled sample has not ended yet
 		}
 	}
 	if len(top.Reads) != 1 || top.Reads[0].Key != "ada:1" || top.Reads[0].Count == 0 {
@@ -327,7 +328,7 @@ func TestTopPartitionsShowsTheBusiest(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreMadeListedAndCleared makes snapshots of one keyspace and of all.
+// TestSnapshotsAreMadeListedAndCleared makes snapshots of one keyspace and of all keyspaces.
 func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 	r := openOperated(t, 72, 1)
 	if all := operate(r, 0, control.ListSnapshots, control.None{}).Snapshots; len(all) != 0 {
@@ -362,7 +363,7 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 	}
 }
 
-// TestSwitchesSwitch turns the CQL port, hints and the level of the log off and on, and drains the node at the end.
+// TestSwitchesSwitch disables and enables the CQL port and hints, changes the log level, and drains the node at the end.
 func TestSwitchesSwitch(t *testing.T) {
 	r := openOperated(t, 73, 1)
 	n := r.nodes[0]

@@ -15,8 +15,8 @@ import (
 	"cqld/schema"
 )
 
-// openControl opens the control port. A node without one works, so only what was asked for and
-// cannot be had is an error.
+// openControl opens the control port. A node works without it, so only a port that was configured and cannot be opened is
+// an error.
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.authorizer())
 	n.control.Guard = n.guard
@@ -32,7 +32,7 @@ func (n *Node) openControl() error {
 	return n.openControlAddress()
 }
 
-// handleOperations connects every operation with what does it.
+// handleOperations registers the handler of every operation.
 func (n *Node) handleOperations() {
 	s := n.control
 	control.Handle(s, control.StatusOf, n.opStatus)
@@ -93,23 +93,24 @@ func (n *Node) handleTopology() {
 	control.Handle(s, control.ResumeJob, n.opResumeJob)
 }
 
-// facts are what only a node itself knows and all may hear.
+// facts are properties of a node that it reports to all other nodes on request.
 type facts struct {
 	Build  string
 	Schema string
 	Load   int64 // bytes of data
-	// ClockAhead is how far its clock is before the others', ClockRefuses that it does not serve for that.
+	// ClockAhead is how far the node's clock is ahead of the others. ClockRefuses means that the node does not serve
+	// requests for this reason.
 	ClockAhead   time.Duration
 	ClockRefuses bool
 }
 
-// factsTimeout bounds how long the others are waited for.
+// factsTimeout bounds the wait for the answers of other nodes.
 const factsTimeout = time.Second
 
-// factsRequest is VerbControl's only question so far; the first byte says which it is.
+// factsRequest is the only request of VerbControl. The first byte of a message identifies the request.
 const factsRequest = 1
 
-// serveControl answers what the control ports of other nodes want to know of this one.
+// serveControl answers requests from the control ports of other nodes.
 func (n *Node) serveControl() {
 	serve := func(_ ring.NodeID, p []byte, respond messaging.Respond) {
 		if len(p) != 1 || p[0] != factsRequest {
@@ -128,8 +129,7 @@ func (n *Node) ownFacts() facts {
 	return f
 }
 
-// load is the size of the data that the node keeps: its live files and what is in memory, without logs and files that
-// are about to go.
+// load returns the size of the node's data in bytes: its live files and memtables, without logs and obsolete files.
 func (n *Node) load() int64 {
 	if m := n.engine.Metrics().Pebble; m != nil {
 		total := m.Total()
@@ -138,7 +138,7 @@ func (n *Node) load() int64 {
 	return 0
 }
 
-// allFacts asks all living nodes; those that do not answer in time are not in the result.
+// allFacts asks all live nodes. Nodes that do not answer in time are missing from the result.
 func (n *Node) allFacts() map[ring.NodeID]facts {
 	self := n.cluster.Self()
 	out := map[ring.NodeID]facts{self: n.ownFacts()}
@@ -163,7 +163,7 @@ func (n *Node) allFacts() map[ring.NodeID]facts {
 	return out
 }
 
-// members are all nodes, without what they own and with their load when facts has it.
+// members returns all nodes, without their ownership. Load is set for the nodes in of.
 func (n *Node) members(t *ring.Topology, of map[ring.NodeID]facts) []control.Member {
 	out := make([]control.Member, 0, len(t.Nodes()))
 	for _, m := range t.Nodes() {
@@ -182,7 +182,7 @@ func (n *Node) member(m *ring.Node) control.Member {
 		Datacenter: m.Datacenter, Rack: m.Rack, Up: n.cluster.Alive(m.ID), State: stateWord(m.State), Tokens: len(m.Tokens)}
 }
 
-// stateWord is a state as nodetool writes it: Normal.
+// stateWord returns a state as nodetool writes it: Normal.
 func stateWord(s ring.NodeState) string {
 	word := s.String()
 	return word[:1] + strings.ToLower(word[1:])
@@ -208,8 +208,8 @@ func (n *Node) opTokens(_ context.Context, a control.KeyspaceArgs, _ control.Rep
 	return r, nil
 }
 
-// ownership fills in what each member owns: under the keyspace named, or under the one replication
-// that all keyspaces of users have, or as first replicas.
+// ownership sets what each member owns: with the replication of the named keyspace, or with the replication that all user
+// keyspaces share, or as first replica.
 func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace string) error {
 	replication, uneven, err := replicationFor(all, keyspace)
 	if err != nil {
@@ -235,8 +235,8 @@ func ownership(s *control.Status, all *schema.Schema, t *ring.Topology, keyspace
 	return nil
 }
 
-// replicationFor is the replication to count with; nil when none fits, because there is no keyspace
-// of a user or because they are uneven.
+// replicationFor returns the replication to compute ownership with. It returns nil if there are no user keyspaces, or if
+// their replications differ; uneven then is true.
 func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, uneven bool, err error) {
 	if keyspace != "" {
 		k, err := replicated(all, keyspace)
@@ -258,11 +258,11 @@ func replicationFor(all *schema.Schema, keyspace string) (r *ring.Replication, u
 	return r, false, nil
 }
 
-// replicated finds a keyspace that lies on the ring.
+// replicated finds a keyspace that is replicated over the ring.
 func replicated(all *schema.Schema, name string) (*schema.Keyspace, error) {
 	k := all.Keyspace(name)
 	if k == nil {
-		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)} // nodetool's words
+		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("The keyspace %s, does not exist", name)} // the wording of nodetool
 	}
 	if k.Replication.Class == ring.Local {
 		return nil, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("keyspace %s is local to each node", name)}

@@ -7,8 +7,7 @@ import (
 	"cqld/node/control"
 )
 
-// openControlAddress listens on control_address, if there is one. Whoever connects must have the
-// token of the data directory.
+// openControlAddress listens on control_address, if it is set. Clients must present the token of the data directory.
 func (n *Node) openControlAddress() error {
 	if !n.opts.ControlAddress.IsValid() {
 		return nil

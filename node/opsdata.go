@@ -29,8 +29,8 @@ func (n *Node) opCompact(ctx context.Context, a control.TablesArgs, report contr
 	return none, n.startJob(ctx, jobs.Compaction, targetOf(a), jobs.Bytes, a, n.compactionWork(a), report)
 }
 
-// compactionWork returns the work of a compaction. Its checkpoint is the name of the last table that is done, in the order of
-// names.
+// compactionWork returns the work of a compaction. Its checkpoint is the name of the last table compacted; tables are
+// processed in the order of their names.
 func (n *Node) compactionWork(a control.TablesArgs) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		tables, err := n.tablesOf(a)
@@ -66,10 +66,10 @@ func (n *Node) compactionWork(a control.TablesArgs) jobWork {
 	}
 }
 
-// drainWait bounds how long requests under way are waited for.
+// drainWait bounds the wait for requests in flight.
 const drainWait = 10 * time.Second
 
-// opDrain makes the node ready to be stopped: clients are refused for good, everything is flushed.
+// opDrain prepares the node for a stop: it refuses clients until the process ends, and flushes everything.
 func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Report) (control.None, error) {
 	report(control.Progress{What: "waiting for requests in progress", Total: 2})
 	n.binary.Lock()
@@ -110,7 +110,7 @@ func (n *Node) opSetBinary(ctx context.Context, a control.Switch, _ control.Repo
 	return a, n.startBinary()
 }
 
-// stopBinary closes the CQL server, when it is open, and waits for requests under way.
+// stopBinary closes the CQL server if it is open, and waits for requests in flight.
 func (n *Node) stopBinary(ctx context.Context) error {
 	n.binary.Lock()
 	defer n.binary.Unlock()

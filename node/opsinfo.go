@@ -47,7 +47,7 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	return i, nil
 }
 
-// mode is nodetool's word for what the node does.
+// mode returns the node's state in the words of nodetool.
 func (n *Node) mode() string {
 	if n.drained.Load() {
 		return "DRAINED"
@@ -58,10 +58,10 @@ func (n *Node) mode() string {
 	return "STARTING"
 }
 
-// accepting says whether CQL clients can connect.
+// accepting reports whether CQL clients can connect.
 func (n *Node) accepting() bool { return n.server.Load() != nil }
 
-// memoryLimit is GOMEMLIMIT; zero when there is none.
+// memoryLimit returns GOMEMLIMIT in bytes; 0 means no limit.
 func memoryLimit() int64 {
 	if l := debug.SetMemoryLimit(-1); l < 1<<62 {
 		return l
@@ -69,7 +69,7 @@ func memoryLimit() int64 {
 	return 0
 }
 
-// heap is how much lives on Go's heap, garbage included, and how many goroutines there are.
+// heap returns the bytes in use on Go's heap, including garbage, and the number of goroutines.
 func heap() (bytes int64, goroutines int) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/sched/goroutines:goroutines"}}
 	metrics.Read(samples)

@@ -13,7 +13,7 @@ import (
 	"cqld/types"
 )
 
-// partitioner is the only one.
+// partitioner is the only one supported.
 const partitioner = "org.apache.cassandra.dht.Murmur3Partitioner"
 
 func (n *Node) opDescribeCluster(context.Context, control.None, control.Report) (control.Cluster, error) {
@@ -38,7 +38,7 @@ func (n *Node) opDescribeCluster(context.Context, control.None, control.Report) 
 	return c, nil
 }
 
-// describeReplication is a replication as nodetool shows it.
+// describeReplication returns a replication as nodetool shows it.
 func describeReplication(r ring.Replication) string {
 	var factors []string
 	switch r.Class {
@@ -61,7 +61,7 @@ func (n *Node) opDescribeRing(_ context.Context, a control.KeyspaceArgs, _ contr
 	}
 	pieces := m.Topology.Placement(k.Replication).Ranges(ring.FullRange())
 	if last := len(pieces) - 1; last > 0 && equalReplicas(pieces[0].Replicas, pieces[last].Replicas) {
-		pieces[0].Range.Start = pieces[last].Range.Start // the two ends of the range that wraps
+		pieces[0].Range.Start = pieces[last].Range.Start // join the two ends of the range that wraps around
 		pieces = pieces[:last]
 	}
 	for _, p := range pieces {
@@ -75,7 +75,7 @@ func equalReplicas(a, b ring.ReplicaSet) bool {
 	return slices.Equal(a.Natural, b.Natural) && slices.Equal(a.Pending, b.Pending)
 }
 
-// named are the members with these ids.
+// named returns the members with these ids.
 func (n *Node) named(t *ring.Topology, ids []ring.NodeID) (out []control.Member) {
 	for _, id := range ids {
 		if m := t.Node(id); m != nil {
@@ -108,8 +108,8 @@ func noTable(keyspace, table string) error {
 	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("table %s.%s does not exist", keyspace, table)}
 }
 
-// parseKey reads a partition key: the values of its columns joined by colons, a colon within one
-// written as \:, as nodetool has it.
+// parseKey reads a partition key in the format of nodetool: the values of its columns joined by colons, with \: for a colon
+// within a value.
 func parseKey(t *schema.Table, text string) ([]byte, error) {
 	if len(t.PartitionKey) == 1 {
 		return parseValue(t.PartitionKey[0].Type, text)
@@ -150,7 +150,7 @@ func splitKey(text string) (parts []string) {
 	return append(parts, part.String())
 }
 
-// parseValue reads a value as CQL writes its constants, a string without its quotes.
+// parseValue reads a value as CQL writes its constants, but a string without quotes.
 func parseValue(t *types.Type, text string) ([]byte, error) {
 	var last error
 	for _, kind := range []types.LiteralKind{types.StringLiteral, types.IntegerLiteral, types.FloatLiteral, types.UUIDLiteral,

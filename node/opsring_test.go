@@ -24,7 +24,7 @@ func TestKeysAreReadByTheirTypes(t *testing.T) {
 		want  []byte
 	}{
 		{keyed(types.Text), "theo", []byte("theo")},
-		{keyed(types.Text), "a:b", []byte("a:b")}, // one column: a colon is a colon
+		{keyed(types.Text), "a:b", []byte("a:b")}, // a single column: the colon is part of the value
 		{keyed(types.Int), "-1", []byte{0xFF, 0xFF, 0xFF, 0xFF}},
 		{keyed(types.Blob), "0xCAFE", []byte{0xCA, 0xFE}},
 		{keyed(types.Boolean), "true", []byte{1}},

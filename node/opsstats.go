@@ -14,8 +14,7 @@ import (
 	"cqld/schema"
 )
 
-// tablesOf are the tables that an operator names and that this node keeps: not those made up when
-// they are read.
+// tablesOf returns the tables that an operator names and that this node stores; it excludes virtual tables.
 func (n *Node) tablesOf(a control.TablesArgs) ([]*schema.Table, error) {
 	s := n.cluster.Metadata().Schema
 	if a.Keyspace == "" {
@@ -77,7 +76,7 @@ func (n *Node) opTableStats(_ context.Context, a control.TablesArgs, _ control.R
 	return out, nil
 }
 
-// oneTable finds the table an operation is about.
+// oneTable returns the table of an operation.
 func (n *Node) oneTable(a control.TableArgs) (*schema.Table, error) {
 	tables, err := n.tablesOf(control.TablesArgs{Keyspace: a.Keyspace, Tables: []string{a.Table}})
 	if err != nil {
@@ -94,7 +93,7 @@ func (n *Node) opHistograms(_ context.Context, a control.TableArgs, _ control.Re
 	return control.TableHistograms{TableArgs: a, Read: percentiles(&n.measured.of(t.StorageID).latency)}, nil
 }
 
-// sampleMax bounds how long toppartitions looks.
+// sampleMax bounds how long toppartitions samples.
 const sampleMax = 10 * time.Minute
 
 func (n *Node) opTopPartitions(ctx context.Context, a control.TopArgs, report control.Report) (control.Top, error) {
@@ -120,7 +119,7 @@ func (n *Node) opTopPartitions(ctx context.Context, a control.TopArgs, report co
 	return out, nil
 }
 
-// wait waits, and says how long already.
+// wait waits, and reports the time elapsed.
 func wait(ctx context.Context, d time.Duration, report control.Report) error {
 	every := time.NewTicker(max(d/100, 10*time.Millisecond))
 	defer every.Stop()
@@ -147,7 +146,7 @@ func topOf(t *schema.Table, keys *topKeys, count int) []control.TopPartition {
 	return out
 }
 
-// keyText is a partition key as parseKey reads it.
+// keyText returns a partition key in the format that parseKey reads.
 func keyText(t *schema.Table, key []byte) string {
 	if len(t.PartitionKey) == 1 {
 		return string(t.PartitionKey[0].Type.AppendText(nil, key))
@@ -229,7 +228,7 @@ func (n *Node) opNet(context.Context, control.None, control.Report) (control.Net
 		Peers: n.pendingHints(), HintBytes: f.Bytes, HintBytesMax: f.BytesMax}, nil
 }
 
-// pendingHints is what waits for the other members.
+// pendingHints returns the hints that are stored for other members.
 func (n *Node) pendingHints() []control.PeerHints {
 	out := []control.PeerHints{}
 	for _, m := range n.cluster.Metadata().Topology.Nodes() {

@@ -17,7 +17,7 @@ import (
 	"cqld/schema"
 )
 
-// opChanges are the operations that change the ring at this moment.
+// opChanges returns the ring operations in progress.
 func (n *Node) opChanges(context.Context, control.None, control.Report) (control.Changes, error) {
 	t := n.cluster.Metadata().Topology
 	out := control.Changes{Operations: []control.Change{}}
@@ -31,7 +31,8 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 	return out, nil
 }
 
-// opDecommission hands this node's data over. When it returns without an error, the node serves no clients and may be stopped.
+// opDecommission streams this node's data to the other nodes and leaves the ring. When it returns without an error, the
+// node serves no clients and may be stopped.
 func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report control.Report) (out control.Departure, err error) {
 	id, err := n.cluster.Decommission(ctx, a.Force)
 	if err := n.follow(ctx, id, err, report); err != nil {
@@ -72,7 +73,7 @@ func (n *Node) findMember(name string) *ring.Node {
 	return nil
 }
 
-// opMove gives this node other tokens.
+// opMove gives this node new tokens.
 func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Report) (none control.None, err error) {
 	self := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	if self != nil && len(a.Tokens) > 0 && len(a.Tokens) < len(self.Tokens) && !a.Force {
@@ -88,7 +89,7 @@ func (n *Node) opMove(ctx context.Context, a control.MoveArgs, report control.Re
 	if err := n.follow(ctx, id, err, report); err != nil {
 		return none, err
 	}
-	// Without tokens, the even share may be the one that the node has.
+	// Without tokens in the arguments, the allocated tokens may be the current ones of the node.
 	if now := n.cluster.Metadata().Topology.Node(n.cluster.Self()); now != nil && len(tokens) > 0 && !sameTokens(now.Tokens, tokens) {
 		return none, aborted(id)
 	}
@@ -101,13 +102,13 @@ func sameTokens(a, b []ring.Token) bool {
 	return slices.Equal(sorted(a), sorted(b))
 }
 
-// aborted is the result of an operation that another command has aborted.
+// aborted returns the error of an operation that another command has aborted.
 func aborted(operation uint64) error {
 	return &control.Error{Code: control.Failed, Message: fmt.Sprintf("operation %d was aborted: the ring is unchanged", operation)}
 }
 
-// opAbort takes an operation back. When that ends the join of this node, the others stop talking to it, and it may not
-// receive the decision: the node then answers when it has found out that it is not a member.
+// opAbort aborts an operation. If that ends the join of this node, the other nodes stop communicating with it, and it may
+// not receive the decision. The node then answers after it has detected that it is not a member.
 func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.Report) (out control.Departure, err error) {
 	if a.Operation == 0 {
 		all := n.cluster.Metadata().Topology.Operations()
@@ -131,8 +132,8 @@ func (n *Node) opAbort(ctx context.Context, a control.AbortArgs, report control.
 	return out, nil
 }
 
-// opCleanup drops data of ranges that this node does not hold any more, as a job. It makes the same decision that the node
-// makes by itself after changes of the ring.
+// opCleanup drops the data of ranges that this node does not replicate any more, as a job. It applies the same rule as the
+// automatic cleanup after ring changes.
 func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, report control.Report) (none control.None, err error) {
 	if _, err := n.tablesOf(a); err != nil {
 		return none, err
@@ -140,7 +141,7 @@ func (n *Node) opCleanup(ctx context.Context, a control.TablesArgs, report contr
 	return none, n.startJob(ctx, jobs.Cleanup, targetOf(a), jobs.Ranges, a, n.cleanupWork(a), report)
 }
 
-// cleanupWork returns the work of a cleanup. A cleanup is repeated from the beginning.
+// cleanupWork returns the work of a cleanup. A new attempt starts from the beginning.
 func (n *Node) cleanupWork(a control.TablesArgs) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		tables, err := n.tablesOf(a)
@@ -167,7 +168,7 @@ func (n *Node) cleanupWork(a control.TablesArgs) jobWork {
 	}
 }
 
-// opRebuild fetches this node's data from the others, as a job.
+// opRebuild streams this node's data from the other replicas, as a job.
 func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report control.Report) (none control.None, err error) {
 	m := n.cluster.Metadata()
 	if _, err := n.tablesOf(control.TablesArgs{Keyspace: a.Keyspace}); err != nil {
@@ -200,8 +201,8 @@ func (n *Node) rebuildWork(a control.RebuildArgs) jobWork {
 	}
 }
 
-// follow waits for the end of an operation, whether it was completed or aborted, and reports its progress: the number of
-// nodes that have their data.
+// follow waits until an operation is completed or aborted, and reports its progress: the number of nodes that have received
+// their data.
 func (n *Node) follow(ctx context.Context, operation uint64, err error, report control.Report) error {
 	if err != nil {
 		return refusal(err)
@@ -215,7 +216,7 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 				return fmt.Errorf("operation %d continues: %w", operation, err)
 			}
 			return nil
-		case <-n.retired: // this node may not hear how an operation ended that removed it
+		case <-n.retired: // a node that was removed may not receive the end of the operation
 			return nil
 		case <-time.After(progressEvery):
 			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {
@@ -226,10 +227,10 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 	}
 }
 
-// progressEvery is how often an operator hears of an operation's progress.
+// progressEvery is the interval at which progress is reported to an operator.
 const progressEvery = 200 * time.Millisecond
 
-// refusal makes what the cluster refuses an answer for the operator.
+// refusal converts errors of the cluster to errors of the control protocol.
 func refusal(err error) error {
 	var refused *cluster.Refused
 	if errors.As(err, &refused) {

@@ -18,18 +18,18 @@ import (
 	"cqld/request"
 )
 
-// CommitLogSync says when a write is on disk.
+// CommitLogSync determines when a write is acknowledged.
 type CommitLogSync string
 
-// Batch acknowledges a write when it is on disk; one sync serves all that wait. Periodic
-// acknowledges at once and syncs every period, as Cassandra does unless told otherwise.
+// Batch acknowledges a write when it is on disk; concurrent writes share one sync. Periodic acknowledges immediately and
+// syncs every period; it is Cassandra's default.
 const (
 	SyncBatch    CommitLogSync = "batch"
 	SyncPeriodic CommitLogSync = "periodic"
 )
 
-// Options are all a node is told. The zero value of a field is not its default: begin with
-// DefaultOptions. In the file (config.go) each has the name Cassandra's cassandra.yaml has for it.
+// Options configure a node. The zero values of the fields are not their defaults: begin with DefaultOptions. In the file
+// (config.go), the options have their names of cassandra.yaml.
 type Options struct {
 	ClusterName string
 	Datacenter  string
@@ -37,23 +37,23 @@ type Options struct {
 	NumTokens   int
 
 	DataDir string
-	FS      vfs.FS // nil: the real one
-	// Clock replaces the machine's clock, and Network replaces TCP, for nodes inside a test process. nil means the machine's.
-	// ClockOffset has no effect on a Clock that is set.
+	FS      vfs.FS // nil: the file system of the machine
+	// Clock replaces the machine's clock, and Network replaces TCP, for nodes inside a test process. nil means the
+	// machine's. ClockOffset does not affect a Clock that is set.
 	Clock   env.Clock
 	Network messaging.Network
 
-	ListenAddress       netip.Addr // between nodes
+	ListenAddress       netip.Addr // for other nodes
 	StoragePort         uint16
 	RPCAddress          netip.Addr // for CQL clients
 	NativeTransportPort uint16
-	TablesPort          uint16 // for clients of Azure Tables, at RPCAddress; 0: none
+	TablesPort          uint16 // for clients of Azure Tables, on RPCAddress; 0: closed
 	Seeds               []netip.AddrPort
-	// Replace names the dead node whose place a node takes that starts for the first time, by address or
-	// host id; empty: it joins as one more.
+	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty, the
+	// node joins as an additional one.
 	Replace        string
-	ControlAddress netip.AddrPort // of the control port, besides its socket; none when not valid
-	ControlSocket  bool           // the control port has a socket in DataDir, which then is a directory of the machine
+	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
+	ControlSocket  bool           // the control port has a socket in DataDir, which then must be a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -63,14 +63,14 @@ type Options struct {
 	ReadTimeout     time.Duration
 	RangeTimeout    time.Duration
 	WriteTimeout    time.Duration
-	CASTimeout      time.Duration // of conditional changes that others are ahead of: cas_contention_timeout
+	CASTimeout      time.Duration // of conditional updates under contention: cas_contention_timeout
 	CounterTimeout  time.Duration
 	TruncateTimeout time.Duration
 	HintWindow      time.Duration
 
-	StreamThroughput   int64         // bytes per second that ranges leave this node with: stream_throughput_outbound
+	StreamThroughput   int64         // bytes per second sent for range movements: stream_throughput_outbound
 	AutoRepair         bool          // repair in the background: auto_repair_enabled
-	AutoRepairInterval time.Duration // of a table: auto_repair_min_repair_interval
+	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	MaxFrameBytes       int
@@ -80,39 +80,38 @@ type Options struct {
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
-	// TablesAccounts are served by the Tables server; none: the development account.
+	// TablesAccounts are the accounts of the Tables server. If empty, it serves the development account.
 	TablesAccounts []azuretables.Account
-	// TablesHosts are the host names, besides localhost, under which the development account is served; clients may always use
-	// IP addresses.
+	// TablesHosts are the host names, in addition to localhost, under which the development account is served. Clients may
+	// always use IP addresses.
 	TablesHosts []string
-	// Warnings are problems of the configuration that do not keep the node from starting; Open logs them.
+	// Warnings are problems of the configuration that do not prevent the node from starting. Open logs them.
 	Warnings []string
-	// TablesPartitionTarget and TablesAccountTarget are entities a second, beyond which a partition or an
-	// account is told to wait; 0: never.
+	// TablesPartitionTarget and TablesAccountTarget are the rates, in entities per second, above which the server throttles
+	// a partition or an account. 0 means no limit.
 	TablesPartitionTarget, TablesAccountTarget int
-	// What one request and all connections may have; 0: the service's own limits.
+	// Limits of requests and of all connections. 0 means the limits of the Azure service.
 	TablesMaxConnections, TablesMaxProperties, TablesMaxEntityBytes, TablesMaxBatchOperations int
 
-	// ClockOffset makes this node's clock wrong, to see what a ring does with such a node. Nobody may set
-	// it without Unsafe.
+	// ClockOffset makes this node's clock wrong, to test how a ring behaves with such a node. It requires Unsafe.
 	ClockOffset time.Duration
 	Unsafe      bool
 
 	Logger   *slog.Logger
-	LogLevel *slog.LevelVar // Logger's, when it can be changed
+	LogLevel *slog.LevelVar // level of Logger, if it can be changed
 
 	faults faults
 }
 
-// faults are what tests of this package put between the parts of a node; nil: nothing.
+// faults are wrappers that tests of this package put between the parts of a node. nil means none.
 type faults struct {
-	engine     func(assembly.RequestEngine) assembly.RequestEngine // what this node's replica reads and writes
-	proposer   func(request.Proposer) request.Proposer             // what makes the conditional changes of CQL statements
+	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
+	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements
 	authorizer auth.Authorizer                                     // of clients and operators
-	virtual    func(query.VirtualSource) query.VirtualSource       // the tables that this node makes up
+	virtual    func(query.VirtualSource) query.VirtualSource       // the virtual tables of this node
 }
 
-// DefaultOptions are those of `cqld start` without flags: one node on 127.0.0.1.
+// DefaultOptions returns the options of `cqld start` without flags: one node on 127.0.0.1.
 func DefaultOptions() Options {
 	return Options{
 		ClusterName: "cqld",
@@ -154,7 +153,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Validate says what is wrong with the options; nil when nothing is.
+// Validate returns an error that describes all invalid options.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(name, format string, args ...any) {
@@ -203,8 +202,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAddresses refuses to serve strangers: without authentication only this machine may
-// connect.
+// validateAddresses requires authentication if clients from other machines can connect.
 func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
 	check := func(name string, a netip.Addr, port uint16, portName string) {
 		switch {
@@ -228,12 +226,12 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	o.validateTables(bad)
 }
 
-// Internode is where other nodes reach this one.
+// Internode returns the address for other nodes.
 func (o *Options) Internode() netip.AddrPort {
 	return netip.AddrPortFrom(o.ListenAddress, o.StoragePort)
 }
 
-// Native is where CQL clients reach this node.
+// Native returns the address for CQL clients.
 func (o *Options) Native() netip.AddrPort {
 	return netip.AddrPortFrom(o.RPCAddress, o.NativeTransportPort)
 }

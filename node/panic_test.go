@@ -12,8 +12,8 @@ import (
 	"cqld/row"
 )
 
-// A panic on whatever path ends its request alone: it is counted once and logged once with its stack, no lock stays
-// behind, and other requests go on.
+// A panic on any path ends only its request: it is counted once and logged once with its stack, no lock remains held, and
+// other requests continue.
 func TestAPanicEndsOneRequestOnEveryPath(t *testing.T) {
 	r := openNodes(t, 66, 2, func(o *Options) { o.ReadTimeout, o.WriteTimeout = 10*time.Second, 10*time.Second })
 	c, bystander := r.connect(0), r.connect(0)
@@ -59,7 +59,7 @@ func TestAPanicEndsOneRequestOnEveryPath(t *testing.T) {
 	for _, path := range []struct {
 		name, where string
 		fault       func()
-		request     func() error // fails as it should
+		request     func() error // must fail
 		after       string       // on the same partition, without the fault
 	}{
 		{"a condition that two nodes vote on", "condition", func() { r.faults[0].table, r.faults[0].cas = kt, func() { boom("a condition that two nodes vote on") } },
@@ -102,7 +102,7 @@ func TestAPanicEndsOneRequestOnEveryPath(t *testing.T) {
 		want[path.where]++
 		r.eventually(path.name+": the counts", func() bool { return fmt.Sprint(r.panics()) == fmt.Sprint(want) })
 		logged := func() int { return strings.Count(r.log.String(), `panic="the defect of `+path.name+`"`) }
-		r.eventually(path.name+": the log", func() bool { return logged() > 0 }) // after the count
+		r.eventually(path.name+": the log", func() bool { return logged() > 0 }) // it is written after the count
 		if n := logged(); n != 1 {
 			t.Errorf("%s: logged %d times", path.name, n)
 		}
@@ -112,7 +112,7 @@ func TestAPanicEndsOneRequestOnEveryPath(t *testing.T) {
 	}
 }
 
-// onceOnly is f for one command.
+// onceOnly returns a function that calls f for one command only.
 func onceOnly(f func(*row.ReadCommand) error) func(*row.ReadCommand) error {
 	called := false
 	return func(cmd *row.ReadCommand) error {
@@ -124,7 +124,7 @@ func onceOnly(f func(*row.ReadCommand) error) func(*row.ReadCommand) error {
 	}
 }
 
-// panics are the panics of all nodes by place.
+// panics returns the number of panics on all nodes by place.
 func (r *inProcess) panics() map[string]int64 {
 	out := map[string]int64{}
 	for _, n := range r.nodes {

@@ -2,12 +2,12 @@ package node
 
 import "time"
 
-// peersWait bounds how long a node that starts waits for the others before it lets clients in: those
-// that live are seen within some tens of milliseconds, those that are dead are not worth more.
+// peersWait bounds how long a starting node waits for the other nodes before it accepts clients. Live nodes are detected
+// within some tens of milliseconds; dead nodes do not justify a longer delay.
 const peersWait = 2 * time.Second
 
-// awaitPeers returns when this node sees all others alive, or has waited long enough. A node that let
-// clients in before would answer that replicas are missing which are there.
+// awaitPeers returns when this node considers all others alive, or after peersWait. A node that accepted clients earlier
+// would report live replicas as unavailable.
 func (n *Node) awaitPeers() {
 	limit := time.NewTimer(peersWait)
 	defer limit.Stop()

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// privateMode is the mode of directories that hold data: the user who runs the node, and root, can enter them.
+// privateMode is the mode of directories that contain data: only root and the user that runs the node can enter them.
 const privateMode = 0o700
 
 // makeDurable makes sure that dir exists, also after a power failure: it syncs the directories that hold dir and its new
@@ -41,7 +41,7 @@ func makeDurable(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// syncDir syncs a directory, unless this user must not read it: then it is older than what is made durable.
+// syncDir syncs a directory, unless this user may not read it: such a directory existed before and needs no sync.
 func syncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if errors.Is(err, iofs.ErrPermission) {
@@ -53,8 +53,8 @@ func syncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// makePrivate makes sure that dir exists and that other users of this machine cannot enter it. A directory that an earlier
-// version made for all is closed to others, which protects everything below it.
+// makePrivate ensures that dir exists and that other users of this machine cannot enter it. If an earlier version created
+// the directory with access for all users, makePrivate removes their access, which protects everything below it.
 func makePrivate(dir string, log *slog.Logger) error {
 	if err := makeDurable(vfs.Default, dir); err != nil {
 		return fmt.Errorf("node: make data directory: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestTheDataDirectoryIsPrivate closes a directory that others could enter.
+// TestTheDataDirectoryIsPrivate removes the access of other users from a directory.
 func TestTheDataDirectoryIsPrivate(t *testing.T) {
 	for _, before := range []os.FileMode{0, 0o755, 0o700} {
 		dir := filepath.Join(t.TempDir(), "data")
@@ -34,7 +34,7 @@ func TestTheDataDirectoryIsPrivate(t *testing.T) {
 	}
 }
 
-// TestAFileWithKeysThatOthersReadIsNamed warns of keys in a file that is not private, and only then.
+// TestAFileWithKeysThatOthersReadIsNamed checks that a file with keys causes a warning if, and only if, it is not private.
 func TestAFileWithKeysThatOthersReadIsNamed(t *testing.T) {
 	const keys = "tables_accounts: [ { name: races, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]\n"
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestAFileWithKeysThatOthersReadIsNamed(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), c.mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, c.mode); err != nil { // whatever the umask is
+		if err := os.Chmod(path, c.mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
 		o := DefaultOptions()
@@ -59,12 +59,12 @@ func TestAFileWithKeysThatOthersReadIsNamed(t *testing.T) {
 	}
 }
 
-// TestDirectoriesSurviveAPowerFailure makes directories with ancestors that exist, and that do not, and loses what was not
-// synced.
+// TestDirectoriesSurviveAPowerFailure creates directories whose ancestors exist or do not exist, and drops everything that
+// was not synced.
 func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 	for _, dir := range []string{"data", "a/data", "a/b/c/data", "/data", "/a/b/data"} {
 		disk := vfs.NewCrashableMem()
-		for range 2 { // the second time it exists
+		for range 2 { // the second time, the directory exists
 			if err := makeDurable(disk, dir); err != nil {
 				t.Fatal(err)
 			}
@@ -82,8 +82,8 @@ func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 	}
 }
 
-// TestFirstStartSurvivesAPowerFailure crashes a node after its first start. It must still be the same node: one that has lost
-// its directories would found a new cluster.
+// TestFirstStartSurvivesAPowerFailure crashes a node after its first start. It must remain the same node: one that has lost
+// its directories would create a new cluster.
 func TestFirstStartSurvivesAPowerFailure(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	open := func(disk vfs.FS) *Node {

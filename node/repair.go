@@ -31,8 +31,8 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 	return control.RepairResult(<-result), nil
 }
 
-// repairWork returns the work of a repair. First of all, data in corrupt files is taken out of service, so that it is fetched
-// from the other replicas. result, which may be nil, receives the figures of a successful repair.
+// repairWork returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their data is
+// streamed from the other replicas. result, which may be nil, receives the figures of a successful repair.
 func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		lost, err := n.engine.Quarantine()
@@ -74,12 +74,12 @@ func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jo
 
 func (n *Node) schema() *schema.Schema { return n.cluster.Metadata().Schema }
 
-// dropped says whether an operation failed because its table is no more.
+// dropped reports whether an operation failed because its table was dropped.
 func (n *Node) dropped(id schema.StorageID, err error) bool {
 	return err != nil && n.schema().Dropped(id)
 }
 
-// repairPlan returns what a repair covers: the ring, of some tables, or only the ranges that were lost here.
+// repairPlan returns what a repair covers: the whole ring, some tables, or only the ranges that this node has lost.
 func (n *Node) repairPlan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	tables, err := n.tablesOf(a.TablesArgs)
 	if err != nil {
@@ -110,7 +110,7 @@ func (n *Node) repairPlan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	return plan, nil
 }
 
-// repairTables repairs and waits.
+// repairTables runs a repair and waits for it.
 func (n *Node) repairTables(ctx context.Context, j *jobs.Job, plan repair.Plan) (repair.Summary, error) {
 	type outcome struct {
 		sum repair.Summary
@@ -128,8 +128,8 @@ func (n *Node) repairTables(ctx context.Context, j *jobs.Job, plan repair.Plan) 
 	return o.sum, o.err
 }
 
-// fetchLost brings back what was lost of this node's local tables. The promises of Paxos come from all
-// other members: whatever a quorum knows, one of them does. The rest is nobody else's, and gone.
+// fetchLost restores what was lost of this node's local tables. The Paxos promises are streamed from all other members: at
+// least one of them has any state that a quorum has. Other local data has no replicas and cannot be restored.
 func (n *Node) fetchLost(ctx context.Context, j *jobs.Job) error {
 	for _, l := range n.engine.Lost() {
 		t := n.schema().TableByStorage(l.Table)
@@ -152,7 +152,7 @@ func (n *Node) fetchLost(ctx context.Context, j *jobs.Job) error {
 	return nil
 }
 
-// liftForeign lifts what was lost of ranges that this node does not hold anyway.
+// liftForeign removes the loss marks of ranges that this node does not replicate.
 func (n *Node) liftForeign(t *schema.Table, l *storage.LostRange) error {
 	for _, piece := range n.cluster.Metadata().Topology.Placement(t.Replication).Ranges(l.Tokens) {
 		if piece.Replicas.Contains(n.cluster.Self()) {
@@ -192,10 +192,10 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 	return nil
 }
 
-// fetchLostTimeout bounds one node's part of fetchFromAll.
+// fetchLostTimeout bounds the stream from one node in fetchFromAll.
 const fetchLostTimeout = 10 * time.Minute
 
-// netStreams are the streams to and from this node, as the control port shows them.
+// netStreams returns the streams to and from this node in the form of the control protocol.
 func (n *Node) netStreams() []control.Stream {
 	out := []control.Stream{}
 	for _, p := range n.streams.Sessions() {

@@ -8,11 +8,11 @@ import (
 	"cqld/internal/histogram"
 )
 
-// tablesOperation is what a client of the Tables server wants.
+// tablesOperation is the kind of a request to the Tables server.
 type tablesOperation int
 
 const (
-	otherOperation tablesOperation = iota // of no resource, or no method of it
+	otherOperation tablesOperation = iota // an unknown resource, or an unsupported method
 	serviceOperation
 	listTables
 	createTable
@@ -30,14 +30,14 @@ const (
 	tablesOperations
 )
 
-// String is the operation as metrics call it.
+// String returns the name of the operation in metrics.
 func (o tablesOperation) String() string {
 	return [tablesOperations]string{"other", "service", "list_tables", "create_table", "delete_table", "policies", "query", "insert", "get",
 		"replace", "merge", "delete", "delete_many", "count", "transaction"}[o]
 }
 
-// operationOf knows what is not a method of the resource, too: clients choose it, and must not choose how many
-// metrics there are.
+// operationOf also classifies methods that the resource does not support: clients choose the method, and must not control
+// the number of metrics.
 func operationOf(a azuretables.Answer) tablesOperation {
 	switch a.Resource {
 	case odata.ServiceRoot:
@@ -77,7 +77,7 @@ func byMethod(method string, get, post, put, patch, del tablesOperation) tablesO
 	return otherOperation
 }
 
-// tablesFigures are what clients of the Tables server wanted, and were answered, since the node started.
+// tablesFigures counts the requests to the Tables server and its responses since the node started.
 type tablesFigures struct {
 	operations [tablesOperations]struct {
 		latency  histogram.Histogram
@@ -85,7 +85,7 @@ type tablesFigures struct {
 	}
 }
 
-// answered is azuretables.Options.Answered.
+// answered implements azuretables.Options.Answered.
 func (f *tablesFigures) answered(a azuretables.Answer) {
 	o := &f.operations[operationOf(a)]
 	o.latency.Add(a.Took)

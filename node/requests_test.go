@@ -8,7 +8,7 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Whatever a client sends, there are as many operations as there are names.
+// The requests of clients do not increase the number of operation names.
 func TestTablesOperations(t *testing.T) {
 	got := map[tablesOperation]bool{}
 	for r := range odata.Resource(12) {

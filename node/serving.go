@@ -10,7 +10,7 @@ import (
 	"cqld/request"
 )
 
-// clockRefusal says why this node must not serve for its clock; nil: it may.
+// clockRefusal returns why this node must not serve requests because of its clock, or nil if it may.
 func (n *Node) clockRefusal() error {
 	ahead, tooFar := n.cluster.ClockOffset()
 	if !tooFar {
@@ -19,8 +19,8 @@ func (n *Node) clockRefusal() error {
 	return &query.NotServing{Msg: fmt.Sprintf("this node's clock is %v ahead of the other nodes", ahead.Round(time.Millisecond))}
 }
 
-// openExecutors makes what the requests of each protocol read and write with. While the node must not serve, each of them
-// refuses requests with an error of its own protocol.
+// openExecutors opens the request executor of each protocol. While the node must not serve, each of them refuses requests
+// with an error of its own protocol.
 func (n *Node) openExecutors() {
 	var proposer request.Proposer = n.parts.Proposer
 	if f := n.opts.faults.proposer; f != nil {
@@ -32,7 +32,7 @@ func (n *Node) openExecutors() {
 		Authorizer: n.authorizer(), Refuse: n.tablesRefusal})
 }
 
-// authorizer decides what clients and operators may do.
+// authorizer returns the authorizer of clients and operators.
 func (n *Node) authorizer() auth.Authorizer {
 	if a := n.opts.faults.authorizer; a != nil {
 		return a

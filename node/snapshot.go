@@ -20,16 +20,16 @@ import (
 	"cqld/storage"
 )
 
-// A snapshot is a directory DATA/snapshots/TAG: what it is made of in snapshot.json, the storage
-// engine's files in data, which are links to the live ones. It is made under a name that begins with
-// a dot, so that one that was interrupted is none.
+// A snapshot is a directory DATA/snapshots/TAG. snapshot.json describes its content; data contains hard links to the
+// storage engine's files. While a snapshot is made, its directory has a name that begins with a dot, so an interrupted one
+// does not count.
 const (
 	snapshotsDir = "snapshots"
 	snapshotFile = "snapshot.json"
 	snapshotTemp = ".making-"
 )
 
-// snapshotJSON is what stands in snapshot.json.
+// snapshotJSON is the content of snapshot.json.
 type snapshotJSON struct {
 	Tag       string
 	Created   time.Time
@@ -41,7 +41,7 @@ type snapshotJSON struct {
 	Tables    []snapshotTable
 }
 
-// snapshotTable is a table of a snapshot, with the number under which the files have it.
+// snapshotTable is a table of a snapshot, with its number in the files.
 type snapshotTable struct {
 	Keyspace, Table string
 	ID              string
@@ -52,7 +52,7 @@ func (n *Node) snapshotPath(name string) string {
 	return filepath.Join(n.opts.DataDir, snapshotsDir, name)
 }
 
-// tagPattern keeps tags what they are: names of directories.
+// tagPattern matches valid tags. A tag is the name of a directory.
 func tagPattern() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`) }
 
 func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.Report) (out control.Snapshot, err error) {
@@ -94,8 +94,8 @@ func (n *Node) opSnapshot(_ context.Context, a control.SnapshotArgs, _ control.R
 	return s, err
 }
 
-// lacking names what a snapshot of this node cannot have: ranges that were lost and not repaired yet, and corrupt files
-// that were found and not taken out of use yet. Blocks that were not read since are not known to be corrupt.
+// lacking describes what a snapshot of this node cannot contain: ranges that were lost and not repaired yet, and detected
+// corrupt files that were not taken out of service yet. Corrupt blocks that have not been read are not detected.
 func lacking(lost []storage.LostRange, corrupt []storage.CorruptionInfo, catalog *schema.Schema) (out []string) {
 	for _, x := range lost {
 		name := "a dropped table"
@@ -124,7 +124,7 @@ func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool)
 			err = errors.Join(fmt.Errorf("node: make a snapshot: %w", err), os.RemoveAll(temp))
 		}
 	}()
-	if err := os.RemoveAll(temp); err != nil { // what an interrupted one left
+	if err := os.RemoveAll(temp); err != nil { // left by an interrupted snapshot
 		return err
 	}
 	if err := os.MkdirAll(temp, 0o700); err != nil {
@@ -180,7 +180,7 @@ func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
 	return s, err
 }
 
-// linked is how many names a file has.
+// linked returns the number of hard links of a file.
 func linked(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)
@@ -216,7 +216,7 @@ func (n *Node) listSnapshots() (control.Snapshots, error) {
 	return out, nil
 }
 
-// opClearSnapshot removes snapshots and tells which.
+// opClearSnapshot removes snapshots and returns which.
 func (n *Node) opClearSnapshot(_ context.Context, a control.ClearArgs, _ control.Report) (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
 	if a.All == (a.Tag != "") {

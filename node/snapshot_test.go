@@ -10,7 +10,7 @@ import (
 	"cqld/storage"
 )
 
-// TestSnapshotNamesWhatItLacks checks that ranges which were lost, and corrupt files, are named by table and file.
+// TestSnapshotNamesWhatItLacks checks that lost ranges and corrupt files are reported by table and file.
 func TestSnapshotNamesWhatItLacks(t *testing.T) {
 	catalog := schema.Initial()
 	table := catalog.Table("system", "paxos")

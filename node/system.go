@@ -10,7 +10,7 @@ import (
 	"cqld/ring"
 )
 
-// systemTables are what this node shows of itself.
+// systemTables returns the content of the system tables of this node.
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
@@ -18,13 +18,14 @@ func (n *Node) systemTables() *system.Source {
 	})
 }
 
-// shownRing is the cluster as clients are told of it.
+// shownRing is the cluster as clients see it.
 type shownRing struct{ assembly.View }
 
-// Topology implements system.View: a node that has left shows the ring as it was, with itself, for as long as it is asked.
+// Topology implements system.View. After decommissioning, clients of this node keep seeing the last topology that contained
+// it.
 func (v shownRing) Topology() *ring.Topology { return v.Cluster.LastRing() }
 
-// clients are the connections open now. It is first called by one, so the server is there.
+// clients returns the open connections. It is first called by a connection, so the server exists.
 func (n *Node) clients() []system.Client {
 	var out []system.Client
 	s := n.server.Load()
@@ -56,7 +57,7 @@ func (o *Options) controlAddress() string {
 	return o.ControlAddress.String()
 }
 
-// settings are the options as system_views.settings shows them, under the file's names.
+// settings returns the options in the form of system_views.settings, under their names in the file.
 func (o *Options) settings() map[string]string {
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
 	var seeds []string

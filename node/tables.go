@@ -12,12 +12,12 @@ import (
 	"cqld/azuretables/odata"
 )
 
-// Tables is where clients of Azure Tables reach this node.
+// Tables returns the address for clients of Azure Tables.
 func (o *Options) Tables() netip.AddrPort {
 	return netip.AddrPortFrom(o.RPCAddress, o.TablesPort)
 }
 
-// validateTables refuses to serve strangers with a key that everyone knows.
+// validateTables refuses to serve other machines with the development account, whose key is public.
 func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	if o.TablesPort == 0 {
 		return
@@ -50,7 +50,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	}
 }
 
-// tablesAccounts are the accounts that are served: without any in the options, the development account.
+// tablesAccounts returns the served accounts: those of the options, or else the development account.
 func (o *Options) tablesAccounts() []azuretables.Account {
 	if len(o.TablesAccounts) == 0 {
 		return []azuretables.Account{{Name: azuretables.DevelopmentAccount, Key: azuretables.DevelopmentKey}}
@@ -58,7 +58,7 @@ func (o *Options) tablesAccounts() []azuretables.Account {
 	return o.TablesAccounts
 }
 
-// startTables opens the Azure Tables server; binary is held.
+// startTables opens the Azure Tables server. The caller holds n.binary.
 func (n *Node) startTables() error {
 	if n.opts.TablesPort == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (n *Node) startTables() error {
 	return nil
 }
 
-// tablesRefusal is clockRefusal as the Tables server tells it.
+// tablesRefusal returns clockRefusal as an error of the Tables server.
 func (n *Node) tablesRefusal() error {
 	if err := n.clockRefusal(); err != nil {
 		return &azuretables.NotServing{Reason: err.Error()}
@@ -100,7 +100,7 @@ func (n *Node) tablesRefusal() error {
 	return nil
 }
 
-// drainTables closes the Azure Tables server, when it is open.
+// drainTables closes the Azure Tables server, if it is open.
 func (n *Node) drainTables(ctx context.Context) error {
 	d := n.tables.Swap(nil)
 	if d == nil {
@@ -109,7 +109,7 @@ func (n *Node) drainTables(ctx context.Context) error {
 	return d.Drain(ctx)
 }
 
-// stopTables is drainTables for an operator, who may start the server again.
+// stopTables closes the Azure Tables server for an operator, who may start it again.
 func (n *Node) stopTables(ctx context.Context) error {
 	n.binary.Lock()
 	defer n.binary.Unlock()

@@ -9,18 +9,18 @@ import (
 	"cqld/schema"
 )
 
-// sample is one look at which partitions of a table are asked for most.
+// sample counts the most frequent partitions of a table during one toppartitions command.
 type sample struct {
 	table         schema.StorageID
 	reads, writes topKeys
 }
 
-// topKeysKept is how many keys a look remembers: a key that is more than 1 in so many of all is among
-// them for sure.
+// topKeysKept is the number of keys that a sample keeps. A key that has more than 1/topKeysKept of all requests is
+// guaranteed to be among them.
 const topKeysKept = 1024
 
-// topKeys counts the most frequent keys in bounded memory: the space-saving sketch (Metwally et al.
-// 2005). A new key takes the place of the rarest, and its count as the error.
+// topKeys counts the most frequent keys in bounded memory, with the space-saving sketch (Metwally et al. 2005). A new key
+// replaces the least frequent one, whose count becomes its error.
 type topKeys struct {
 	mu   sync.Mutex
 	keys map[string]*topKey
@@ -50,7 +50,7 @@ func (t *topKeys) add(key []byte) {
 	t.keys[added.key] = added
 }
 
-// rarestLocked looks through all: a microsecond or two, while an operator looks.
+// rarestLocked scans all keys, which takes a microsecond or two.
 func (t *topKeys) rarestLocked() *topKey {
 	var rarest *topKey
 	for _, k := range t.keys {
@@ -58,13 +58,13 @@ func (t *topKeys) rarestLocked() *topKey {
 			rarest = k
 		}
 		if k.count == 1 {
-			break // there is none rarer
+			break // no key can be less frequent
 		}
 	}
 	return rarest
 }
 
-// top are the most frequent keys, at most n.
+// top returns at most n of the most frequent keys.
 func (t *topKeys) top(n int) []topKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()

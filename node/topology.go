@@ -9,18 +9,18 @@ import (
 	"cqld/server"
 )
 
-// left is called when this node is no member any more. From now on its clients hear nothing from it: what it has to say
-// of the ring is not for those who are out of it.
+// left is called when this node is not a member any more. From then on, it sends no events to its clients, which keep
+// seeing the last ring that contained it (docs/adr/0016).
 func (n *Node) left() {
 	n.retiring.Store(true)
 	clients := n.server.Swap(nil)
 	n.running.Go(func() { n.retire(clients) })
 }
 
-// retire ends the service of a node that is no member any more; it stays up to be asked what became
-// of it. Clients are served until all others know, with the ring as it was: a driver that is cut off takes what the
-// next node tells it for the ring, and one that is told of a ring without the node that it asks may never be right
-// again (docs/adr/0016).
+// retire ends the service of a node that is not a member any more; the process keeps running so that operators can query
+// it. Clients are served, with the last ring, until all other nodes know of the departure. A driver that is disconnected
+// takes the ring from the next node, and a driver that receives a ring without the node it is connected to may never
+// recover (docs/adr/0016).
 func (n *Node) retire(clients *server.Server) {
 	defer close(n.retired)
 	n.log.Warn("node has left the cluster; it no longer serves clients")
@@ -41,17 +41,17 @@ func (n *Node) retire(clients *server.Server) {
 	}
 }
 
-// How long the others may take to hear that a node is gone, and the last requests of its clients. A node that does not
-// answer is seen dead after two seconds.
+// Bounds of the wait until the other nodes know that this node has left, and until the last requests of its clients have
+// ended. A node that does not answer is considered dead after two seconds.
 const (
 	goneTimeout   = 5 * time.Second
 	retireTimeout = 10 * time.Second
 )
 
-// Retired is closed when this node is no member any more and serves no clients.
+// Retired returns a channel that is closed when this node is not a member any more and serves no clients.
 func (n *Node) Retired() <-chan struct{} { return n.retired }
 
-// awaitRetired returns when clients are not served any more, or ctx ends.
+// awaitRetired returns when clients are no longer served, or when ctx ends.
 func (n *Node) awaitRetired(ctx context.Context) {
 	select {
 	case <-n.retired:
@@ -59,10 +59,10 @@ func (n *Node) awaitRetired(ctx context.Context) {
 	}
 }
 
-// isMember says whether this node is one.
+// isMember reports whether this node is a member.
 func (n *Node) isMember() bool { return n.cluster.Metadata().Topology.Node(n.cluster.Self()) != nil }
 
-// serveWhenJoined starts to serve clients as soon as this node has its data.
+// serveWhenJoined starts to serve clients as soon as this node has received its data.
 func (n *Node) serveWhenJoined() error {
 	for _, l := range n.engine.Lost() {
 		n.log.Error("data lost in a corrupt file is not served; run cqld ctl repair to restore it",
@@ -92,11 +92,11 @@ func (n *Node) serveWhenJoined() error {
 	return nil
 }
 
-// fetching says whether this node is a member without its data.
+// fetching reports whether this node is a member that has not received its data yet.
 func (n *Node) fetching() bool {
 	m := n.cluster.Metadata().Topology.Node(n.cluster.Self())
 	return m != nil && m.State == ring.Joining
 }
 
-// Joined says whether this node serves clients, or would if they were let in.
+// Joined reports whether this node serves clients, or would if its servers were started.
 func (n *Node) Joined() bool { return !n.fetching() }

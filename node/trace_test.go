@@ -20,7 +20,7 @@ type tracedEvent struct {
 	elapsed                  int32
 }
 
-// trace executes a traced request and reads its events, in their order.
+// trace executes a traced request and reads its events in order.
 func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclient.Answer, error)) (id string, events []tracedEvent) {
 	r.t.Helper()
 	a, err := f(cqlclient.Options{Consistency: 4, Tracing: true}) // QUORUM
@@ -28,7 +28,7 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 		r.t.Fatalf("%+v, %v", a, err)
 	}
 	id = ring.HostID(a.TracingID).String()
-	// A trace is written at ONE, so only a read of both replicas is sure to find it.
+	// A trace is written at ONE, so only a read of both replicas is guaranteed to find it.
 	text := "SELECT source, activity, thread, source_elapsed FROM system_traces.events WHERE session_id = " + id
 	found, err := send(c, text, cqlclient.Options{Consistency: 4})
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *inProcess) trace(c *cqlclient.Conn, f func(cqlclient.Options) (*cqlclie
 	return id, events
 }
 
-// A trace has the events of all replicas that were asked, also of those that the level did not need.
+// A trace has the events of all contacted replicas, including those that the consistency level did not need.
 func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 	r := openNodes(t, 65, 4, func(o *Options) {
 		o.WriteTimeout, o.ReadTimeout, o.CASTimeout = 10*time.Second, 10*time.Second, 10*time.Second
@@ -54,7 +54,7 @@ func TestTracesHaveTheEventsOfReplicas(t *testing.T) {
 	}
 	for _, test := range []struct {
 		text     string
-		replicas int    // others than the coordinator that have events
+		replicas int    // those besides the coordinator that have events
 		activity string // of each of them
 	}{
 		{"INSERT INTO k.t (a, v) VALUES (1, 2)", 3, "Applying mutation of k.t"},

@@ -21,19 +21,19 @@ func (n *Node) replicaAddress(id ring.NodeID) netip.Addr {
 	return netip.Addr{}
 }
 
-// Status is what a node can say of the ring.
+// Status describes this node's view of the ring.
 type Status struct {
 	Up, Members int
 	Epoch       uint64
 	Schema      schema.UUID
 }
 
-// Line is the status in one line; nodes that agree print the same.
+// Line returns the status in one line. Nodes that agree return the same line.
 func (s Status) Line() string {
 	return fmt.Sprintf("up=%d of=%d epoch=%d schema=%x", s.Up, s.Members, s.Epoch, s.Schema)
 }
 
-// Status is this node's view at the moment.
+// Status returns this node's current view.
 func (n *Node) Status() Status {
 	m := n.cluster.Metadata()
 	s := Status{Members: len(m.Topology.Nodes()), Epoch: m.Epoch, Schema: m.Schema.Version()}
@@ -45,7 +45,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// OnStatus makes f be called whenever the status may have changed. f must not block.
+// OnStatus registers f to be called whenever the status may have changed. f must not block.
 func (n *Node) OnStatus(f func()) {
 	n.mu.Lock()
 	n.mu.onStatus = f
@@ -62,12 +62,12 @@ func (n *Node) statusChanged() {
 	}
 }
 
-// metadataChanged tells clients what the cluster has agreed on. What this node does about it is in assembly.Reactions.
+// metadataChanged notifies clients of changes of the metadata. This node's own reactions are in assembly.Reactions.
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
 	n.followRing(now.Topology)
 	clients := n.server.Load()
-	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left says nothing of it (docs/adr/0016)
+	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left sends no events (docs/adr/0016)
 		return
 	}
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
@@ -76,7 +76,7 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.notifyTopology(clients, old.Topology, now.Topology)
 }
 
-// servingNode is a node that clients know of: one that still fetches its data is none of theirs.
+// servingNode returns a node if clients may see it: a node that is still receiving its data is not shown to them.
 func servingNode(t *ring.Topology, id ring.NodeID) *ring.Node {
 	if m := t.Node(id); m != nil && m.State != ring.Joining {
 		return m
@@ -84,8 +84,8 @@ func servingNode(t *ring.Topology, id ring.NodeID) *ring.Node {
 	return nil
 }
 
-// notifyTopology tells clients of nodes that went, came or got other tokens. It is called when system.local and
-// system.peers have no other answer any more than the new one: that is what drivers ask for next.
+// notifyTopology notifies clients of nodes that joined, left or got other tokens. It is called when system.local and
+// system.peers show the new topology, because drivers query them next.
 func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
 	for _, m := range old.Nodes() {
 		if servingNode(old, m.ID) != nil && servingNode(now, m.ID) == nil {
@@ -104,8 +104,8 @@ func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
 	}
 }
 
-// notifyNew tells clients of a node that came, and that it is up, when they can connect to it. It has not been heard
-// of when its first data has come at once.
+// notifyNew notifies clients that a node has joined and is up, as soon as they can connect to it. A node whose first data
+// arrived immediately may not have sent a heartbeat yet.
 func (n *Node) notifyNew(m *ring.Node) {
 	n.mu.Lock()
 	n.mu.arriving[m.ID] = true
@@ -130,12 +130,12 @@ func (n *Node) arriving(id ring.NodeID) bool {
 	return n.mu.arriving[id]
 }
 
-// servingNode is a node that clients know of now.
+// servingNode returns a node if clients currently may see it.
 func (n *Node) servingNode(id ring.NodeID) *ring.Node {
 	return servingNode(n.cluster.Metadata().Topology, id)
 }
 
-// aliveChanged hears of a peer that went down or came up.
+// aliveChanged is called when a peer went down or came up.
 func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	n.statusChanged()
 	m, clients := n.servingNode(id), n.server.Load()
@@ -156,12 +156,12 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 	})
 }
 
-// nativeProbes is how often, a tenth of a second apart, a node that came up is asked for its
-// native port before clients are told.
+// nativeProbes is the maximum number of checks, a tenth of a second apart, whether the native port of a node that came up
+// accepts connections. Clients are notified after one that succeeds.
 const nativeProbes = 100
 
-// awaitNative says whether a node is alive and clients can connect to it, as soon as they can; it gives up when
-// that is not worth waiting for.
+// awaitNative waits until a node is alive and accepts clients, and then returns true. It returns false when worth does,
+// when this node stops, or after nativeProbes checks.
 func (n *Node) awaitNative(m *ring.Node, worth func() bool) bool {
 	for range nativeProbes {
 		if !worth() {

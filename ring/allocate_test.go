@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// member is one node of a ring that grows.
+// member is a node of a growing ring.
 type member struct{ dc, rack string }
 
 // growth returns the topologies of members that join one after the other with 16 tokens each.
@@ -24,7 +24,7 @@ func growth(members ...member) []*Topology {
 	return all
 }
 
-// cycle is n members that stand in turn in each of the places.
+// cycle returns n members, assigned to the places in turn.
 func cycle(n int, places ...member) (out []member) {
 	for i := range n {
 		out = append(out, places[i%len(places)])
@@ -32,7 +32,7 @@ func cycle(n int, places ...member) (out []member) {
 	return out
 }
 
-// spread returns the greatest over the mean of what nodes of a data center own under r, less one.
+// spread returns the maximum of the nodes' ownership in a data center under r, divided by the mean, minus one.
 func spread(t *Topology, r Replication, dc string) float64 {
 	owned := map[NodeID]float64{}
 	total, nodes := 0.0, 0
@@ -57,7 +57,7 @@ func spread(t *Topology, r Replication, dc string) float64 {
 	return most/(total/float64(nodes)) - 1
 }
 
-// spreadMax is how much more than the mean a node may own.
+// spreadMax is the maximum relative deviation of a node's ownership above the mean.
 const spreadMax = 0.05
 
 func TestOwnershipIsEven(t *testing.T) {
@@ -72,7 +72,7 @@ func TestOwnershipIsEven(t *testing.T) {
 }
 
 func TestOwnershipIsEvenOverRacks(t *testing.T) {
-	// Four replicas do not divide over three racks: which rack holds two differs from range to range.
+	// Four replicas cannot be divided evenly among three racks: the rack with two replicas differs between ranges.
 	for racks, most := range map[int]float64{2: spreadMax, 3: 2 * spreadMax, 4: spreadMax} {
 		var places []member
 		for i := range racks {
@@ -82,7 +82,7 @@ func TestOwnershipIsEvenOverRacks(t *testing.T) {
 		for n, top := range growth(cycle(8, places...)...) {
 			s := spread(top, r, "dc1")
 			t.Logf("%d racks, %2d nodes: factor 4 %.3f", racks, n+1, s)
-			// Racks of different sizes cannot be even: each holds the same share.
+			// Racks of different sizes cannot be even, because each rack has the same share.
 			if (n+1)%racks == 0 && s > most {
 				t.Errorf("%d racks, %d nodes: a node owns %.3f too much", racks, n+1, s)
 			}
@@ -112,7 +112,7 @@ func checkDistinct(t *testing.T, top *Topology) {
 	}
 }
 
-// Whatever a cluster's tokens were before, a node gets as many as it asks for, sorted and its own.
+// For any existing tokens, a node gets the requested number of tokens, sorted and not owned by others.
 func TestAllocateGivesTokensOfItsOwn(t *testing.T) {
 	tight := &Node{ID: 1, Datacenter: "dc1", Rack: "r1", State: Normal, Tokens: []Token{MaxToken - 1, MaxToken}}
 	single := &Node{ID: 1, Datacenter: "dc1", Rack: "r1", State: Normal, Tokens: []Token{0}}
@@ -135,7 +135,7 @@ func TestAllocateGivesTokensOfItsOwn(t *testing.T) {
 	}
 }
 
-// The account that a layout keeps while tokens move is the one made from nothing.
+// The ownership that a layout updates while tokens move equals the ownership computed from the beginning.
 func TestLayoutKeepsAccount(t *testing.T) {
 	tops := growth(cycle(7, member{"dc1", "r1"}, member{"dc1", "r2"}, member{"dc1", "r2"})...)
 	for _, top := range tops {

@@ -47,7 +47,7 @@ func TestBlockFor(t *testing.T) {
 	}
 }
 
-// Reads and writes at quorum always meet.
+// Read and write quorums always overlap.
 func TestQuorumsMeet(t *testing.T) {
 	for n := 1; n <= 100; n++ {
 		if q := QuorumOf(n); 2*q <= n || q > n {

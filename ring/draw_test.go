@@ -10,10 +10,10 @@ import (
 
 // TestDraw draws rings. Its commands are:
 //
-//	ring                         lines of: id datacenter rack token…, tokens as eighths of the ring or as they are
+//	ring                         lines of: id datacenter rack token…, tokens as eighths of the ring or as numbers
 //	grow nodes=4 [racks=2]       nodes that join one after the other with 16 tokens each
-//	draw                         who owns what, as first replica
-//	draw                         with a line "simple 3" or "network dc1=2": who holds which part as which replica
+//	draw                         the owner of each range, as first replica
+//	draw                         with a line "simple 3" or "network dc1=2": the replicas of each range in order
 //	replicas                     lines of tokens; the same first line
 func TestDraw(t *testing.T) {
 	datadriven.Walk(t, "testdata/draw", func(t *testing.T, path string) {
@@ -73,7 +73,7 @@ func parseRing(t *testing.T, input string) *Topology {
 	return NewTopology(1, nodes)
 }
 
-// parseToken reads 3/8, that part of the way around the ring, or a token.
+// parseToken parses a token, or a fraction of the ring such as 3/8.
 func parseToken(t *testing.T, s string) Token {
 	t.Helper()
 	part, of, ok := strings.Cut(s, "/")
@@ -83,11 +83,11 @@ func parseToken(t *testing.T, s string) Token {
 	return Token(1<<63 + uint64(float64(parseInt(t, part))/float64(parseInt(t, of))*ringSize))
 }
 
-// drawColumns is how many parts the ring is drawn in; each shows its middle.
+// drawColumns is the number of parts of a drawn ring. Each shows the replicas at its middle.
 const drawColumns = 64
 
-// draw has a line for each node: 1 where it is the first replica, 2 the second, and what it owns of
-// the ring, as first replica and as any.
+// draw returns a line for each node: 1 where it is the first replica, 2 the second, and its share of the ring, as first
+// replica and as any replica.
 func draw(p *Placement) string {
 	var b strings.Builder
 	for _, n := range p.Topology().Nodes() {

@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-// The token of a partition key is computed from its serialized form: here an int, and a text.
+// The token of a partition key is computed from its serialized form: in this example, of an int and of a text.
 func ExampleMurmur3() {
 	fmt.Println(ring.Murmur3([]byte{0, 0, 0, 1}))
 	fmt.Println(ring.Murmur3([]byte("theo")))
@@ -16,8 +16,8 @@ func ExampleMurmur3() {
 	// -1457224325554927207
 }
 
-// A placement says which nodes hold a token under a replication: the owner of the next token on the ring, and the owners of
-// the tokens that follow it.
+// A placement contains the replicas of each token under a replication: the owner of the next token on the ring, and the
+// owners of the tokens that follow it.
 func ExampleTopology_Placement() {
 	var nodes []*ring.Node
 	for i, token := range []ring.Token{-6e18, -2e18, 2e18, 6e18} {

@@ -48,7 +48,7 @@ func newLayout(t *Topology, datacenter, rack string, factor int) *layout {
 		l.owners = append(l.owners, index[n.ID])
 	}
 	add(rack)
-	// The last node on a walk changes nothing: all nodes together own everything.
+	// The last node on a walk does not matter: all nodes together own everything.
 	l.factor = max(1, min(factor, len(l.racks)-1))
 	l.repeats = max(0, factor-len(rackIndex))
 	l.owned = make([]float64, len(l.racks)*l.factor)

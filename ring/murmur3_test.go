@@ -15,7 +15,7 @@ import (
 	"github.com/spaolacci/murmur3"
 )
 
-// The file is recorded from Cassandra: testdata/Record.java.
+// The file was recorded from Cassandra by testdata/Record.java.
 func TestTokensAreCassandras(t *testing.T) {
 	f, err := os.Open("testdata/tokens.txt")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestTokensAreCassandras(t *testing.T) {
 	}
 }
 
-// Both ways of hashing agree wherever the fast one may be used, and differ where it may not.
+// Both implementations agree where the fast one may be used, and differ where it may not.
 func TestSignedAndFastPathAgreeWithoutSigns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	differ := 0
@@ -67,7 +67,7 @@ func TestSignedAndFastPathAgreeWithoutSigns(t *testing.T) {
 	}
 }
 
-// The least long is no key's token: a key that hashes to it is at the other end of the ring.
+// The least long is no key's token: a key that hashes to it has the greatest token instead.
 func TestNoKeyHasTheLeastToken(t *testing.T) {
 	for i := range uint64(100) {
 		key := keyThatHashesTo(1<<63, i*0x0123456789ABCDEF)
@@ -80,7 +80,7 @@ func TestNoKeyHasTheLeastToken(t *testing.T) {
 	}
 }
 
-// keyThatHashesTo runs murmur3 backwards: one of the keys of 16 bytes that hash to h.
+// keyThatHashesTo inverts murmur3. It returns one of the 16-byte keys that hash to h.
 func keyThatHashesTo(h, any uint64) []byte {
 	m1 := unfmix(any)
 	m2 := unfmix(h - any)
@@ -94,14 +94,14 @@ func keyThatHashesTo(h, any uint64) []byte {
 	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, k1), k2)
 }
 
-// unfmix returns the inverse of fmix: a shift by more than half of the bits undoes itself.
+// unfmix returns the inverse of fmix: a shift by more than half of the bits is its own inverse.
 func unfmix(h uint64) uint64 {
 	h = (h ^ h>>33) * inverse(0xc4ceb9fe1a85ec53)
 	h = (h ^ h>>33) * inverse(0xff51afd7ed558ccd)
 	return h ^ h>>33
 }
 
-// inverse is 1/odd modulo 2^64, by Newton's method.
+// inverse returns 1/odd modulo 2^64, by Newton's method.
 func inverse(odd uint64) uint64 {
 	x := odd
 	for range 6 {

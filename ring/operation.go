@@ -74,7 +74,7 @@ type Operation struct {
 	Switched uint64   // epoch at which Switching began
 	Gaining  []NodeID // nodes that must stream data, ascending
 	Streamed []NodeID // those of Gaining that have streamed it, ascending
-	// Known means that no quorum of readers is left that does not know of Switching. Compared are the nodes that have
+	// Known means that no quorum of readers is left that has not applied Switching. Compared are the nodes that have
 	// compared their gained ranges since then, ascending.
 	Known    bool     `json:",omitempty"`
 	Compared []NodeID `json:",omitempty"`

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestGainsOfAnEarlierValue shows that what is gained by an operation does not depend on which of its values
-// one holds: the one it began with, or one that knows who has streamed since. A node whose pull fails asks
-// again with the value that it began with.
+// TestGainsOfAnEarlierValue checks that the ranges gained by an operation do not depend on which version of the operation a
+// node has: the initial one, or one that records the nodes that have streamed since. A node whose stream session fails
+// retries with the initial version.
 func TestGainsOfAnEarlierValue(t *testing.T) {
 	nodes := []*Node{
 		{ID: 1, Datacenter: "a", State: Normal, Tokens: []Token{-1000, 1000}},
@@ -35,7 +35,7 @@ func TestGainsOfAnEarlierValue(t *testing.T) {
 	}
 }
 
-// TestReadersAskBothSides shows when a range has replicas that reads must ask besides the natural ones.
+// TestReadersAskBothSides checks when a range has replicas that reads must contact in addition to the natural ones.
 func TestReadersAskBothSides(t *testing.T) {
 	nodes := []*Node{
 		{ID: 1, Datacenter: "a", State: Normal, Tokens: []Token{0}},
@@ -57,9 +57,9 @@ func TestReadersAskBothSides(t *testing.T) {
 	}
 }
 
-// TestGainsMeetEveryQuorum draws rings, replications and operations. A node that gains a range from no single node that
-// loses it fetches from so many others that every acknowledged write is met: whichever replicas a quorum consisted of,
-// and whichever sources are chosen. The same holds for LOCAL_QUORUM and the sources of the node's own data center.
+// TestGainsMeetEveryQuorum generates rings, replications and operations. If a node gains a range that no single node loses,
+// it streams from enough other nodes to receive every acknowledged write, for any replicas of the write quorum and any
+// choice of sources. The same holds for LOCAL_QUORUM and the sources of the node's own data center.
 func TestGainsMeetEveryQuorum(t *testing.T) {
 	checked, local := 0, 0
 	for seed := range uint64(2000) {
@@ -73,7 +73,7 @@ func TestGainsMeetEveryQuorum(t *testing.T) {
 			r = NewNetworkTopology(DatacenterFactor{Datacenter: "a", Factor: 1 + rng.IntN(4)}, DatacenterFactor{Datacenter: "b", Factor: 1 + rng.IntN(4)})
 		}
 		still := *o
-		still.Phase = Streaming // natural replicas are those before
+		still.Phase = Streaming // natural replicas are those before the operation
 		before := NewMovingTopology(7, 7, nodes, []*Operation{&still}).Placement(r)
 		for _, g := range topology.Gains(o, r, 0) {
 			if g.From != 0 {
@@ -101,7 +101,7 @@ func TestGainsMeetEveryQuorum(t *testing.T) {
 	}
 }
 
-// drawOperation draws members of two data centers and an operation of one of them. Nodes that are removed or replaced
+// drawOperation generates members of two data centers and an operation of one of them. Nodes that are removed or replaced
 // are dead, so their ranges have no single source.
 func drawOperation(rng *rand.Rand) (nodes []*Node, o *Operation) {
 	tokens := func() (out []Token) {
@@ -130,8 +130,8 @@ func drawOperation(rng *rand.Rand) (nodes []*Node, o *Operation) {
 	return nodes, o
 }
 
-// missedQuorum returns a set of sources, as few as are asked for, that some quorum of the replicas has no node in common with;
-// nil when there is none. Where there are fewer sources than are asked for, the range waits for them.
+// missedQuorum returns asked sources that are disjoint from some quorum of the replicas, or nil if there are none. If there
+// are fewer sources than asked, the range waits for them.
 func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (chosen []NodeID) {
 	if quorum > len(replicas) || asked > len(sources) {
 		return nil
@@ -158,7 +158,7 @@ func missedQuorum(replicas []NodeID, quorum int, sources []NodeID, asked int) (c
 	return nil
 }
 
-// TestCompletedOperations compares topologies after operations that completed, and after ones that were aborted.
+// TestCompletedOperations compares topologies after completed operations and after aborted ones.
 func TestCompletedOperations(t *testing.T) {
 	member := func(id NodeID, state NodeState, tokens ...Token) *Node {
 		return &Node{ID: id, State: state, Tokens: tokens}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The file is recorded from Cassandra's strategies: testdata/Record.java.
+// The file was recorded from Cassandra's strategies by testdata/Record.java.
 func TestReplicasAreInCassandrasOrder(t *testing.T) {
 	f, err := os.Open("testdata/replicas.txt")
 	if err != nil {
@@ -54,7 +54,7 @@ func parseInt(t testing.TB, s string) int64 {
 	return n
 }
 
-// parseNode reads: id datacenter rack token…
+// parseNode parses: id datacenter rack token…
 func parseNode(t testing.TB, words []string) *Node {
 	t.Helper()
 	n := &Node{ID: NodeID(parseInt(t, words[0])), Datacenter: words[1], Rack: words[2], State: Normal}
@@ -64,7 +64,7 @@ func parseNode(t testing.TB, words []string) *Node {
 	return n
 }
 
-// parseReplication reads: simple 3, or: network dc1=3 dc2=2
+// parseReplication parses: simple 3, or: network dc1=3 dc2=2
 func parseReplication(t testing.TB, words []string) Replication {
 	t.Helper()
 	if words[0] == "simple" {
@@ -86,8 +86,8 @@ func joinIDs(ids []NodeID) string {
 	return strings.Join(b, " ")
 }
 
-// Whatever the ring and the part of it that is asked for: the pieces follow one another, none
-// wraps, together they are the part, and each token's replicas are those of its piece.
+// For any ring and any range of it, the pieces are consecutive, do not wrap, and together cover the range, and each token's
+// replicas are those of its piece.
 func TestRangesCoverAnyPartOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
@@ -99,7 +99,7 @@ func TestRangesCoverAnyPartOnce(t *testing.T) {
 	}
 }
 
-// randomRange often begins or ends at a token of the ring.
+// randomRange returns a range that often begins or ends at a token of the ring.
 func randomRange(rng *rand.Rand, top *Topology) Range {
 	pick := func() Token {
 		if n := len(top.Tokens()); n > 0 && rng.IntN(2) == 0 {
@@ -141,7 +141,7 @@ func checkPieces(t *testing.T, p *Placement, part Range, pieces []RangeReplicas)
 	}
 }
 
-// A replica set never has a node twice, has as many as the data centers can give, and no joining node.
+// A replica set contains no node twice, as many nodes as the data centers allow, and no joining node.
 func TestReplicaSetsAreWholeAndDistinct(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {

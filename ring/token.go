@@ -47,7 +47,7 @@ func (r Range) Unwrap() []Range {
 	return []Range{{MinToken, r.End}, {r.Start, MinToken}}
 }
 
-// Share is the share of all tokens that lie in r, from 0 to 1.
+// Share returns the share of all tokens that lie in r, from 0 to 1.
 func (r Range) Share() float64 {
 	const whole = 1 << 64
 	width := uint64(r.End) - uint64(r.Start)
@@ -57,7 +57,7 @@ func (r Range) Share() float64 {
 	return float64(width) / whole
 }
 
-// String is the range in interval notation.
+// String returns the range in interval notation.
 func (r Range) String() string { return "(" + r.Start.String() + ", " + r.End.String() + "]" }
 
 // Overlaps reports whether a token lies in both ranges.

@@ -6,7 +6,7 @@ import (
 	"testing/quick"
 )
 
-// edgeTokens are where ranges go wrong.
+// edgeTokens returns tokens at the limits of ranges.
 func edgeTokens() []Token { return []Token{MinToken, MinToken + 1, -1, 0, 1, MaxToken - 1, MaxToken} }
 
 func eachRange(f func(Range)) {
@@ -17,11 +17,11 @@ func eachRange(f func(Range)) {
 	}
 }
 
-// A range is what lies after Start, going up and around, until End.
+// A range contains the tokens after Start, in ascending order with wrap-around, up to End.
 func TestRangeContainsWhatAWalkMeets(t *testing.T) {
 	eachRange(func(r Range) {
 		for _, tok := range edgeTokens()[1:] {
-			// Distances around the ring; a whole turn when Start is End.
+			// Distances around the ring; the whole ring if Start is End.
 			want := r.Start == r.End || uint64(tok)-uint64(r.Start)-1 <= uint64(r.End)-uint64(r.Start)-1
 			if got := r.Contains(tok); got != want {
 				t.Errorf("%s contains %d: %v", r, tok, got)
@@ -52,7 +52,7 @@ func TestUnwrapKeepsTheTokens(t *testing.T) {
 	})
 }
 
-// Two ranges that end where the other begins share nothing and together are everything.
+// A range and its complement are disjoint and together cover the ring.
 func TestARangeAndItsComplement(t *testing.T) {
 	law := func(a, b, tok Token) bool {
 		if a == b || tok == MinToken {
@@ -74,7 +74,7 @@ func TestARangeAndItsComplement(t *testing.T) {
 	}
 }
 
-// randomTopology has up to eight nodes in up to three data centers, some of them joining.
+// randomTopology returns up to eight nodes in up to three data centers, some of them joining.
 func randomTopology(rng *rand.Rand) *Topology {
 	var nodes []*Node
 	for i := range 1 + rng.IntN(8) {

@@ -11,7 +11,7 @@ import (
 	"cqld/schema"
 )
 
-// Slice is the rows with a clustering in [Start, End). A nil End is the end of the partition.
+// Slice selects the rows with a clustering in [Start, End). A nil End is the end of the partition.
 type Slice struct{ Start, End []byte }
 
 // AllRows returns the slice of the whole partition.
@@ -77,8 +77,8 @@ type ReadCommand struct {
 	StaticCounts bool
 	Limits       Limits
 	Now          int64 // seconds; determines what has expired
-	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded number
-	// of them the page ends with a position (PageReader.End).
+	// Filter omits rows from the page; nil omits none. Rows that it omits do not count against Limits. After a bounded
+	// number of them the page ends with a position (PageReader.End).
 	Filter *Filter
 	// Repair is set for the reads of a repair: no number of tombstones ends them, and they read ranges that are being
 	// repaired. It does not change the contents of a page.

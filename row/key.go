@@ -2,7 +2,7 @@ package row
 
 import "cqld/internal/wire"
 
-// The partition key of one column is its value. That of several columns has for each of them the length in two bytes, the
+// The partition key of one column is its value. The key of several columns contains, for each of them, a 2-byte length, the
 // value, and a zero byte, as in Cassandra.
 
 // AppendKeyComponents appends the partition key with these values.

@@ -84,7 +84,8 @@ func (m *Mutation) AddRow(r *Row) {
 	m.addValue(r)
 }
 
-// AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that reads look for it.
+// AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that reads search for range
+// tombstones.
 func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
 	header, deletion := NewRow(), NewRow()
 	header.HasRangeTombstones = true

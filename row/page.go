@@ -102,9 +102,9 @@ func (w *PageWriter) bytes(b []byte) {
 	w.b = append(wire.AppendUvarint(w.b, uint64(len(b))), b...)
 }
 
-// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds of each range
-// tombstone; and partitions. A partition that has live static columns and no live row counts as a row. CountPage counts what
-// precedes an error in the page.
+// CountPage counts what a page contains as of now, in seconds: live rows; deleted and expired rows, and both bounds of each
+// range tombstone; and partitions. A partition that has live static columns and no live row counts as a row. CountPage
+// counts what precedes an error in the page.
 func CountPage(page []byte, now int64) (rows, tombstones, partitions int) {
 	var r PageReader
 	var x Row

@@ -15,7 +15,7 @@ type Summary struct {
 	Live bool
 	// Deletes means that the row has a deletion of its own, or of a multi-cell column, that may shadow its cells.
 	Deletes bool
-	// Empty means that the row contains nothing.
+	// Empty means that the row has no content.
 	Empty bool
 	// Tombstones is the number of tombstones that the row counts for the thresholds of reads, as in Cassandra: its
 	// deleted and expired cells, or one for a row without such cells that is not live because of a deletion or its
@@ -175,7 +175,7 @@ func (s *scanner) cell() bool {
 	return ok
 }
 
-// dies records an expiry, and reports whether it is still in the future.
+// dies records an expiry, and reports whether it is in the future.
 func (s *scanner) dies(localTime int64) bool {
 	s.sum.LocalTimeMin = min(s.sum.LocalTimeMin, localTime)
 	return localTime > s.now

@@ -7,10 +7,9 @@ import (
 	"cqld/ring"
 )
 
-// Apply gives the schema after c. It depends on its arguments only, and checks c against s again,
-// because s may have changed since c was made: of two racing CREATE TABLE the second gets *Exists.
-// A change that has nothing to do because of its IF [NOT] EXISTS gives s itself. Other errors are
-// *NotFound and *Invalid; s is never changed.
+// Apply returns the schema after c. It depends only on its arguments, and validates c against s again, because s may have
+// changed since c was created: of two concurrent CREATE TABLE, the second fails with *Exists. If c has no effect because of
+// its IF [NOT] EXISTS, Apply returns s itself. Other errors are *NotFound and *Invalid. s is never changed.
 func Apply(s *Schema, c Change) (*Schema, error) {
 	switch c := c.(type) {
 	case *CreateKeyspace:
@@ -72,7 +71,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 		}
 		k.Replication = *c.Replication
 		for name, t := range k.tables {
-			moved := *t // the columns and indexes are shared: they do not change
+			moved := *t // columns and indexes do not change, so they are shared
 			moved.Replication = k.Replication
 			k.tables[name] = &moved
 		}
@@ -85,7 +84,7 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 	return s.with(k), nil
 }
 
-// extend is old with the extensions of set, of which nil ones are removed.
+// extend returns old with the extensions of set. A nil extension in set is removed.
 func extend(old, set map[string][]byte) map[string][]byte {
 	if len(set) == 0 {
 		return old
@@ -118,13 +117,13 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	return build(keyspaces, s.nextStorage), nil
 }
 
-// keyspaceNameMax is Cassandra's limit on keyspace names: they become directory names there.
+// keyspaceNameMax is Cassandra's limit on keyspace names, which become directory names there.
 const keyspaceNameMax = 48
 
-// tableNameMax is Cassandra's limit on table names: a file name less room for its own suffixes.
+// tableNameMax is Cassandra's limit on table names: that of a file name, minus the length of its suffixes.
 const tableNameMax = 222
 
-// CheckKeyspaceName says whether a keyspace may have this name.
+// CheckKeyspaceName returns an error if a keyspace must not have this name.
 func CheckKeyspaceName(name string) error {
 	if !isWord(name) {
 		return invalidf("Keyspace name must not be empty and must contain alphanumeric or underscore characters only (got \"%s\")", name)
@@ -166,14 +165,14 @@ func checkReplication(r ring.Replication) error {
 	return nil
 }
 
-// with is s with k put in or replaced.
+// with returns s with k added or replaced.
 func (s *Schema) with(k *Keyspace) *Schema {
 	keyspaces := maps.Clone(s.keyspaces)
 	keyspaces[k.Name] = k
 	return build(keyspaces, s.nextStorage)
 }
 
-// build makes a schema of keyspaces, which it keeps, and its indexes.
+// build returns a schema of the keyspaces and its indexes. It keeps the map.
 func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, nextStorage: next}
 	for _, k := range keyspaces {

@@ -44,7 +44,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	return build(keyspaces, s.nextStorage+1), nil
 }
 
-// currentTypes is specs with the types as k has them now.
+// currentTypes returns specs with the current versions of the types in k.
 func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 	out := slices.Clone(specs)
 	for i := range out {
@@ -66,7 +66,7 @@ func (s *Schema) tableByID(id UUID) *Table {
 	return nil
 }
 
-// addColumns makes the columns of a new table.
+// addColumns adds the columns of a new table.
 func (t *Table) addColumns(specs []ColumnSpec) error {
 	if len(specs) > math.MaxUint16 {
 		return invalidf("Table '%s' would have %d columns; no more than %d are possible", t.Name, len(specs), math.MaxUint16)
@@ -97,7 +97,7 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 	return nil
 }
 
-// validate checks the rules that every table keeps.
+// validate checks the rules that hold for every table.
 func (t *Table) validate() error {
 	if !isWord(t.Name) {
 		return misconfiguredf("%s.%s: Table name must not be empty or not contain non-alphanumeric-underscore characters (got \"%s\")",
@@ -142,7 +142,7 @@ func (t *Table) validateCounters() error {
 	return nil
 }
 
-// checkKeyType says whether a primary key column may have this type.
+// checkKeyType returns an error if a primary key column must not have this type.
 func checkKeyType(name string, t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
@@ -157,7 +157,7 @@ func checkKeyType(name string, t *types.Type) error {
 	return nil
 }
 
-// hasKind says whether t is of kind k or has a part that is.
+// hasKind reports whether t, or a part of it, is of kind k.
 func hasKind(t *types.Type, k types.Kind) bool {
 	if t.Kind() == k {
 		return true
@@ -228,7 +228,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	return s.with(k.withTable(t)), nil
 }
 
-// copyForChange is a copy whose lists may be changed; the columns themselves are shared.
+// copyForChange returns a copy whose lists may be changed. The columns themselves are shared.
 func (t *Table) copyForChange() *Table {
 	c := *t
 	c.PartitionKey = slices.Clone(t.PartitionKey)
@@ -239,7 +239,7 @@ func (t *Table) copyForChange() *Table {
 	return &c
 }
 
-// column finds a column in the lists, which may not be sealed.
+// column finds a column in the lists. The table need not be sealed.
 func (t *Table) column(name string) *Column {
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
 		for _, c := range list {
@@ -277,7 +277,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 			col.ID = t.NextColumn
 			t.NextColumn++
 		}
-		// Whether the table is one of counters is decided by the columns it had.
+		// The previous columns determine whether the table is a counter table.
 		if !t.IsCounter() && len(t.Statics)+len(t.Regulars) > 0 && spec.Type.Kind() == types.Counter {
 			return misconfiguredf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace, t.Name, spec.Name)
 		}
@@ -290,7 +290,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 	return nil
 }
 
-// reuseDropped gives col the id and drop time of the dropped column of its name, if there is one.
+// reuseDropped gives col the id and drop time of the dropped column with its name, if there is one.
 func (t *Table) reuseDropped(col *Column) (bool, error) {
 	i := slices.IndexFunc(t.Dropped, func(d DroppedColumn) bool { return d.Name == col.Name })
 	if i < 0 {
@@ -339,8 +339,8 @@ func (t *Table) alterDrop(c *AlterTable) error {
 	return nil
 }
 
-// rememberDropped keeps one entry for each name. A time never goes back: cells hidden by an earlier
-// drop must not come back by a later drop with an older time.
+// rememberDropped keeps one entry for each name. Its time never decreases: cells hidden by an earlier drop must not
+// reappear after a later drop with an older timestamp.
 func (t *Table) rememberDropped(col *Column, micros int64) {
 	d := DroppedColumn{Column: *col, Micros: max(micros, col.DroppedMicros)}
 	i := slices.IndexFunc(t.Dropped, func(o DroppedColumn) bool { return o.Name == col.Name })
@@ -355,7 +355,7 @@ func (t *Table) alterRename(c *AlterTable) error {
 	for _, r := range c.Rename {
 		col := t.column(r.From)
 		switch {
-		case col == nil: // with IF EXISTS, too: so Cassandra does
+		case col == nil: // also with IF EXISTS, as in Cassandra
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
 		case col.Kind != PartitionKey && col.Kind != Clustering:
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)

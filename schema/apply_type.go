@@ -40,20 +40,20 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// Bounds of a type with all it is made of written out, as its class name has it: what a user-defined
-// type means is repeated wherever it is used, so a few small types could make a name of any length.
+// Bounds of an expanded type, as its class name has it. The definition of a user-defined type is repeated wherever it is
+// used, so a few small types could otherwise expand to a name of any length.
 const (
-	typeDepthMax = 256 // below what types.ParseDeclaredClass reads
+	typeDepthMax = 256 // below the limit of types.ParseDeclaredClass
 	typePartsMax = 10000
 )
 
-// checkExtent refuses types that are too deep or too large when written out.
+// checkExtent rejects types whose expansion is too deep or too large.
 func checkExtent(t *types.Type) error {
 	parts := 0
 	var walk func(t *types.Type, depth int) bool
 	walk = func(t *types.Type, depth int) bool {
 		if t.Frozen() {
-			depth++ // its class stands in another class
+			depth++ // its class is nested in another class
 		}
 		parts++
 		if depth > typeDepthMax || parts > typePartsMax {
@@ -90,8 +90,8 @@ func (k *Keyspace) checkExtents() error {
 	return nil
 }
 
-// checkFieldType says whether a field of a user-defined type of k may have this type. The types it
-// is made of must still be those of k.
+// checkFieldType returns an error if a field of a user-defined type of k must not have this type. The user-defined types in
+// it must be the current ones of k.
 func (k *Keyspace) checkFieldType(t *types.Type) error {
 	switch {
 	case t.Kind() == types.Counter:
@@ -102,7 +102,7 @@ func (k *Keyspace) checkFieldType(t *types.Type) error {
 	return k.checkTypesExist(t)
 }
 
-// checkTypesExist fails when t is made of a user-defined type that k does not have (any more).
+// checkTypesExist returns an error if t contains a user-defined type that does not exist in k.
 func (k *Keyspace) checkTypesExist(t *types.Type) error {
 	if t.Kind() == types.UDT && k.types[t.UDTName()] == nil {
 		return invalidf("Unknown type %s.%s", k.Name, t.UDTName())
@@ -115,8 +115,8 @@ func (k *Keyspace) checkTypesExist(t *types.Type) error {
 	return nil
 }
 
-// current is t made of the user-defined types as k has them now: one may have been altered since t
-// was resolved.
+// current returns t with the current versions of the user-defined types of k: one may have been altered since t was
+// resolved.
 func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	if err := k.checkTypesExist(t); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// addField gives the type with the new field; nil when there is nothing to do.
+// addField returns the type with the new field, or nil if there is nothing to do.
 func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) {
 	if slices.Contains(old.FieldNames(), c.Field) {
 		if c.FieldIfNotExists {
@@ -190,7 +190,7 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 	return types.NewUDT(k.Name, c.Name, fields, elems, false), nil
 }
 
-// qualifiedText is a type with the keyspace of the user-defined type that it is.
+// qualifiedText returns the text of a type, with the keyspace if it is a user-defined type.
 func qualifiedText(t *types.Type) string {
 	if t.Kind() != types.UDT {
 		return t.String()
@@ -210,7 +210,7 @@ func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 			if c.RenameIfExists {
 				continue
 			}
-			return nil, invalidf("Unkown field %s in user type %s.%s", r.From, c.Keyspace, old) // spelled so in Cassandra
+			return nil, invalidf("Unkown field %s in user type %s.%s", r.From, c.Keyspace, old) // Cassandra's spelling
 		}
 		fields[i] = r.To
 	}
@@ -260,7 +260,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 	return s.with(next), nil
 }
 
-// uses says whether t is, or is made of, the user-defined type called name of its keyspace.
+// uses reports whether t is or contains the user-defined type called name of its keyspace.
 func uses(t *types.Type, name string) bool {
 	if t.Kind() == types.UDT && t.UDTName() == name {
 		return true
@@ -268,7 +268,7 @@ func uses(t *types.Type, name string) bool {
 	return slices.ContainsFunc(t.Elems(), func(e *types.Type) bool { return uses(e, name) })
 }
 
-// withType is k with a user-defined type replaced, in every type and column that is made of it.
+// withType returns k with a user-defined type replaced in every type and column that contains it.
 func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	c := k.clone()
 	for name, t := range k.types {
@@ -298,7 +298,7 @@ func (t *Table) withType(u *types.Type) *Table {
 	return c.Seal()
 }
 
-// replaceType is t with u in the place of every older form of u, frozen where it was.
+// replaceType returns t with u in place of every older version of u, frozen where that was.
 func replaceType(t, u *types.Type) *types.Type {
 	if !uses(t, u.UDTName()) {
 		return t

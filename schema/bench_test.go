@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkCreateTable is one CREATE TABLE in a schema of a thousand tables.
+// BenchmarkCreateTable measures one CREATE TABLE in a schema of a thousand tables.
 func BenchmarkCreateTable(b *testing.B) {
 	s, err := Apply(Initial(), createKeyspace("k"))
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"cqld/types"
 )
 
-// Change is one step from a schema to the next. The sum is closed: *CreateKeyspace, *AlterKeyspace,
+// Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
 // *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType.
 //
-// A Change carries every id and time that it brings into the schema, so that applying it gives the
-// same result on every node. It is immutable.
+// A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
+// immutable.
 type Change interface{ change() }
 
-// CreateKeyspace makes a keyspace.
+// CreateKeyspace creates a keyspace.
 type CreateKeyspace struct {
 	Keyspace      string
 	IfNotExists   bool
@@ -20,23 +20,23 @@ type CreateKeyspace struct {
 	DurableWrites bool
 }
 
-// AlterKeyspace changes what is not nil.
+// AlterKeyspace changes the properties that are not nil.
 type AlterKeyspace struct {
 	Keyspace      string
 	IfExists      bool
 	Replication   *ring.Replication
 	DurableWrites *bool
-	// Extend sets single extensions and leaves the others as they are; nil removes one.
+	// Extend sets individual extensions and leaves the others unchanged; nil removes one.
 	Extend map[string][]byte `json:",omitempty"`
 }
 
-// DropKeyspace drops a keyspace with everything in it.
+// DropKeyspace drops a keyspace with all its tables and types.
 type DropKeyspace struct {
 	Keyspace string
 	IfExists bool
 }
 
-// CreateTable makes a table. Columns of the keys stand in key order.
+// CreateTable creates a table. Key columns are in key order.
 type CreateTable struct {
 	Keyspace    string
 	Table       string
@@ -46,7 +46,7 @@ type CreateTable struct {
 	Options     Options
 }
 
-// ColumnSpec is a column to be made.
+// ColumnSpec defines a new column.
 type ColumnSpec struct {
 	Name string
 	Kind ColumnKind
@@ -65,18 +65,18 @@ type AlterTable struct {
 
 	Drop         []string
 	DropIfExists bool
-	DropMicros   int64 // cells written up to then are gone
+	DropMicros   int64 // cells written up to this time are dropped
 
 	Rename []Rename
 
 	Set     []string // names of the options to take from Options
 	Options Options
 
-	// Extend sets single extensions and leaves the others as they are, which Set cannot; nil removes one.
+	// Extend sets individual extensions and leaves the others unchanged, which Set cannot; nil removes one.
 	Extend map[string][]byte `json:",omitempty"`
 }
 
-// Rename gives a key column, or a field of a type, a new name.
+// Rename changes the name of a key column or of a field of a type.
 type Rename struct{ From, To string }
 
 // DropTable drops a table with its data.
@@ -86,7 +86,7 @@ type DropTable struct {
 	IfExists bool
 }
 
-// CreateType makes the user-defined type that Type is (not frozen).
+// CreateType creates the user-defined type Type (not frozen).
 type CreateType struct {
 	IfNotExists bool
 	Type        *types.Type
@@ -106,7 +106,7 @@ type AlterType struct {
 	RenameIfExists bool
 }
 
-// DropType drops a user-defined type that nothing uses.
+// DropType drops a user-defined type that is not in use.
 type DropType struct {
 	Keyspace string
 	Name     string

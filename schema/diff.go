@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Event is one difference between two schemas, in the words of a SCHEMA_CHANGE event.
+// Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event.
 type Event struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE
@@ -14,7 +14,7 @@ type Event struct {
 	Name     string // empty for KEYSPACE
 }
 
-// The words of an Event.
+// The values of Event.Change and Event.Target.
 const (
 	Created = "CREATED"
 	Updated = "UPDATED"
@@ -25,9 +25,9 @@ const (
 	TargetType     = "TYPE"
 )
 
-// Diff is what happened between two schemas, for the clients that asked to be told: what was
-// dropped first, then what was made, so that a reader who follows the order is never surprised.
-// What lies in a keyspace that was dropped is not mentioned. System keyspaces are compared, too.
+// Diff returns the differences between two schemas, for clients that have registered for events. Dropped elements come
+// before created ones, so that the events can be applied in order. The content of a dropped keyspace is omitted. System
+// keyspaces are compared as well.
 func Diff(before, after *Schema) []Event {
 	var events []Event
 	for _, name := range before.KeyspaceNames() {
@@ -83,7 +83,7 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	return events
 }
 
-// sameDefinition says whether both are defined alike; where they are replicated does not count.
+// sameDefinition reports whether both tables have the same definition, apart from their replication.
 func (t *Table) sameDefinition(o *Table) bool {
 	same := func(x, y *Column) bool {
 		xc, yc := *x, *y

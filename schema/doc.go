@@ -1,9 +1,8 @@
-// Package schema is what tables exist: keyspaces, tables, columns and types as immutable
-// snapshots, and the changes between them as values.
+// Package schema represents keyspaces, tables, columns and types as immutable snapshots, and the changes between snapshots
+// as values.
 //
-// It does not agree on changes with other nodes (cluster does, through Raft), and it does not read
-// CQL (query turns a statement into a Change). A *Schema never changes once made: whoever holds one
-// may read it without a lock for as long as it likes.
+// It does not agree on changes with other nodes (package cluster does, through Raft), and does not parse CQL (package query
+// converts a statement to a Change). A *Schema never changes, so it can be read without a lock.
 //
 //	Schema ─▶ Keyspace ─▶ Table ─▶ Column ─▶ types.Type
 //	   │          └─────▶ UserType

@@ -12,11 +12,10 @@ import (
 	"cqld/types"
 )
 
-// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own
-// version and every older one.
+// formatVersion is the version of the encodings of Schema and Change. A decoder accepts its own version and all older ones.
 const formatVersion = 1
 
-// ErrFormat is the error of bytes that are no schema or change (errors.Is).
+// ErrFormat is the error for bytes that do not encode a schema or change (errors.Is).
 var ErrFormat = errors.New("schema: not an encoded schema or change")
 
 type encodedSchema struct {
@@ -55,8 +54,8 @@ type encodedColumn struct {
 	Micros        int64  `json:",omitempty"` // of a dropped column
 }
 
-// Encode is the schema as bytes, equal for equal schemas. What the program itself defines (local
-// and virtual system keyspaces) is left out: it may differ from one version to the next.
+// Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local and
+// virtual system keyspaces) are omitted: they may differ between versions.
 func Encode(s *Schema) []byte {
 	e := encodedSchema{Format: formatVersion, NextStorage: s.nextStorage}
 	for _, name := range s.KeyspaceNames() {
@@ -67,7 +66,7 @@ func Encode(s *Schema) []byte {
 	return marshal(e)
 }
 
-// marshal encodes values of this file, which always can be: they hold no functions, cycles or NaN.
+// marshal encodes the types of this file. It cannot fail, because they contain no functions, cycles or NaN.
 func marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -105,8 +104,8 @@ func encodeColumn(c *Column) encodedColumn {
 		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros}
 }
 
-// Decode reads what Encode wrote and adds what the program itself defines (Own). The replicated system keyspaces
-// are those that were encoded, also where this program would begin a cluster with others. Errors are ErrFormat.
+// Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated system
+// keyspaces are the encoded ones, even if this program would create a cluster with different ones. Errors are ErrFormat.
 func Decode(b []byte) (*Schema, error) {
 	var e encodedSchema
 	if err := unmarshal(b, &e); err != nil {
@@ -231,7 +230,7 @@ func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 		DroppedMicros: e.DroppedMicros}, nil
 }
 
-// place puts a decoded column into its list; columns of the keys come in order.
+// place puts a decoded column into its list. Key columns arrive in key order.
 func (t *Table) place(c *Column) error {
 	position := -1
 	switch c.Kind {
@@ -254,7 +253,7 @@ func (t *Table) place(c *Column) error {
 	return nil
 }
 
-// contentVersion hashes what all nodes must agree on: what Encode encodes.
+// contentVersion hashes the output of Encode, on which all nodes must agree.
 func contentVersion(s *Schema) UUID {
 	content := fmt.Appendf(nil, "cqld schema %d %d", formatVersion, s.nextStorage)
 	for _, name := range s.KeyspaceNames() {

@@ -7,8 +7,8 @@ import (
 	"cqld/types"
 )
 
-// encodedChange is a Change in the Raft log: exactly one field but Format is set. Where a change
-// has types, they stand beside it as classes, in the order of its columns or fields.
+// encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are separate,
+// as class names in the order of its columns or fields.
 type encodedChange struct {
 	Format         int
 	Types          []string        `json:",omitempty"`
@@ -23,7 +23,7 @@ type encodedChange struct {
 	DropType       *DropType       `json:",omitempty"`
 }
 
-// MarshalJSON leaves the type out: it stands in encodedChange.Types.
+// MarshalJSON omits the type, which is in encodedChange.Types.
 func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name string
@@ -32,7 +32,7 @@ func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	}{c.Name, c.Kind, c.Desc})
 }
 
-// EncodeChange is a change as bytes. It panics for a Change that is not of this package.
+// EncodeChange encodes a change. It panics if the Change is not one of this package.
 func EncodeChange(c Change) []byte {
 	e := encodedChange{Format: formatVersion}
 	classes := func(specs []ColumnSpec) {
@@ -73,7 +73,7 @@ func EncodeChange(c Change) []byte {
 	return marshal(e)
 }
 
-// DecodeChange reads what EncodeChange wrote. Errors are ErrFormat.
+// DecodeChange decodes the output of EncodeChange. Errors are ErrFormat.
 func DecodeChange(b []byte) (Change, error) {
 	var e encodedChange
 	if err := unmarshal(b, &e); err != nil {

@@ -2,13 +2,13 @@ package schema
 
 import "fmt"
 
-// Exists says that a change would make something a second time. Table is empty for a keyspace.
+// Exists means that a change would create an element that exists. Table is empty for a keyspace.
 type Exists struct {
 	Keyspace, Table string
 	Type            bool // Table names a user-defined type
 }
 
-// Error is Cassandra's text.
+// Error returns Cassandra's message.
 func (e *Exists) Error() string {
 	switch {
 	case e.Type:
@@ -19,13 +19,13 @@ func (e *Exists) Error() string {
 	return fmt.Sprintf("Table '%s.%s' already exists", e.Keyspace, e.Table)
 }
 
-// NotFound says that what a change is about is not there. Name is empty for a keyspace.
+// NotFound means that the element of a change does not exist. Name is empty for a keyspace.
 type NotFound struct {
 	Keyspace, Name string
 	Type           bool // Name is a user-defined type
 }
 
-// Error is Cassandra's text.
+// Error returns Cassandra's message.
 func (e *NotFound) Error() string {
 	switch {
 	case e.Type:
@@ -36,14 +36,14 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("Table '%s.%s' doesn't exist", e.Keyspace, e.Name)
 }
 
-// Invalid says that a change breaks a rule. Configuration tells the rules that Cassandra answers
-// with a configuration error from those it calls an invalid query.
+// Invalid means that a change violates a rule. Configuration is true if Cassandra answers with a configuration error, and
+// false for an invalid query.
 type Invalid struct {
 	Msg           string
 	Configuration bool
 }
 
-// Error is the message, in Cassandra's words.
+// Error returns the message, in Cassandra's words.
 func (e *Invalid) Error() string { return e.Msg }
 
 func invalidf(format string, args ...any) error {
@@ -54,7 +54,8 @@ func misconfiguredf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...), Configuration: true}
 }
 
-// Unavailable says that fewer voting members live than must agree on a change. The change was not proposed, and is not made.
+// Unavailable means that fewer voting members are alive than must agree on a change. The change was not proposed and has no
+// effect.
 type Unavailable struct{ Required, Alive int }
 
 // Error states both numbers.

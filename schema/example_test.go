@@ -9,7 +9,7 @@ import (
 	"cqld/types"
 )
 
-// A schema does not change. Apply returns the next one, or the reason why the change does not fit.
+// A schema does not change. Apply returns the next one, or the reason why the change is invalid.
 func ExampleApply() {
 	table := &schema.CreateTable{Keyspace: "shop", Table: "orders", ID: schema.UUID{1}, Options: schema.DefaultOptions(),
 		Columns: []schema.ColumnSpec{
@@ -49,7 +49,7 @@ func ExampleApply() {
 	// Table 'shop.customers' doesn't exist
 }
 
-// Diff describes what happened between two schemas in the words of a SCHEMA_CHANGE event.
+// Diff describes the differences between two schemas in the terms of a SCHEMA_CHANGE event.
 func ExampleDiff() {
 	before, err := schema.Apply(schema.Empty(), &schema.CreateKeyspace{Keyspace: "old", Replication: ring.Replication{Class: ring.Simple, Factor: 1}})
 	if err != nil {

@@ -9,59 +9,60 @@ import (
 	"cqld/types"
 )
 
-// Keyspace is a name for tables and types that are replicated alike. It is immutable.
+// Keyspace is a namespace of tables and types with the same replication. It is immutable.
 type Keyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	// Virtual is what Cassandra calls a virtual keyspace: it is listed in system_virtual_schema and
-	// not in system_schema. Tables of other system keyspaces may be made up when read, too: those
-	// have Table.Virtual.
+	// Virtual marks a keyspace that Cassandra calls virtual: it is listed in system_virtual_schema and not in
+	// system_schema. Other system keyspaces may also have tables whose rows are computed when they are read; those have
+	// Table.Virtual.
 	Virtual bool
-	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The map is immutable.
+	// Extensions are the properties that other protocols than CQL store with a keyspace. CQL does not show them. The map is
+	// immutable.
 	Extensions map[string][]byte
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen
 }
 
-// NewKeyspace is a keyspace with nothing in it.
+// NewKeyspace returns an empty keyspace.
 func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 	return &Keyspace{Name: name, Replication: r, DurableWrites: durable,
 		tables: map[string]*Table{}, types: map[string]*types.Type{}}
 }
 
-// Table finds a table; nil when there is none.
+// Table returns the table with this name, or nil.
 func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 
-// TableNames are the names of the tables, sorted.
+// TableNames returns the names of the tables, sorted.
 func (k *Keyspace) TableNames() []string { return slices.Sorted(maps.Keys(k.tables)) }
 
-// Type finds a user-defined type; nil when there is none.
+// Type returns the user-defined type with this name, or nil.
 func (k *Keyspace) Type(name string) *types.Type { return k.types[name] }
 
-// TypeNames are the names of the user-defined types, sorted.
+// TypeNames returns the names of the user-defined types, sorted.
 func (k *Keyspace) TypeNames() []string { return slices.Sorted(maps.Keys(k.types)) }
 
-// IsSystem says whether a name belongs to the system: no user may have a keyspace of this name.
+// IsSystem reports whether a name is reserved for the system: users cannot create a keyspace with this name.
 func IsSystem(keyspace string) bool {
 	return IsLocalSystem(keyspace) || IsReplicatedSystem(keyspace) || IsVirtualSystem(keyspace)
 }
 
-// IsLocalSystem tells the system keyspaces that every node has for itself.
+// IsLocalSystem reports whether a keyspace is a system keyspace that every node stores locally.
 func IsLocalSystem(keyspace string) bool { return keyspace == "system" || keyspace == "system_schema" }
 
-// IsVirtualSystem tells the system keyspaces that Cassandra calls virtual.
+// IsVirtualSystem reports whether a keyspace is a system keyspace that Cassandra calls virtual.
 func IsVirtualSystem(keyspace string) bool {
 	return keyspace == "system_views" || keyspace == "system_virtual_schema"
 }
 
-// IsReplicatedSystem tells the system keyspaces whose data is replicated like a user's.
+// IsReplicatedSystem reports whether a keyspace is a system keyspace that is replicated like a user's.
 func IsReplicatedSystem(keyspace string) bool {
 	rest, ok := strings.CutPrefix(keyspace, "system_")
 	return ok && (rest == "traces" || rest == "auth" || rest == "distributed")
 }
 
-// checkOwnDefinition refuses changes to the keyspaces that the program itself defines.
+// checkOwnDefinition rejects changes of the keyspaces that the program itself defines.
 func (k *Keyspace) checkOwnDefinition() error {
 	if IsLocalSystem(k.Name) || IsVirtualSystem(k.Name) {
 		return invalidf("%s keyspace is not user-modifiable.", k.Name)
@@ -69,7 +70,7 @@ func (k *Keyspace) checkOwnDefinition() error {
 	return nil
 }
 
-// clone is a copy whose maps may be changed.
+// clone returns a copy whose maps may be changed.
 func (k *Keyspace) clone() *Keyspace {
 	c := *k
 	c.tables = maps.Clone(k.tables)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Options are a table's options with Cassandra's names (CREATE TABLE … WITH). Every one is stored
-// and shown; docs/limits.md says which have an effect.
+// Options are a table's options, with Cassandra's names (CREATE TABLE … WITH). All are stored and shown; docs/limits.md
+// lists those that have an effect.
 type Options struct {
 	AdditionalWritePolicy string
 	AllowAutoSnapshot     bool
@@ -32,7 +32,7 @@ type Options struct {
 	WriteOrdering         string // cqld: "" or "quorum"
 }
 
-// DefaultOptions are those of a table created without WITH, as Cassandra 5.0 has them.
+// DefaultOptions returns the options of a table created without WITH in Cassandra 5.0.
 func DefaultOptions() Options {
 	return Options{
 		AdditionalWritePolicy: "99p",
@@ -59,7 +59,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// with is o with the options called names taken from p. Unknown names are ignored.
+// with returns o with the named options copied from p. Unknown names are ignored.
 func (o Options) with(p *Options, names []string) Options {
 	for _, name := range names {
 		switch name {
@@ -121,11 +121,11 @@ func (o Options) withRest(p *Options, name string) Options {
 // ttlMax is twenty years in seconds, the longest time to live.
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
-// Validate checks the ranges of the numbers. The maps and policies were checked when they were
-// parsed (ParseCompaction, ParseCompression, ParseCaching, ParseSpeculativeRetry).
+// Validate checks the ranges of the numbers. The maps and policies were checked when they were parsed (ParseCompaction,
+// ParseCompression, ParseCaching, ParseSpeculativeRetry).
 func (o *Options) Validate() error {
-	// The lower bound is what the largest filter of Cassandra (20 buckets an element) reaches.
-	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // NaN is refused, too
+	// The lower bound is the false-positive rate of Cassandra's largest filter (20 buckets per element).
+	if !(o.BloomFilterFPChance > 6.71e-5 && o.BloomFilterFPChance <= 1) { // also rejects NaN
 		return misconfiguredf("bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got %s)",
 			FormatDouble(o.BloomFilterFPChance))
 	}
@@ -164,6 +164,6 @@ func FormatDouble(f float64) string {
 	if !strings.Contains(mantissa, ".") {
 		mantissa += ".0"
 	}
-	n, _ := strconv.Atoi(exponent) // what FormatFloat wrote, or nothing for Inf and NaN
+	n, _ := strconv.Atoi(exponent) // the output of FormatFloat; empty for Inf and NaN
 	return mantissa + "E" + strconv.Itoa(n)
 }

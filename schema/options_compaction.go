@@ -10,7 +10,7 @@ import (
 
 const compactionPackage = "org.apache.cassandra.db.compaction."
 
-// ParseCompaction checks the option compaction and gives it the form that is shown.
+// ParseCompaction checks the option compaction and returns it in the form that is shown.
 func ParseCompaction(m map[string]string) (map[string]string, error) {
 	class, ok := m["class"]
 	if !ok {
@@ -59,10 +59,10 @@ func setDefault(m map[string]string, name, value string) {
 	}
 }
 
-// checkTogether checks the options that depend on each other.
+// checkTogether checks options that depend on each other.
 func checkTogether(m map[string]string) error {
 	if text, ok := m["min_threshold"]; ok {
-		low, _ := strconv.Atoi(text) // both were checked
+		low, _ := strconv.Atoi(text) // both were checked before
 		high, _ := strconv.Atoi(m["max_threshold"])
 		switch {
 		case low == 0 || high == 0:
@@ -88,10 +88,10 @@ func checkTogether(m map[string]string) error {
 	return nil
 }
 
-// optionCheck says whether the value of an option is one.
+// optionCheck returns an error if the value of an option is invalid.
 type optionCheck func(name, value string) error
 
-// commonCompactionOptions is the check of an option that every strategy has; nil when it is none.
+// commonCompactionOptions returns the check of an option that all strategies have, or nil for other options.
 func commonCompactionOptions(name string) optionCheck {
 	switch name {
 	case "enabled":
@@ -149,7 +149,7 @@ func commonCompactionOptions(name string) optionCheck {
 	return nil
 }
 
-// compactionOptions are the options of a strategy of its own; nil when there is no such one.
+// compactionOptions returns the specific options of a strategy, or nil if there is no such strategy.
 func compactionOptions(strategy string) map[string]optionCheck {
 	switch strategy {
 	case "SizeTieredCompactionStrategy":
@@ -170,7 +170,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 				return notParsable(value, "int (base10)", name)
 			}
 			if n < 1 {
-				return misconfiguredf("%d must be greater than 1 for %s", n, name) // worded so in Cassandra
+				return misconfiguredf("%d must be greater than 1 for %s", n, name) // Cassandra's wording
 			}
 			return nil
 		}
@@ -240,7 +240,7 @@ func unifiedOptions() map[string]optionCheck {
 	}
 }
 
-// checkScaling checks a list of N, T4, L8 or plain numbers.
+// checkScaling checks a list of elements like N, T4, L8 or plain numbers.
 func checkScaling(_, value string) error {
 	for part := range strings.SplitSeq(value, ",") {
 		part = strings.TrimSpace(part)
@@ -260,7 +260,7 @@ func checkScaling(_, value string) error {
 
 func anyValue(string, string) error { return nil }
 
-// integerFrom checks for an integer that is not less than least; tooSmall takes the name and the value.
+// integerFrom returns a check for integers not less than least. tooSmall is a format with the name and the value.
 func integerFrom(least int64, tooSmall string) optionCheck {
 	return func(name, value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ParseCaching checks the option caching. What it leaves out is not cached, as in Cassandra.
+// ParseCaching checks the option caching. Missing keys mean that nothing is cached, as in Cassandra.
 func ParseCaching(m map[string]string) (map[string]string, error) {
 	out := map[string]string{"keys": "NONE", "rows_per_partition": "NONE"}
 	var unknown []string
@@ -40,7 +40,7 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 
 const compressPackage = "org.apache.cassandra.io.compress."
 
-// ParseCompression checks the option compression and gives it the form that is shown.
+// ParseCompression checks the option compression and returns it in the form that is shown.
 func ParseCompression(m map[string]string) (map[string]string, error) {
 	enabled := true
 	if text, ok := m["enabled"]; ok {
@@ -97,7 +97,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// compressorOptions are the options of a compressor of its own; nil when there is no such one.
+// compressorOptions returns the specific options of a compressor, or nil if there is no such compressor.
 func compressorOptions(class string) []string {
 	switch class {
 	case "LZ4Compressor":
@@ -123,8 +123,8 @@ func checkChunkLength(text string) error {
 	return nil
 }
 
-// ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and gives
-// them their canonical form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms).
+// ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and returns them in canonical
+// form: ALWAYS, NEVER, 99p, 50ms, MIN(99p,50ms).
 func ParseSpeculativeRetry(text string) (string, error) {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	for _, function := range [...]string{"MIN", "MAX"} {
@@ -167,7 +167,7 @@ func retryKind(term string) string {
 	return "FIXED"
 }
 
-// parseRetryTerm reads a percentile or a fixed time; whole is what the user wrote.
+// parseRetryTerm parses a percentile or a fixed time. whole is the text of the user, for errors.
 func parseRetryTerm(whole, term string) (string, error) {
 	number, percentile := strings.CutSuffix(term, "PERCENTILE")
 	if !percentile {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// StorageID is the number a table is stored under: short, never used again after a drop.
+// StorageID is the number of a table in storage. It is short, and not used again after a drop.
 type StorageID uint32
 
-// Schema is all keyspaces at one moment. It is immutable.
+// Schema contains all keyspaces at one point in time. It is immutable.
 type Schema struct {
 	keyspaces   map[string]*Keyspace
 	byStorage   map[StorageID]*Table
@@ -16,24 +16,24 @@ type Schema struct {
 	version     UUID
 }
 
-// FirstStorageID is the first number given to a user's table; those below are for system tables.
+// FirstStorageID is the first number of user tables. Lower numbers are for system tables.
 const FirstStorageID StorageID = 1024
 
-// Empty is the schema of a new cluster: no keyspace, not even the system's.
+// Empty returns a schema without any keyspace, not even system keyspaces.
 func Empty() *Schema {
 	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{}, nextStorage: FirstStorageID}
 }
 
-// Version is a hash of the content, equal on all nodes that have the same schema.
+// Version returns a hash of the content. It is equal on all nodes that have the same schema.
 func (s *Schema) Version() UUID { return s.version }
 
-// Keyspace finds a keyspace; nil when there is none.
+// Keyspace returns the keyspace with this name, or nil.
 func (s *Schema) Keyspace(name string) *Keyspace { return s.keyspaces[name] }
 
-// KeyspaceNames are the names of all keyspaces, sorted.
+// KeyspaceNames returns the names of all keyspaces, sorted.
 func (s *Schema) KeyspaceNames() []string { return slices.Sorted(maps.Keys(s.keyspaces)) }
 
-// Table finds a table; nil when there is none.
+// Table returns the table with this name, or nil.
 func (s *Schema) Table(keyspace, name string) *Table {
 	if k := s.keyspaces[keyspace]; k != nil {
 		return k.Table(name)
@@ -41,18 +41,17 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByStorage finds a table by the number it is stored under; nil when there is none.
+// TableByStorage returns the table with this number in storage, or nil.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
 
-// Dropped says whether the table of a number was dropped. That never changes back: a number is not used again. A number
-// that this schema has not reached yet belongs to a table that is created later, and is not dropped; nor is that of a
-// system table which this version does not have.
+// Dropped reports whether the table with this number was dropped. This never becomes false again, because numbers are not
+// used again. A number that this schema has not assigned yet belongs to a table that is created later and is not dropped,
+// nor is the number of a system table that this version does not have.
 func (s *Schema) Dropped(id StorageID) bool {
 	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil
 }
 
-// NameOf is the name of the table of a storage id, as operators know it: keyspace.table. Of an id that no table has,
-// it says so.
+// NameOf returns the name of a table as operators know it: keyspace.table. If no table has the id, the text states that.
 func (s *Schema) NameOf(id StorageID) string {
 	if t := s.byStorage[id]; t != nil {
 		return t.Keyspace + "." + t.Name
@@ -60,5 +59,5 @@ func (s *Schema) NameOf(id StorageID) string {
 	return "(dropped)"
 }
 
-// StorageIDs are the numbers of all stored tables, in ascending order.
+// StorageIDs returns the numbers of all stored tables, in ascending order.
 func (s *Schema) StorageIDs() []StorageID { return slices.Sorted(maps.Keys(s.byStorage)) }

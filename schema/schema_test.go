@@ -118,7 +118,7 @@ func TestAlteredTypeReachesTheColumns(t *testing.T) {
 	if _, err := Apply(s, &DropType{Keyspace: "k", Name: "u"}); err == nil {
 		t.Fatal("a type in use was dropped")
 	}
-	// A table made from the older form of the type gets the newer one.
+	// A table whose definition contains the older version of the type gets the newer one.
 	late := createTable("k", "late", 2)
 	late.Columns = append(late.Columns, ColumnSpec{Name: "u", Kind: Regular, Type: udt})
 	s = mustApply(t, s, late)
@@ -165,7 +165,7 @@ func TestSystemIsNotForUsers(t *testing.T) {
 	}
 }
 
-// randomChange makes changes that often fit and often do not.
+// randomChange returns random changes, many of which are valid and many of which are not.
 func randomChange(rnd *rand.Rand) Change {
 	name := func(prefix string) string { return fmt.Sprint(prefix, rnd.IntN(3)) }
 	k, table := name("k"), name("t")
@@ -197,13 +197,13 @@ func randomChange(rnd *rand.Rand) Change {
 	return &AlterKeyspace{Keyspace: k, DurableWrites: &durable}
 }
 
-// randomExtension is a value, an empty one, or none.
+// randomExtension returns a value, an empty one, or nil.
 func randomExtension(rnd *rand.Rand) []byte {
 	return [][]byte{nil, {}, {1}, {2, 3}}[rnd.IntN(4)]
 }
 
-// The same changes give the same schema on every node, also through their encoding, and through a
-// snapshot taken anywhere on the way.
+// The same changes give the same schema on every node, also after encoding and decoding, and from a snapshot taken at any
+// point.
 func TestApplyIsDeterministic(t *testing.T) {
 	for seed := range uint64(12) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -288,7 +288,7 @@ func TestDiffTellsDropsFirst(t *testing.T) {
 	if got := Diff(before, after); !slices.Equal(got, want) {
 		t.Errorf("Diff:\n%v, want\n%v", got, want)
 	}
-	// A schema that went over the wire differs from itself in nothing.
+	// A schema is unchanged by encoding and decoding.
 	decoded, err := Decode(Encode(after))
 	if err != nil {
 		t.Fatal(err)
@@ -298,8 +298,8 @@ func TestDiffTellsDropsFirst(t *testing.T) {
 	}
 }
 
-// Every schema that Apply makes can be decoded again: types that would be too deep or too large
-// when written out are refused, however they come about.
+// Every schema that Apply returns can be decoded again: types whose expansion would be too deep or too large are rejected
+// in all cases.
 func TestTypesStayReadable(t *testing.T) {
 	integer := types.Native(types.Int)
 	pair := func(name string, of *types.Type) *types.Type {
@@ -322,7 +322,7 @@ func TestTypesStayReadable(t *testing.T) {
 	for range 20 {
 		deep = types.NewList(deep, true)
 	}
-	// The first of the chain becomes deep, and with it all that are made of it.
+	// The first type of the chain becomes deep, and with it all types that contain it.
 	c := &AlterType{Keyspace: "k", Name: "u0", Field: "deep", FieldType: deep}
 	for i := range 4 {
 		c.Field = fmt.Sprint("deep", i)
@@ -362,7 +362,7 @@ func TestReplicatedSystemKeyspacesCanBeAltered(t *testing.T) {
 	}
 }
 
-// TestADroppedTableIsToldFromALaterOne by its storage ID, in every catalog from its creation on.
+// TestADroppedTableIsToldFromALaterOne checks that Dropped distinguishes both by storage ID, in every catalog.
 func TestADroppedTableIsToldFromALaterOne(t *testing.T) {
 	s := Empty()
 	apply := func(c Change) {

@@ -10,21 +10,21 @@ import (
 	"cqld/types"
 )
 
-// PaxosTable is the table system.paxos, which holds the acceptors' state.
+// PaxosTable is the storage id of system.paxos, which contains the acceptors' state.
 const PaxosTable StorageID = 8
 
-// Initial is the schema of a new cluster: the system keyspaces and nothing else.
+// Initial returns the schema of a new cluster: only the system keyspaces.
 func Initial() *Schema { return Empty().withSystem(func(string) bool { return true }) }
 
-// Own is what the program itself defines, whatever cluster it is in: the local and virtual system keyspaces. No
-// other node knows them, so nothing that nodes agree on may depend on them.
+// Own returns the keyspaces that the program itself defines in every cluster: the local and virtual system keyspaces. Other
+// nodes may have different ones, so nothing that nodes agree on may depend on them.
 func Own() *Schema { return Empty().withOwn() }
 
 func (s *Schema) withOwn() *Schema {
 	return s.withSystem(func(name string) bool { return !IsReplicatedSystem(name) })
 }
 
-// withSystem is s with those system keyspaces of the program that are wanted.
+// withSystem returns s with the system keyspaces of the program for which wanted returns true.
 func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	keyspaces := maps.Clone(s.keyspaces)
 	for _, own := range systemKeyspaces() {
@@ -35,7 +35,7 @@ func (s *Schema) withSystem(wanted func(name string) bool) *Schema {
 	return build(keyspaces, s.nextStorage)
 }
 
-// systemKeyspaces builds what the program defines. Replication factors are Cassandra's.
+// systemKeyspaces builds the keyspaces that the program defines. Replication factors are Cassandra's.
 func systemKeyspaces() []*Keyspace {
 	local := ring.Replication{Class: ring.Local}
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
@@ -97,8 +97,8 @@ func systemTracesOptions(string) Options {
 
 func virtualOptions(string) Options { return DefaultOptions() }
 
-// systemKeyspace builds a keyspace from its definition. A definition that cannot be read is a
-// mistake in this package, so it panics.
+// systemKeyspace builds a keyspace from its definition. It panics on an invalid definition, which would be a defect of this
+// package.
 func systemKeyspace(name string, r ring.Replication, definition string, options func(string) Options) *Keyspace {
 	k := NewKeyspace(name, r, true)
 	k.Virtual = IsVirtualSystem(name)
@@ -131,7 +131,7 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 	return k
 }
 
-// addSystemColumn reads "name type" or "name type K", K being the letter of a kind.
+// addSystemColumn parses "name type" or "name type K", where K is the letter of a kind.
 func (t *Table) addSystemColumn(spec string) {
 	name, text, ok := strings.Cut(spec, " ")
 	c := &Column{ID: t.NextColumn, Name: name, Kind: Regular, Position: -1}
@@ -164,8 +164,7 @@ func (t *Table) addSystemColumn(spec string) {
 	}
 }
 
-// parseSystemType reads the types that system tables have: natives, frozen<>, and collections and
-// tuples of them.
+// parseSystemType parses the types of system tables: native types, frozen<>, and collections and tuples of them.
 func parseSystemType(text string) (*types.Type, error) {
 	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
 		t, err := parseSystemType(strings.TrimSuffix(inner, ">"))
@@ -202,7 +201,7 @@ func parseSystemType(text string) (*types.Type, error) {
 	return nil, fmt.Errorf("%q is not a type", text)
 }
 
-// splitTypes splits at the commas that stand outside of <>.
+// splitTypes splits at commas outside of <>.
 func splitTypes(text string) []string {
 	var parts []string
 	depth, start := 0, 0

@@ -1,11 +1,11 @@
 package schema
 
-// The tables of the system keyspaces. Of each table: the number it is stored under, its name and
-// comment, then its columns with their types; P marks the partition key, C the clustering, D the
-// descending clustering, S a static column. Names and types are those of Cassandra 5.0, because
-// drivers and tools read them. A number is never used for another table.
+// The tables of the system keyspaces. Each definition has the table's number in storage, its name and comment, then its
+// columns with their types. P marks the partition key, C a clustering column, D one in descending order, S a static column.
+// Names and types are those of Cassandra 5.0, because drivers and tools read them. A number is never used for another
+// table.
 
-// systemTables is the keyspace system: one node's own view.
+// systemTables defines the keyspace system: one node's own view.
 const systemTables = `
 1 IndexInfo | built column indexes
 	table_name text P; index_name text C; value blob
@@ -68,7 +68,7 @@ const systemTables = `
 	keyspace_name text P; view_name text C; start_token text C; end_token text C; keys_built bigint; last_token text
 `
 
-// systemSchemaTables is the keyspace system_schema: the schema as rows.
+// systemSchemaTables defines the keyspace system_schema: the schema as rows.
 const systemSchemaTables = `
 101 aggregates | user defined aggregate definitions
 	keyspace_name text P; aggregate_name text C; argument_types frozen<list<text>> C; final_func text; initcond text;
@@ -111,7 +111,7 @@ const systemSchemaTables = `
 	min_index_interval int; read_repair text; read_repair_chance double; speculative_retry text; where_clause text
 `
 
-// systemAuthTables is the keyspace system_auth.
+// systemAuthTables defines the keyspace system_auth.
 const systemAuthTables = `
 201 cidr_groups | cidr groups to cidrs mapping
 	cidr_group text P; cidrs frozen<set<frozen<tuple<inet, smallint>>>>
@@ -131,7 +131,7 @@ const systemAuthTables = `
 	role text P; can_login boolean; is_superuser boolean; member_of set<text>; salted_hash text
 `
 
-// systemDistributedTables is the keyspace system_distributed.
+// systemDistributedTables defines the keyspace system_distributed.
 const systemDistributedTables = `
 221 parent_repair_history | Repair history
 	parent_id timeuuid P; columnfamily_names set<text>; exception_message text; exception_stacktrace text;
@@ -148,7 +148,7 @@ const systemDistributedTables = `
 	keyspace_name text P; view_name text P; host_id uuid C; status text
 `
 
-// systemTracesTables is the keyspace system_traces: what traced requests did.
+// systemTracesTables defines the keyspace system_traces: the events of traced requests.
 const systemTracesTables = `
 241 events | tracing events
 	session_id uuid P; event_id timeuuid C; activity text; source inet; source_elapsed int; source_port int;
@@ -158,7 +158,7 @@ const systemTracesTables = `
 	parameters map<text, text>; request text; started_at timestamp
 `
 
-// systemVirtualSchemaTables is the keyspace system_virtual_schema: the virtual keyspaces as rows.
+// systemVirtualSchemaTables defines the keyspace system_virtual_schema: the virtual keyspaces as rows.
 const systemVirtualSchemaTables = `
 301 columns | virtual column definitions
 	keyspace_name text P; table_name text C; column_name text C; clustering_order text; column_name_bytes blob;
@@ -169,7 +169,7 @@ const systemVirtualSchemaTables = `
 	keyspace_name text P; table_name text C; comment text
 `
 
-// systemViewsTables is the keyspace system_views: what a node is doing.
+// systemViewsTables defines the keyspace system_views: the state of a node.
 const systemViewsTables = `
 321 clients | currently connected clients
 	address inet P; port int C; client_options frozen<map<text, text>>; connection_stage text; driver_name text;

@@ -9,11 +9,11 @@ import (
 	"cqld/types"
 )
 
-// ColumnID names a column inside its table for ever: RENAME keeps it, and a column that is dropped
-// and added again under the same name gets its old one back.
+// ColumnID identifies a column permanently within its table. RENAME keeps it, and a column that is dropped and added again
+// under the same name keeps its id.
 type ColumnID uint16
 
-// ColumnKind is the part a column plays.
+// ColumnKind is the role of a column in its table.
 type ColumnKind uint8
 
 // The kinds, in the order in which SELECT * shows them.
@@ -24,7 +24,7 @@ const (
 	Regular
 )
 
-// String is the kind as system_schema.columns shows it.
+// String returns the kind as system_schema.columns shows it.
 func (k ColumnKind) String() string {
 	//exhaustive:enforce
 	switch k {
@@ -40,26 +40,26 @@ func (k ColumnKind) String() string {
 	return "unknown"
 }
 
-// Column is one column of a table. It is immutable.
+// Column is a column of a table. It is immutable.
 type Column struct {
 	ID       ColumnID
 	Name     string
 	Kind     ColumnKind
-	Position int // within the partition key or the clustering; -1 else
+	Position int // within the partition key or the clustering; otherwise -1
 	Desc     bool
 	Type     *types.Type
-	// DroppedMicros is when a column of this name was last dropped (µs); cells written up to then
-	// do not belong to this column. Zero when it never was.
+	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not belong
+	// to this column. Zero means that it was never dropped.
 	DroppedMicros int64
 }
 
-// DroppedColumn remembers a column that is gone, so that its cells stay gone.
+// DroppedColumn records a dropped column, so that its cells remain hidden.
 type DroppedColumn struct {
 	Column
 	Micros int64
 }
 
-// Table is one table. It is immutable; Seal has made its indexes.
+// Table is a table definition. It is immutable; Seal has built its indexes.
 type Table struct {
 	ID        UUID
 	StorageID StorageID
@@ -75,19 +75,18 @@ type Table struct {
 	Options      Options
 	Virtual      bool
 
-	// Replication is that of the keyspace, kept here for the hot path.
+	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication
 
 	all    []*Column
 	byName map[string]*Column
 	byID   []*Column      // index is the id; nil where dropped
-	digest [md5.Size]byte // of the encoded table; a schema's version is made of these
-	// ordered is what OrderedPartitions says.
+	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
+	// ordered is the result of OrderedPartitions.
 	ordered bool
 }
 
-// Seal sorts the columns and builds the table's indexes; it returns t. Every Table in a Schema has
-// been sealed.
+// Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed.
 func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)
@@ -100,19 +99,19 @@ func (t *Table) Seal() *Table {
 		t.byID[c.ID] = c
 	}
 	t.ordered = !t.Virtual && hasOrderedKey(t)
-	if !t.Virtual { // those are not encoded
+	if !t.Virtual { // virtual tables are not encoded
 		t.digest = md5.Sum(marshal(encodeTable(t)))
 	}
 	return t
 }
 
-// Columns are all columns in the order of SELECT *; not to be changed.
+// Columns returns all columns in the order of SELECT *. Callers must not modify the slice.
 func (t *Table) Columns() []*Column { return t.all }
 
-// Column finds a column by name; nil when there is none.
+// Column returns the column with this name, or nil.
 func (t *Table) Column(name string) *Column { return t.byName[name] }
 
-// ColumnByID finds a column by id; nil when it was dropped.
+// ColumnByID returns the column with this id, or nil if it was dropped.
 func (t *Table) ColumnByID(id ColumnID) *Column {
 	if int(id) < len(t.byID) {
 		return t.byID[id]
@@ -120,9 +119,9 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 	return nil
 }
 
-// OrderedPartitions says whether the nodes keep the partition keys of t in the order of their bytes, too
-// (storage's partition index). They do when the primary key is ("PartitionKey" text, "RowKey" text), by
-// these names: that of the tables that the Azure Tables server makes.
+// OrderedPartitions reports whether the nodes also keep the partition keys of t in byte order (storage's partition index).
+// They do if the primary key is ("PartitionKey" text, "RowKey" text), with these names: the primary key of tables that the
+// Azure Tables server creates.
 func (t *Table) OrderedPartitions() bool { return t.ordered }
 
 func hasOrderedKey(t *Table) bool {
@@ -132,7 +131,7 @@ func hasOrderedKey(t *Table) bool {
 	return is(t.PartitionKey, "PartitionKey") && is(t.Clustering, "RowKey")
 }
 
-// IsCounter says whether t is a table of counters.
+// IsCounter reports whether t is a counter table.
 func (t *Table) IsCounter() bool {
 	for _, c := range t.Regulars {
 		if c.Type.Kind() == types.Counter {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// UUID is an id as system tables show it.
+// UUID is an id in the form of the system tables.
 type UUID [16]byte
 
-// String is the usual 8-4-4-4-12 form.
+// String returns the usual 8-4-4-4-12 form.
 func (u UUID) String() string {
 	h := hex.EncodeToString(u[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// ParseUUID reads the 8-4-4-4-12 form.
+// ParseUUID parses the 8-4-4-4-12 form.
 func ParseUUID(text string) (UUID, error) {
 	var u UUID
 	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
@@ -28,17 +28,17 @@ func ParseUUID(text string) (UUID, error) {
 	return u, nil
 }
 
-// MarshalText is String.
+// MarshalText returns String as bytes.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText is ParseUUID.
+// UnmarshalText parses the text with ParseUUID.
 func (u *UUID) UnmarshalText(text []byte) error {
 	parsed, err := ParseUUID(string(text))
 	*u = parsed
 	return err
 }
 
-// nameUUID is the name-based (version 3) UUID of name without a name space, as Java makes it.
+// nameUUID returns the name-based (version 3) UUID of name without a namespace, like Java.
 func nameUUID(name []byte) UUID {
 	u := UUID(md5.Sum(name))
 	u[6] = u[6]&0x0F | 0x30

@@ -2,8 +2,7 @@ package types
 
 import "encoding/binary"
 
-// Reading at a known offset. Callers have checked the length; what is consumed piece by piece
-// goes through wire.Cursor instead.
+// Reads at a known offset. Callers have checked the length. Code that consumes values one by one uses wire.Cursor instead.
 
 func be16(b []byte) uint16 { return binary.BigEndian.Uint16(b) }
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
@@ -15,7 +14,7 @@ func appendBE16(dst []byte, v uint16) []byte { return binary.BigEndian.AppendUin
 func appendBE32(dst []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(dst, v) }
 func appendBE64(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
 
-// fixedSize is the length of a value of a kind whose values all have one length, else 0.
+// fixedSize returns the length of the values of kind k if all have the same length, otherwise 0.
 func fixedSize(k Kind) int {
 	switch k {
 	case Boolean, Tinyint:

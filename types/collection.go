@@ -6,14 +6,14 @@ import (
 	"cqld/internal/wire"
 )
 
-// Parts walks the parts of a value without allocating: the elements of a list, set or vector, keys
-// and values by turns of a map, the fields that are there of a tuple or UDT.
+// Parts iterates over the parts of a value without allocating: the elements of a list, set or vector, the keys and values
+// of a map alternately, or the fields present in a tuple or UDT.
 //
 //	for p := t.Parts(v); p.Next(); {
 //		use(p.Index(), p.Type(), p.Bytes())
 //	}
 //
-// It stops at bytes that are no value of the type, and Err says so.
+// It stops at bytes that are not a value of the type; Err then returns an error.
 type Parts struct {
 	t     *Type
 	c     wire.Cursor
@@ -22,7 +22,7 @@ type Parts struct {
 	bytes []byte
 }
 
-// Parts begins a walk over b, which the slices it gives point into. Null and empty have no parts.
+// Parts starts an iteration over b. The returned slices point into b. Null and empty have no parts.
 func (t *Type) Parts(b []byte) Parts {
 	p := Parts{t: t, c: wire.NewCursor(b), n: len(t.elems), i: -1}
 	switch {
@@ -36,7 +36,7 @@ func (t *Type) Parts(b []byte) Parts {
 	return p
 }
 
-// Next goes to the next part and says whether there is one.
+// Next advances to the next part and reports whether there is one.
 func (p *Parts) Next() bool {
 	if p.i+1 >= p.n || p.c.Err() != nil {
 		return false
@@ -56,19 +56,19 @@ func (p *Parts) Next() bool {
 	return p.c.Err() == nil
 }
 
-// Len is the number of parts; of a tuple or UDT, the number it may have.
+// Len returns the number of parts; for a tuple or UDT, the maximum number.
 func (p *Parts) Len() int { return p.n }
 
-// Index counts the parts from 0.
+// Index returns the index of the current part, from 0.
 func (p *Parts) Index() int { return p.i }
 
-// Bytes is the part's wire form; nil is null, which only a field may be.
+// Bytes returns the part's wire form. nil is null, which is possible only for fields.
 func (p *Parts) Bytes() []byte { return p.bytes }
 
-// Type is the part's type.
+// Type returns the part's type.
 func (p *Parts) Type() *Type { return p.t.partType(p.i) }
 
-// Err is not nil when the value ended before its parts did.
+// Err returns an error if the value ended before its last part.
 func (p *Parts) Err() error {
 	if p.c.Err() != nil {
 		return p.t.malformed("Not enough bytes to read a %s", p.t)
@@ -76,7 +76,7 @@ func (p *Parts) Err() error {
 	return nil
 }
 
-// partType is the type of the i-th part.
+// partType returns the type of the i-th part.
 func (t *Type) partType(i int) *Type {
 	switch t.kind {
 	case Map:
@@ -87,7 +87,7 @@ func (t *Type) partType(i int) *Type {
 	return t.elems[0]
 }
 
-// Len is the number of elements, entries or fields of a value.
+// Len returns the number of elements, entries or fields of a value.
 func (t *Type) Len(b []byte) int {
 	p := t.Parts(b)
 	if t.kind == Map {
@@ -96,8 +96,8 @@ func (t *Type) Len(b []byte) int {
 	return p.n
 }
 
-// At is the i-th element of a list or vector or field of a tuple or UDT; ok is false when there is
-// none. A null field is nil and there.
+// At returns the i-th element of a list or vector, or field of a tuple or UDT. ok is false if there is none. A null field
+// is nil with ok true.
 func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 	if i < 0 {
 		return nil, false
@@ -110,10 +110,10 @@ func (t *Type) At(b []byte, i int) (part []byte, ok bool) {
 	return nil, (t.kind == Tuple || t.kind == UDT) && i < len(t.elems)
 }
 
-// FieldIndex is where a UDT has the field of that name, or -1.
+// FieldIndex returns the index of the UDT field with this name, or -1.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.fields, name) }
 
-// Lookup finds key in a map and gives its value, or in a set and gives the element.
+// Lookup finds key in a map and returns its value, or in a set and returns the element.
 func (t *Type) Lookup(b, key []byte) (value []byte, ok bool) {
 	for p := t.Parts(b); p.Next(); {
 		if t.elems[0].Compare(p.Bytes(), key) != 0 {
@@ -130,7 +130,7 @@ func (t *Type) Lookup(b, key []byte) (value []byte, ok bool) {
 	return nil, false
 }
 
-// Contains says whether a list or set has the element, or a map the value.
+// Contains reports whether a list or set contains the element, or a map contains the value.
 func (t *Type) Contains(b, element []byte) bool {
 	for p := t.Parts(b); p.Next(); {
 		if t.kind == Map && !p.Next() {
@@ -143,10 +143,9 @@ func (t *Type) Contains(b, element []byte) bool {
 	return false
 }
 
-// AppendParts builds a value of its parts, as Parts gives them, and appends it. The elements of a
-// set and the entries of a map are put in the type's order, and of equal ones the last stays; for
-// that parts is sorted in place. The error is a *MalformedError: a null in a collection or vector,
-// or a number of parts the type does not have.
+// AppendParts builds a value from parts, in the form that Parts returns them, and appends it. It sorts the elements of a
+// set and the entries of a map in the type's order; of equal ones, it keeps the last. For that, it sorts parts in place.
+// The error is a *MalformedError: a null in a collection or vector, or a number of parts that the type does not allow.
 func (t *Type) AppendParts(dst []byte, parts [][]byte) ([]byte, error) {
 	switch t.kind {
 	case Tuple, UDT:
@@ -222,8 +221,8 @@ func (t *Type) sortMap(parts [][]byte) [][]byte {
 	return kept
 }
 
-// Normalize is a valid value with the elements of every set and the entries of every map in it in
-// the type's order, once each: what a client sends need not be. It is b itself where that holds.
+// Normalize returns a valid value in which the elements of all sets and the entries of all maps are sorted and unique,
+// which values from clients need not be. It returns b itself if it is normalized.
 func (t *Type) Normalize(b []byte) []byte {
 	if len(b) == 0 || !t.hasSorted() || t.isNormal(b) {
 		return b

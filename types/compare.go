@@ -7,9 +7,9 @@ import (
 	"cqld/internal/wire"
 )
 
-// Compare orders two wire forms as the type's ascending clustering order does: negative, zero or
-// positive. Null sorts before the empty value, that before every other value, and bytes the type
-// does not allow last. It is the order of AppendOrdered.
+// Compare compares two wire forms in the type's ascending clustering order. The result is negative, zero or positive. Null
+// sorts before the empty value, which sorts before every other value; bytes that are invalid for the type sort last.
+// AppendOrdered has the same order.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(presence(a), presence(b))
@@ -133,10 +133,10 @@ func (t *Type) compareCollection(a, b []byte) int {
 	return cmp.Compare(na, nb)
 }
 
-// compareNext compares the next [bytes] of both.
+// compareNext compares the next [bytes] of both cursors.
 func (t *Type) compareNext(a, b *wire.Cursor) int { return t.Compare(a.Bytes(), b.Bytes()) }
 
-// compareFields takes a missing trailing field for a null.
+// compareFields treats a missing trailing field as null.
 func (t *Type) compareFields(a, b []byte) int {
 	ca, cb := wire.NewCursor(a), wire.NewCursor(b)
 	for _, e := range t.elems {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// randomType makes a type of at most depth levels, with parts that are frozen or not wherever the type keeps that.
+// randomType returns a type of at most depth levels. Parts are randomly frozen where the type preserves that.
 func randomType(r *rand.Rand, depth int) *Type {
 	if depth == 0 || r.IntN(4) == 0 {
 		return Native([]Kind{Int, Text, Varint, Timeuuid}[r.IntN(4)])
@@ -27,7 +27,7 @@ func randomType(r *rand.Rand, depth int) *Type {
 	return NewVector(part(), 1+r.IntN(3))
 }
 
-// TestDeclaredTypesAreKept: a type reads back from its class as it was declared, also where it is frozen only in parts.
+// TestDeclaredTypesAreKept checks that a type is restored from its class as it was declared, also if only parts are frozen.
 func TestDeclaredTypesAreKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 5000 {

@@ -1,10 +1,9 @@
-// Package types is CQL's data types: how they are named and parsed, how their values look on the
-// wire, in text and in JSON, how they compare, and the byte form of a value that sorts as the type
-// sorts.
+// Package types implements CQL's data types: their names, the representation of their values on the wire, in text and in
+// JSON, their comparison, and an encoding of values that sorts bytewise like the type.
 //
-// It does not know columns, tables or user-defined types by name (schema does), nor functions on
-// values (query/function does). Values are wire-form byte slices throughout; nil is null, and a
-// non-nil empty slice is the empty value that some types allow.
+// It does not know columns, tables or the names of user-defined types (package schema does), nor functions on values
+// (package query/function does). Values are byte slices in wire form throughout: nil is null, and a non-nil empty slice is
+// the empty value that some types allow.
 //
 //	CQL constant ──FromLiteral──▶              ──AppendOrdered──▶
 //	             ◀──AppendLiteral── wire form                    key bytes, in memcmp order the type's
@@ -14,8 +13,8 @@
 //	                                 ▼     │
 //	                      elements, entries, fields
 //
-// Validate is asked once, where bytes come in from a client; what is stored has passed it. The rest
-// never panics on bytes that have not, but what it answers for them means nothing.
+// Validate is called once, for bytes from a client; stored values have passed it. The other functions never panic on
+// invalid bytes, but their results are then meaningless.
 //
-// Orders, messages and text forms are those of Apache Cassandra 5.0: testdata holds what it answered.
+// Orders, messages and text forms are those of Apache Cassandra 5.0; testdata contains its answers.
 package types

@@ -9,15 +9,15 @@ import (
 	"cqld/internal/wire"
 )
 
-// DurationValue is a decoded duration: three counts that do not convert into each other, none of a
-// different sign than another.
+// DurationValue is a decoded duration: three counts that do not convert into each other. None has a different sign than
+// another.
 type DurationValue struct {
 	Months int32
 	Days   int32
 	Nanos  int64
 }
 
-// DecodeDuration reads the wire form of a duration; ok is false for bytes Validate refuses.
+// DecodeDuration decodes the wire form of a duration. ok is false for bytes that Validate rejects.
 func DecodeDuration(b []byte) (d DurationValue, ok bool) {
 	if len(b) == 0 || Native(Duration).validateDuration(b) != nil {
 		return DurationValue{}, false
@@ -26,14 +26,14 @@ func DecodeDuration(b []byte) (d DurationValue, ok bool) {
 	return DurationValue{Months: int32(c.Vint()), Days: int32(c.Vint()), Nanos: c.Vint()}, true
 }
 
-// Append appends the wire form: three vints.
+// Append appends the wire form, which consists of three vints.
 func (d DurationValue) Append(dst []byte) []byte {
 	dst = wire.AppendVint(dst, int64(d.Months))
 	dst = wire.AppendVint(dst, int64(d.Days))
 	return wire.AppendVint(dst, d.Nanos)
 }
 
-// The units of a duration, largest first; a text names each at most once and in this order.
+// The units of a duration, largest first. A text contains each at most once and in this order.
 type durationUnit int
 
 const (
@@ -83,8 +83,8 @@ func (u durationUnit) String() string {
 	return "nanoseconds"
 }
 
-// ParseDuration reads the three forms CQL has: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S
-// or P3W, and ISO 8601's alternative P0001-02-03T04:05:06; each may have a minus in front.
+// ParseDuration parses the three forms of CQL: 1y2mo3w4d5h6m7s8ms9us10ns, ISO 8601 as P1Y2M3DT4H5M6S or P3W, and ISO 8601's
+// alternative P0001-02-03T04:05:06. Each may start with a minus sign.
 func ParseDuration(text string) (DurationValue, error) {
 	source, negative := strings.CutPrefix(text, "-")
 	b := durationBuilder{source: source}
@@ -125,7 +125,7 @@ func (b *durationBuilder) fail(format string, args ...any) {
 
 func (b *durationBuilder) unreadable() { b.fail("Unable to convert '%s' to a duration", b.source) }
 
-// number reads digits; one too long for an int64 is as wrong as the largest, which add refuses.
+// number parses digits. A number too large for an int64 becomes the largest one, which add rejects as well.
 func (b *durationBuilder) number(s string) int64 {
 	if !allDigits(s) {
 		b.unreadable()
@@ -190,7 +190,7 @@ func (b *durationBuilder) accumulate(sum *int64, n, per, limit int64, u duration
 	*sum += n * per
 }
 
-// parseUnits reads numbers each with its unit in either case.
+// parseUnits parses numbers, each with its unit in upper or lower case.
 func (b *durationBuilder) parseUnits(s string) {
 	if s == "" {
 		b.unreadable()
@@ -241,7 +241,7 @@ func unitBySymbol(s string) durationUnit {
 	return 0
 }
 
-// parseISO reads what follows P: nY nM nD T nH nM nS, all optional, in capitals.
+// parseISO parses the text after P: nY nM nD T nH nM nS, all optional, in upper case.
 func (b *durationBuilder) parseISO(s string) {
 	date, clock, hasT := strings.Cut(s, "T")
 	b.parseISOPart(date, "YMD", []durationUnit{unitYears, unitMonths, unitDays})
@@ -286,8 +286,8 @@ func (b *durationBuilder) parseAlternative(s string) {
 	}
 }
 
-// AppendText appends the duration as CQL prints it: 1y2mo3d4h5m6s7ms8us9ns without what is zero.
-// The zero duration is empty.
+// AppendText appends the duration as CQL prints it: 1y2mo3d4h5m6s7ms8us9ns, without the units that are zero. The text of
+// the zero duration is empty.
 func (d DurationValue) AppendText(dst []byte) []byte {
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
 		dst = append(dst, '-')

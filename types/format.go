@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// AppendLiteral appends a value as a CQL literal that FromLiteral, or a collection literal, reads
-// back; it is what Cassandra prints. Null, and the empty value of a type whose values are not text,
-// are "null". Bytes that are not a value of the type are printed as a blob.
+// AppendLiteral appends a value as Cassandra prints it: a CQL literal that FromLiteral, or a collection literal, parses
+// back. Null, and the empty value of types other than texts, are "null". Bytes that are not a value of the type are printed
+// as a blob.
 func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -35,8 +35,8 @@ func (t *Type) AppendLiteral(dst, wire []byte) []byte {
 	return t.appendScalarText(dst, wire)
 }
 
-// AppendText appends a value as AppendLiteral does, but without quotes around scalars: the form of
-// messages and of a cast to text. The empty value is no text.
+// AppendText appends a value like AppendLiteral, but without quotes around scalars: the form in messages and in a cast to
+// text. The text of the empty value is empty.
 func (t *Type) AppendText(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -51,7 +51,7 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 	return t.appendScalarText(dst, wire)
 }
 
-// appendScalarText takes a valid, non-empty value of a scalar type.
+// appendScalarText appends the text of a valid, non-empty value of a scalar type.
 func (t *Type) appendScalarText(dst, wire []byte) []byte {
 	switch t.kind {
 	case Ascii, Text:
@@ -103,7 +103,7 @@ func appendQuoted(dst, text []byte) []byte {
 	return append(dst, '\'')
 }
 
-// appendInetText spells IPv6 as Java does: eight groups, none left out.
+// appendInetText formats IPv6 like Java: eight groups, without abbreviation.
 func appendInetText(dst, wire []byte) []byte {
 	a, _ := netip.AddrFromSlice(wire)
 	a = a.Unmap()

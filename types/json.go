@@ -2,8 +2,8 @@ package types
 
 import "unicode/utf8"
 
-// AppendJSON appends a value as SELECT JSON and to_json print it. The value must be valid. Null and
-// floats JSON does not have are null; the empty value of a number or the like is "".
+// AppendJSON appends a value in the form of SELECT JSON and to_json. The value must be valid. Null, and floats that JSON
+// does not have, become null; the empty value of types such as numbers becomes "".
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil:
@@ -61,7 +61,7 @@ func (t *Type) appendJSONArray(dst, wire []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendJSONMap makes a string of every key: one that JSON has as a string stays, another is quoted.
+// appendJSONMap writes every key as a string: a key that is a JSON string is unchanged, any other is quoted.
 func (t *Type) appendJSONMap(dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	var key []byte
@@ -83,7 +83,7 @@ func (t *Type) appendJSONMap(dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONFields names all fields, also those a value written before ALTER TYPE does not have.
+// appendJSONFields includes all fields, also those missing in a value written before ALTER TYPE.
 func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 	dst = append(dst, '{')
 	n := 0
@@ -103,8 +103,8 @@ func (t *Type) appendJSONFields(dst, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendJSONName appends the name of a column or field as a key of a JSON object: a name that needs
-// its case kept has its double quotes inside the string, so that INSERT JSON reads it back.
+// AppendJSONName appends the name of a column or field as a key of a JSON object. A case-sensitive name has its double
+// quotes inside the string, so that INSERT JSON reads it back.
 func AppendJSONName(dst []byte, name string) []byte {
 	for i := range len(name) {
 		if c := name[i]; c >= 'A' && c <= 'Z' {
@@ -120,7 +120,7 @@ func appendJSONString(dst, s []byte) []byte {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRune(s[i:])
-			dst = utf8.AppendRune(dst, r) // what is not UTF-8 becomes U+FFFD
+			dst = utf8.AppendRune(dst, r) // invalid UTF-8 becomes U+FFFD
 			i += size
 			continue
 		}

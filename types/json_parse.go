@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// JSONValue is a parsed JSON value, its numbers as they were written and its members in order.
-// The zero JSONValue is null.
+// JSONValue is a parsed JSON value. It keeps the text of numbers and the order of members. The zero JSONValue is null.
 type JSONValue struct {
 	kind    jsonKind
 	text    string // number or string
@@ -19,7 +18,7 @@ type JSONValue struct {
 	members []JSONMember
 }
 
-// JSONMember is a name of a JSON object and its value.
+// JSONMember is a name and its value in a JSON object.
 type JSONMember struct {
 	Name  string
 	Value JSONValue
@@ -36,15 +35,15 @@ const (
 	jsonObject
 )
 
-// IsNull says whether the value is JSON's null.
+// IsNull reports whether the value is JSON's null.
 func (v *JSONValue) IsNull() bool { return v.kind == jsonNull }
 
-// Members are the names and values of an object; ok is false for what is no object.
+// Members returns the names and values of an object. ok is false for other values.
 func (v *JSONValue) Members() (members []JSONMember, ok bool) {
 	return v.members, v.kind == jsonObject
 }
 
-// CQLName is what the member names in CQL: in double quotes exactly that, else in lower case.
+// CQLName returns the CQL name of the member: without its double quotes if it has them, otherwise in lower case.
 func (m *JSONMember) CQLName() string {
 	if n := len(m.Name); n >= 2 && m.Name[0] == '"' && m.Name[n-1] == '"' {
 		return m.Name[1 : n-1]
@@ -52,7 +51,7 @@ func (m *JSONMember) CQLName() string {
 	return strings.ToLower(m.Name)
 }
 
-// ParseJSON reads one JSON value and nothing behind it.
+// ParseJSON parses a text that consists of one JSON value.
 func ParseJSON(text []byte) (JSONValue, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -118,18 +117,18 @@ func parseJSONObject(d *json.Decoder, depth int) (JSONValue, error) {
 		if err != nil {
 			return JSONValue{}, err
 		}
-		v.members = append(v.members, JSONMember{Name: name.(string), Value: e}) // Token sees to it
+		v.members = append(v.members, JSONMember{Name: name.(string), Value: e}) // Token guarantees a string
 	}
 	_, err := d.Token()
 	return v, err
 }
 
-// isWhole says whether a number is written without point and exponent.
+// isWhole reports whether a number is written without point and exponent.
 func (v *JSONValue) isWhole() bool {
 	return v.kind == jsonNumber && isWholeNumber(v.text)
 }
 
-// class is what Java calls the value in Cassandra's messages.
+// class returns Java's class of the value, as Cassandra's messages name it.
 func (v *JSONValue) class() string {
 	switch v.kind {
 	case jsonBool:
@@ -155,7 +154,7 @@ func (v *JSONValue) class() string {
 	return "null"
 }
 
-// String is the value as it stands in Cassandra's messages, which is as Java prints it.
+// String returns the value as Cassandra's messages contain it, which is as Java prints it.
 func (v JSONValue) String() string {
 	var b strings.Builder
 	v.write(&b)

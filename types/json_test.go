@@ -33,13 +33,13 @@ func TestJSONRoundTrips(t *testing.T) {
 			b := typ.Normalize(randomWire(r, typ))
 			text := typ.AppendJSON(nil, b)
 			if len(b) == 0 && typ.Kind() >= List {
-				continue // an empty tuple is printed as one of nulls
+				continue // an empty tuple is printed with null fields
 			}
 			if bytes.Contains(text, []byte("null")) && typ.Kind() != Tuple && typ.Kind() != UDT {
-				continue // a float JSON does not have
+				continue // a float that JSON does not have
 			}
 			if typ.Kind() == Timestamp && bytes.HasPrefix(text, []byte(`"+`)) || typ.Kind() == Inet && len(b) == 16 {
-				continue // printed as CQL does, which does not read it
+				continue // printed like CQL, but not parsed
 			}
 			got, err := typ.FromJSON(text)
 			if typ.Kind() == Timestamp && err == nil && int64(be64(b)) < -62135596800000 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FromJSON is the wire form of a value in JSON, as INSERT JSON and from_json take it; null is nil.
+// FromJSON returns the wire form of a JSON value in INSERT JSON and from_json; null is nil.
 func (t *Type) FromJSON(text []byte) ([]byte, error) {
 	v, err := ParseJSON(text)
 	if err != nil {
@@ -14,9 +14,8 @@ func (t *Type) FromJSON(text []byte) ([]byte, error) {
 	return t.FromJSONValue(&v)
 }
 
-// FromJSONValue is FromJSON for a value that is parsed. A string is taken for every type: of a
-// scalar it holds the text FromText reads, of a type with parts it holds JSON itself, which is how
-// a map has such keys. The error is a *ValueError.
+// FromJSONValue is FromJSON for a parsed value. Every type accepts a string: for a scalar, it contains the text that
+// FromText parses, for a type with parts, it contains JSON, which is how a map has such keys. The error is a *ValueError.
 func (t *Type) FromJSONValue(v *JSONValue) ([]byte, error) { return t.fromJSON(v, 0) }
 
 func (t *Type) fromJSON(v *JSONValue, depth int) ([]byte, error) {
@@ -48,7 +47,7 @@ func (t *Type) invalid(format string, args ...any) error {
 	return &ValueError{Type: t, Reason: fmt.Sprintf(format, args...)}
 }
 
-// expected is Cassandra's message for a JSON value of the wrong kind.
+// expected returns Cassandra's message for a JSON value of the wrong kind.
 func (t *Type) expected(what string, v *JSONValue) error {
 	return t.invalid("Expected %s, but got a %s: %s", what, v.class(), v)
 }

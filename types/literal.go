@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// LiteralKind is how a constant is written in CQL. The zero LiteralKind is invalid.
+// LiteralKind is the kind of a CQL constant. The zero LiteralKind is invalid.
 type LiteralKind uint8
 
-// The kinds, as the grammar tells them apart. NaN and Infinity, with or without a minus, are float
-// literals.
+// The kinds that the grammar distinguishes. NaN and Infinity, with or without a minus sign, are float literals.
 const (
 	_ LiteralKind = iota
 	StringLiteral
@@ -21,7 +20,7 @@ const (
 	FloatLiteral
 	UUIDLiteral
 	BooleanLiteral
-	HexLiteral // with its 0x
+	HexLiteral // including 0x
 	DurationLiteral
 )
 
@@ -46,7 +45,7 @@ func (k LiteralKind) String() string {
 	return "INVALID"
 }
 
-// Assigns says whether a constant of that kind may stand where t is wanted.
+// Assigns reports whether a constant of that kind may be assigned to t.
 func (k LiteralKind) Assigns(t *Type) bool {
 	//exhaustive:enforce
 	switch k {
@@ -74,9 +73,8 @@ func (k LiteralKind) Assigns(t *Type) bool {
 	return false
 }
 
-// Preferred is the type a constant has when nothing around it says which: ascii before text, the
-// first of int, bigint and varint that holds the number, and double, or decimal when that is more
-// exact.
+// Preferred returns the type of a constant whose context does not determine it: ascii before text, the first of int, bigint
+// and varint that can represent the number, and double, or decimal if that is more exact.
 func (k LiteralKind) Preferred(text string) *Type {
 	//exhaustive:enforce
 	switch k {
@@ -125,8 +123,8 @@ func preferredFloat(text string) *Type {
 	return Native(Double)
 }
 
-// ConstantError says that a kind of constant does not go with a type. Its Message needs the name of
-// the column or parameter, which only the caller knows.
+// ConstantError means that a kind of constant does not match a type. Its Message needs the name of the column or parameter,
+// which only the caller knows.
 type ConstantError struct {
 	Kind LiteralKind
 	Text string
@@ -137,12 +135,12 @@ func (e *ConstantError) Error() string {
 	return fmt.Sprintf("Invalid %s constant (%s) of type %s", e.Kind, e.Text, e.Type)
 }
 
-// Message is Cassandra's text for a column or parameter of that name.
+// Message returns Cassandra's text for a column or parameter with that name.
 func (e *ConstantError) Message(column string) string {
 	return fmt.Sprintf("Invalid %s constant (%s) for \"%s\" of type %s", e.Kind, e.Text, column, e.Type)
 }
 
-// ValueError says that a text is not a value of a type. Its text is Cassandra's.
+// ValueError means that a text is not a value of a type. Its text is Cassandra's.
 type ValueError struct {
 	Type   *Type
 	Reason string
@@ -150,9 +148,9 @@ type ValueError struct {
 
 func (e *ValueError) Error() string { return e.Reason }
 
-// FromLiteral is the wire form of a constant as CQL accepts it for t. text is what stands between
-// the quotes for a string, and the token itself for the others. The error is a *ConstantError
-// when the kind does not go with the type, a *ValueError when the text does not.
+// FromLiteral returns the wire form of a constant if CQL accepts it for t. text is the content of the quotes for a string,
+// and the token itself for other kinds. The error is a *ConstantError if the kind does not match the type, and a
+// *ValueError if the text does not.
 func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 	if !kind.Assigns(t) {
 		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
@@ -160,8 +158,8 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 	return t.FromText(text)
 }
 
-// FromText is the wire form of a scalar written as FromLiteral's text. An empty text is the empty
-// value where the type has one. Types with parts have no such form.
+// FromText returns the wire form of a scalar written like FromLiteral's text. An empty text is the empty value if the type
+// has one. Types with parts have no such form.
 func (t *Type) FromText(text string) ([]byte, error) {
 	if text == "" && t.kind < List && t.AllowsEmpty() {
 		return []byte{}, nil
@@ -210,8 +208,8 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }
 
-// tupleFromText reads the fields of a tuple between colons, as Cassandra does: "@" is null, a
-// backslash before a colon or "@" makes it part of the text.
+// tupleFromText parses the fields of a tuple separated by colons, like Cassandra: "@" is null, and a backslash escapes a
+// colon or "@".
 func (t *Type) tupleFromText(text string) ([]byte, error) {
 	fields := splitFields(text)
 	if len(fields) > len(t.elems) {
@@ -246,8 +244,8 @@ func splitFields(text string) (fields []string) {
 	return append(fields, text[start:])
 }
 
-// literalDigitsMax bounds what is turned from decimal digits into a number: more would cost more
-// time than a request should, and no such value fits a key.
+// literalDigitsMax bounds the decimal digits of a number. More digits would take too much time for one request, and no such
+// value fits in a key.
 const literalDigitsMax = 1 << 17
 
 func (t *Type) integerFromText(text string) ([]byte, error) {
@@ -260,7 +258,7 @@ func (t *Type) integerFromText(text string) ([]byte, error) {
 	return b[8-size:], nil
 }
 
-// javaInteger is what Cassandra's messages call an integer of that size.
+// javaInteger returns the name of an integer of that size in Cassandra's messages.
 func javaInteger(size int) string {
 	switch size {
 	case 1:
@@ -298,7 +296,7 @@ func (t *Type) uuidFromText(text string) ([]byte, error) {
 	return b, nil
 }
 
-// inetFromText reads addresses, not host names: a database does not ask DNS what a statement means.
+// inetFromText parses addresses, but not host names: the meaning of a statement must not depend on DNS.
 func inetFromText(text string) ([]byte, error) {
 	source := text
 	if strings.HasPrefix(source, "[") && strings.HasSuffix(source, "]") {
@@ -314,7 +312,7 @@ func inetFromText(text string) ([]byte, error) {
 	return a.WithZone("").Unmap().AsSlice(), nil
 }
 
-// ipv4FromText reads one to four decimal parts, of which the last fills the bytes that are left.
+// ipv4FromText parses one to four decimal parts, of which the last fills the remaining bytes.
 func ipv4FromText(s string) ([]byte, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {

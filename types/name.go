@@ -6,8 +6,8 @@ import (
 	"cqld/internal/keyword"
 )
 
-// QuoteName spells a name as CQL prints it: in double quotes unless it is made of lower-case
-// letters, digits and underscores, begins with a letter, and is not a reserved word.
+// QuoteName returns a name as CQL prints it: in double quotes, unless it consists of lower-case letters, digits and
+// underscores, begins with a letter, and is not a reserved word.
 func QuoteName(name string) string {
 	if isPlainName(name) && !keyword.Reserved(name) {
 		return name

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// IsInteger says whether the type's values are whole numbers; a counter counts as bigint.
+// IsInteger reports whether the type's values are integers. A counter counts as bigint.
 func (t *Type) IsInteger() bool {
 	switch t.kind {
 	case Bigint, Counter, Int, Smallint, Tinyint, Varint:
@@ -18,7 +18,7 @@ func (t *Type) IsInteger() bool {
 	return false
 }
 
-// IsNumber says whether arithmetic takes the type's values.
+// IsNumber reports whether the type supports arithmetic.
 func (t *Type) IsNumber() bool {
 	switch t.kind {
 	case Decimal, Double, Float:
@@ -27,9 +27,8 @@ func (t *Type) IsNumber() bool {
 	return t.IsInteger()
 }
 
-// WidestNumber is the type of an operation on numbers of two types: as wide as the wider operand,
-// and with a point when one of them has one; so bigint and float give double, varint and float
-// decimal.
+// WidestNumber returns the result type of an operation on numbers of two types: as wide as the wider operand, and with a
+// fraction if one of them has one. For example, bigint and float give double, varint and float give decimal.
 func WidestNumber(a, b *Type) *Type {
 	size := max(numberSize(a), numberSize(b))
 	if !a.IsInteger() || !b.IsInteger() {
@@ -54,7 +53,7 @@ func WidestNumber(a, b *Type) *Type {
 	return Native(Tinyint)
 }
 
-// numberSize takes varint and decimal for wider than all others.
+// numberSize ranks varint and decimal above all others.
 func numberSize(t *Type) int {
 	if n := fixedSize(t.kind); n != 0 {
 		return n
@@ -62,7 +61,7 @@ func numberSize(t *Type) int {
 	return math.MaxInt
 }
 
-// Int64 decodes an integer; ok is false for null, empty, other types, and a varint that is larger.
+// Int64 decodes an integer. ok is false for null, empty, other types, and a varint beyond int64.
 func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	if len(wire) == 0 || !t.IsInteger() {
 		return 0, false
@@ -78,8 +77,8 @@ func (t *Type) Int64(wire []byte) (v int64, ok bool) {
 	return signExtend(wire), true
 }
 
-// AppendInt64 appends v as a value of an integer type. What does not fit is cut, as the arithmetic
-// of Java and so of CQL does; FitsInt64 asks before.
+// AppendInt64 appends v as a value of an integer type. Values that do not fit are truncated, as in the arithmetic of Java
+// and therefore of CQL; FitsInt64 checks that.
 func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	switch t.kind {
 	case Varint:
@@ -94,13 +93,13 @@ func (t *Type) AppendInt64(dst []byte, v int64) []byte {
 	return appendBE64(dst, uint64(v))
 }
 
-// FitsInt64 says whether an integer type has the value v.
+// FitsInt64 reports whether an integer type can represent v.
 func (t *Type) FitsInt64(v int64) bool {
 	size := min(fixedSize(t.kind), 8)
 	return size == 0 || v<<(64-8*size)>>(64-8*size) == v
 }
 
-// Big decodes an integer of any type; ok is false for null, empty and other types.
+// Big decodes an integer of any type. ok is false for null, empty and other types.
 func (t *Type) Big(wire []byte) (x *big.Int, ok bool) {
 	if v, ok := t.Int64(wire); ok {
 		return big.NewInt(v), true
@@ -114,7 +113,7 @@ func (t *Type) Big(wire []byte) (x *big.Int, ok bool) {
 // AppendVarint appends x as a varint.
 func AppendVarint(dst []byte, x *big.Int) []byte { return appendBig(dst, x) }
 
-// Float64 decodes any number to the nearest float64; ok is false for null, empty and other types.
+// Float64 decodes any number to the nearest float64. ok is false for null, empty and other types.
 func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	switch {
 	case t.Validate(wire) != nil:
@@ -137,7 +136,7 @@ func (t *Type) Float64(wire []byte) (f float64, ok bool) {
 	return 0, false
 }
 
-// AppendFloat64 appends f as a float or double. A NaN is written as Java's.
+// AppendFloat64 appends f as a float or double. It writes Java's NaN.
 func (t *Type) AppendFloat64(dst []byte, f float64) []byte {
 	if t.kind == Float {
 		return appendBE32(dst, floatBits32(float32(f)))
@@ -145,9 +144,8 @@ func (t *Type) AppendFloat64(dst []byte, f float64) []byte {
 	return appendBE64(dst, floatBits64(f))
 }
 
-// Decimal decodes any number to a decimal: a float or double to the shortest that reads back as it.
-// ok is false for null, empty, other types, NaN and infinities, and the one scale (-2^31) whose
-// exponent an apd.Decimal does not have.
+// Decimal decodes any number to a decimal; a float or double to the shortest one that parses back to it. ok is false for
+// null, empty, other types, NaN and infinities, and for the scale -2^31, whose exponent an apd.Decimal cannot represent.
 func (t *Type) Decimal(wire []byte) (d *apd.Decimal, ok bool) {
 	switch t.kind {
 	case Decimal:
@@ -180,7 +178,7 @@ func apdDecimal(x *big.Int, exponent int32) *apd.Decimal {
 	return d
 }
 
-// AppendDecimal appends a finite d as a decimal, its exponent and trailing zeros kept.
+// AppendDecimal appends a finite d as a decimal. It keeps the exponent and trailing zeros.
 func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
 	x := d.Coeff.MathBigInt()
 	if d.Negative {
@@ -189,8 +187,8 @@ func AppendDecimal(dst []byte, d *apd.Decimal) []byte {
 	return appendBig(appendBE32(dst, uint32(-d.Exponent)), x)
 }
 
-// appendMinimalInt64 appends v as the wire form of a varint: two's complement, as few bytes as
-// keep the sign, at least one.
+// appendMinimalInt64 appends v as the wire form of a varint: two's complement in the fewest bytes that keep the sign, but
+// at least one.
 func appendMinimalInt64(dst []byte, v int64) []byte {
 	n := bits.Len64(uint64(v^v>>63))/8 + 1
 	for i := n - 1; i >= 0; i-- {
@@ -222,7 +220,7 @@ func appendBig(dst []byte, x *big.Int) []byte {
 	return dst
 }
 
-// decodeBig reads the wire form of a varint, minimal or not; no bytes are 0.
+// decodeBig decodes the wire form of a varint, minimal or not. No bytes mean 0.
 func decodeBig(b []byte) *big.Int {
 	x := new(big.Int)
 	if len(b) == 0 || b[0] < 0x80 {

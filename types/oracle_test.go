@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The files read here were recorded from Cassandra 5.0.9.
+// The files were recorded from Cassandra 5.0.9.
 
 // recorded calls f with the tab-separated fields of each line of a file.
 func recorded(t *testing.T, path string, f func(fields []string)) {
@@ -30,7 +30,7 @@ func recorded(t *testing.T, path string, f func(fields []string)) {
 	}
 }
 
-// unhex reads recorded bytes: hexadecimal, "-" for none, "null".
+// unhex decodes recorded bytes: hexadecimal, "-" for none, or "null".
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	switch s {

@@ -6,44 +6,42 @@ import (
 	"fmt"
 )
 
-// The ordered form of a component: a tag, then the value so that memcmp order is type order.
+// The ordered form of a component is a tag, then the value, encoded so that memcmp order is type order.
 //
 //	null       01
 //	empty      02                     the zero-length value
 //	value      03 body
-//	malformed  04 escaped bytes 00 01 bytes the type does not allow; kept, and sorted last
+//	malformed  04 escaped bytes 00 01 bytes that are invalid for the type; kept, and sorted last
 //
-// Every body ends by itself: it has a fixed length, or a terminator no other body continues past.
-// So no component is a proper prefix of another, and components can be put one behind the other.
-// Descending inverts every byte, the tag too. Hence a component begins with neither 00 nor FF, and
-// for any run of components p, p sorts before, and p followed by FF after, every key that begins
-// with p and has more.
+// Every body is self-delimiting: it has a fixed length, or a terminator after which no body continues. So no component is a
+// proper prefix of another, and components can be concatenated. Descending order inverts every byte, including the tag.
+// Hence a component begins with neither 00 nor FF. For any sequence of components p, p sorts before every longer key that
+// begins with p, and p followed by FF sorts after it.
 const (
 	tagNull      = 0x01
 	tagEmpty     = 0x02
 	tagValue     = 0x03
 	tagMalformed = 0x04
 
-	// bodyEnd closes the elements of a list, set, map, tuple or UDT; it sorts before every tag, so
-	// the shorter of two equal beginnings comes first.
+	// bodyEnd terminates the elements of a list, set, map, tuple or UDT. It sorts before every tag, so of two values with
+	// equal beginnings, the shorter sorts first.
 	bodyEnd = 0x00
 
-	// Variable-length bytes: 00 is written 00 FF, and 00 01 ends them.
+	// Variable-length bytes: 00 is escaped as 00 FF, and 00 01 is the terminator.
 	escape           = 0x00
 	escapedZero      = 0xFF
 	escapeTerminator = 0x01
 )
 
-// ErrOrdered says that bytes are not the ordered form of any value of the type.
+// ErrOrdered means that bytes are not the ordered form of any value of the type.
 var ErrOrdered = errors.New("types: malformed ordered key")
 
-// AppendOrdered appends the order-preserving form of a value: bytes.Compare of two of them has the
-// sign of Compare of the values, inverted for desc. A nil wire is null.
+// AppendOrdered appends the order-preserving form of a value: bytes.Compare of two such forms has the sign of Compare of
+// the values, inverted for desc. A nil wire is null.
 //
-// Values that compare equal have the same ordered form even where their wire forms differ: a
-// decimal's scale, the bits of a NaN, a boolean's non-zero byte, a varint's superfluous leading
-// bytes, a tuple's missing trailing fields. Duration has no order in CQL, schema keeps it out of
-// keys; here it sorts as bytes.
+// Values that compare equal have the same ordered form even if their wire forms differ: in a decimal's scale, the bits of a
+// NaN, a boolean's non-zero byte, a varint's superfluous leading bytes, or a tuple's missing trailing fields. Duration has
+// no order in CQL, and package schema does not allow it in keys; here it sorts as bytes.
 func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
 	dst = t.appendOrdered(dst, wire)
@@ -53,13 +51,12 @@ func (t *Type) AppendOrdered(dst, wire []byte, desc bool) []byte {
 	return dst
 }
 
-// ConsumeOrdered reads one component from the front of src. The value's wire form is appended to
-// dst, and rest is what follows the component. For null, wire is nil; for any value it is not nil,
-// even when nothing was appended.
+// ConsumeOrdered decodes one component from the front of src. It appends the value's wire form to dst; rest is the
+// remainder of src. For null, wire is nil; for any value it is not nil, even if nothing was appended.
 //
-// What comes back is a canonical wire form, equal in order to what went in: a decimal has lost
-// trailing zeros of its fraction (scale 0 where it is a whole number of moderate size), a NaN is
-// Java's, a varint is minimal, a tuple has all its fields.
+// The result is a canonical wire form that compares equal to the original: a decimal has lost the trailing zeros of its
+// fraction (scale 0 if it is a whole number of moderate size), a NaN is Java's, a varint is minimal, a tuple has all its
+// fields.
 func (t *Type) ConsumeOrdered(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := orderedReader{src: src}
 	if desc {
@@ -145,8 +142,8 @@ func appendOrderedFixed(dst []byte, k Kind, wire []byte) []byte {
 	return appendBE64(dst, be64(wire)^1<<63) // bigint, counter, timestamp
 }
 
-// orderedFloat32 maps the bits of a float so that unsigned order is Java's Float.compare: -0 before
-// 0, every NaN the same and last.
+// orderedFloat32 maps the bits of a float so that their unsigned order is that of Java's Float.compare: -0 before 0, and
+// all NaNs equal and last.
 func orderedFloat32(v uint32) uint32 {
 	if v&^(1<<31) > 0x7F800000 {
 		v = 0x7FC00000
@@ -167,8 +164,8 @@ func orderedFloat64(v uint64) uint64 {
 	return v ^ 1<<63
 }
 
-// orderedUUID brings the version to the front; behind it a version 1 has its 60-bit timestamp and
-// any other its bytes as they are.
+// orderedUUID moves the version to the front. It is followed by the 60-bit timestamp in a version 1 UUID, and by the
+// unchanged bytes in others.
 func orderedUUID(wire []byte) (hi, lo uint64) {
 	m := be64(wire)
 	if m>>12&0xF == 1 {
@@ -184,15 +181,14 @@ func unorderUUID(hi uint64) uint64 {
 	return hi<<4>>16<<16 | hi>>60<<12 | hi&0xFFF
 }
 
-// signBits are the sign bits of eight bytes: CQL orders the node half of a timeuuid by signed
-// bytes, as Cassandra always has.
+// signBits are the sign bits of eight bytes: CQL orders the node half of a timeuuid by signed bytes, as Cassandra does.
 const signBits = 0x8080808080808080
 
 func orderedTimeuuid(wire []byte) (hi, lo uint64) {
 	return reorderTimestamp(be64(wire)) ^ 1<<63, be64(wire[8:]) ^ signBits
 }
 
-// reorderTimestamp turns time_low, time_mid, version and time_hi into version and the timestamp.
+// reorderTimestamp converts time_low, time_mid, version and time_hi to version and timestamp.
 func reorderTimestamp(m uint64) uint64 { return m<<48 | m<<16&0xFFFF00000000 | m>>32 }
 
 func unreorderTimestamp(v uint64) uint64 { return v<<32 | v>>16&0xFFFF0000 | v>>48 }
@@ -219,7 +215,7 @@ func invert(b []byte) {
 	}
 }
 
-// orderedReader consumes ordered bytes, inverted when mask is FF. The first failure sticks.
+// orderedReader consumes ordered bytes, inverted if mask is FF. The first failure is sticky.
 type orderedReader struct {
 	src  []byte
 	mask byte
@@ -287,7 +283,7 @@ func (r *orderedReader) escaped(dst []byte) []byte {
 	}
 }
 
-// consumeOrdered appends the next component's wire form to dst, or says it is null.
+// consumeOrdered appends the next component's wire form to dst, or reports that it is null.
 func (t *Type) consumeOrdered(dst []byte, r *orderedReader) (wire []byte, null bool) {
 	switch r.byte() {
 	case tagNull:

@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
-// The body of a varint: its sign and length, then its minimal two's complement bytes. A longer
-// number is further from zero, so length decides first, and within one length and sign the bytes
-// sort as they are.
+// The body of a varint is its sign and length, then its minimal two's complement bytes. A longer number is further from
+// zero, so the length decides first. Numbers with the same length and sign sort by their bytes.
 //
-//	80+n bytes        n < 7F bytes, not negative       FF nnnn bytes   from there on
+//	80+n bytes        n < 7F bytes, not negative       FF nnnn bytes   for longer ones
 //	7F-n bytes        negative                         00 ^nnnn bytes
 const varintLong = 0x7F
 
@@ -35,7 +34,7 @@ func consumeOrderedVarint(dst []byte, r *orderedReader) []byte {
 	return r.raw(dst, r.varintSize())
 }
 
-// varintSize reads how many bytes of a varint follow.
+// varintSize consumes the number of bytes of a varint.
 func (r *orderedReader) varintSize() int {
 	n := 0
 	switch b := r.byte(); {
@@ -54,7 +53,7 @@ func (r *orderedReader) varintSize() int {
 	return n
 }
 
-// minimalInt is b without the leading bytes that only repeat the sign. b is not empty.
+// minimalInt returns b without the leading bytes that only repeat the sign. b is not empty.
 func minimalInt(b []byte) []byte {
 	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xFF && b[1] >= 0x80) {
 		b = b[1:]
@@ -62,11 +61,11 @@ func minimalInt(b []byte) []byte {
 	return b
 }
 
-// The body of a decimal 0.d₁d₂… × 10^e without leading or trailing zero digits: a sign byte, e in
-// five bytes, the digits by pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before
-// every pair. For a negative number e, pairs and end are inverted. Zero is the sign byte alone.
+// The body of a decimal 0.d₁d₂… × 10^e without leading or trailing zero digits is a sign byte, e in five bytes, the digits
+// in pairs, and an end. Pair dd is byte dd+1, so the end (00) sorts before every pair. For a negative number, e, pairs and
+// end are inverted. Zero is the sign byte alone.
 //
-// e, not the scale, is what is compared: 1E+1000000000 costs as little as 1.
+// The encoding depends on e, not on the scale: 1E+1000000000 takes as little space as 1.
 const (
 	decimalNegative = 0x01
 	decimalZero     = 0x02
@@ -75,15 +74,15 @@ const (
 	exponentBias  = 1 << 39
 	exponentBytes = 5
 
-	// wholeZerosMax is how many trailing zeros a whole number gets back when it is read from its
-	// ordered form; beyond, it comes back with a negative scale, as 1E+41.
+	// wholeZerosMax is the maximum number of trailing zeros that a whole number regains when it is decoded from its ordered
+	// form. With more, it is decoded with a negative scale, as 1E+41.
 	wholeZerosMax = 40
-	// digitsMax bounds the zeros read back when a scale would fall below an int32.
+	// digitsMax bounds the zeros added by decoding if a scale would be below the least int32.
 	digitsMax = 1 << 18
 )
 
-// decimalDigits is a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end.
-// The digits stand in buf when they fit.
+// decimalDigits returns a decimal's sign (-1, 0, 1), exponent e and digits without zeros at either end. The digits use buf
+// if they fit.
 func decimalDigits(buf, wire []byte) (sign int, e int64, digits []byte, ok bool) {
 	if len(wire) < 4 {
 		return 0, 0, nil, false
@@ -191,7 +190,7 @@ func consumeOrderedDecimal(dst []byte, r *orderedReader) []byte {
 	return appendDecimalDigits(dst, sign == decimalNegative, digits, scale)
 }
 
-// canonicalScale gives a whole number its zeros back, so that its scale is 0, unless they are many.
+// canonicalScale restores the trailing zeros of a whole number, so that its scale is 0, unless there are too many.
 func canonicalScale(digits []byte, scale int64) ([]byte, int32, bool) {
 	zeros := int64(0)
 	switch {

@@ -2,8 +2,8 @@ package types
 
 import "cqld/internal/wire"
 
-// appendOrderedCollection appends the elements, or keys and values by turns, and the end. It
-// answers false for bytes that are no collection.
+// appendOrderedCollection appends the elements, or alternating keys and values, and the end. It returns false for bytes
+// that are not a collection.
 func (t *Type) appendOrderedCollection(dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	n := c.IntCount(4 * len(t.elems))
@@ -33,7 +33,7 @@ func (t *Type) consumeOrderedCollection(dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// end consumes the end of a body when it is next.
+// end consumes the end of a body if it is next.
 func (r *orderedReader) end() bool {
 	if len(r.src) == 0 || r.src[0]^r.mask != bodyEnd {
 		return false
@@ -52,9 +52,8 @@ func (t *Type) consumeElement(dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// appendOrderedFields appends the fields of a tuple or UDT without its trailing nulls, which are
-// the same as fields that are not there: a value written before ALTER TYPE added a field keeps
-// its key.
+// appendOrderedFields appends the fields of a tuple or UDT without its trailing nulls, which are equivalent to missing
+// fields: a value written before ALTER TYPE added a field keeps its key.
 func (t *Type) appendOrderedFields(dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	set := len(dst) // the end of the last field that is not null
@@ -89,7 +88,7 @@ func (t *Type) consumeOrderedFields(dst []byte, r *orderedReader) []byte {
 	return dst
 }
 
-// appendOrderedVector appends the elements; their number is the type's, so there is no end.
+// appendOrderedVector appends the elements. The type determines their number, so there is no end.
 func (t *Type) appendOrderedVector(dst, b []byte) ([]byte, bool) {
 	c := wire.NewCursor(b)
 	for range t.dims {
@@ -136,9 +135,9 @@ func (t *Type) vectorElement(c *wire.Cursor) []byte {
 	return c.Take(int(n))
 }
 
-// vectorElementSize is the length of each element of a vector of t when elements stand without
-// their lengths, else 0. A type of fixed length is not always one for vectors: Cassandra declares
-// some of them (tinyint, smallint, date, time, counter) variable.
+// vectorElementSize returns the length of each element of a vector of t if elements are stored without their lengths,
+// otherwise 0. Some types of fixed length have variable length in vectors, because Cassandra declares them so (tinyint,
+// smallint, date, time, counter).
 func vectorElementSize(t *Type) int {
 	switch t.kind {
 	case Boolean, Int, Bigint, Float, Double, Timestamp, UUID, Timeuuid:

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// SkipOrdered passes over one component at the front of src and gives what follows, without reading
-// the value: for a reader that wants a later component.
+// SkipOrdered skips one component at the front of src without decoding the value, and returns the remainder. It is for
+// readers that need a later component.
 func (t *Type) SkipOrdered(src []byte, desc bool) (rest []byte, err error) {
 	r := orderedReader{src: src}
 	if desc {

@@ -72,7 +72,7 @@ func TestOrderedFormRoundTrips(t *testing.T) {
 	}
 }
 
-// sameBytes says whether every valid value of t comes back from its ordered form byte for byte.
+// sameBytes reports whether every valid value of t is restored from its ordered form byte for byte.
 func sameBytes(t *Type) bool {
 	switch t.kind {
 	case Decimal, Float, Double, Tuple, UDT:
@@ -192,7 +192,7 @@ func FuzzOrderedFormSortsAsCompare(f *testing.F) {
 		typ := all[int(i)%len(all)]
 		ka, kb := typ.AppendOrdered(nil, a, false), typ.AppendOrdered(nil, b, false)
 		if typ.Validate(a) != nil || typ.Validate(b) != nil {
-			return // only that it does not panic
+			return // the test only checks that nothing panics
 		}
 		if got, want := bytes.Compare(ka, kb), sign(typ.Compare(a, b)); got != want {
 			t.Fatalf("%s: %x, %x: keys order %d, Compare %d", typ, a, b, got, want)

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// ParseCQL reads a type as CQL spells it, and so what String writes. udt finds user-defined types
-// by name, already without quotes and in the right case, not frozen; keyspace is "" where the text
-// names none. udt may be nil when there are no such types.
-// The error is a *TypeError.
+// ParseCQL parses a type in CQL's syntax, which String writes. udt finds user-defined types (not frozen) by name, without
+// quotes and case-sensitively; keyspace is "" if the text names none. udt may be nil if there are no such types. The error
+// is a *TypeError.
 func ParseCQL(text string, udt func(keyspace, name string) (*Type, bool)) (*Type, error) {
 	p := cqlParser{text: text, udt: udt}
 	t := p.parse(0)
@@ -59,7 +58,7 @@ func (p *cqlParser) expect(c byte) {
 	}
 }
 
-// quoted consumes text between q and q, where a doubled q is one; the first q is consumed.
+// quoted consumes text between q and q, in which a doubled q stands for one. The first q is already consumed.
 func (p *cqlParser) quoted(q byte) string {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -79,7 +78,7 @@ func (p *cqlParser) quoted(q byte) string {
 	return ""
 }
 
-// name consumes an identifier; quoted says that it stood in quotes and names no native type.
+// name consumes an identifier. quoted means that it was in quotes and therefore names no native type.
 func (p *cqlParser) name() (name string, quoted bool) {
 	if p.next('"') {
 		return p.quoted('"'), true

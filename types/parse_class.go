@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// marshalPackage is where Cassandra's type classes live; drivers know custom types by these names.
+// marshalPackage is the Java package of Cassandra's type classes. Drivers know custom types by these names.
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// TypeError says that a text names no type.
+// TypeError means that a text is not the name of a type.
 type TypeError struct {
 	Text   string // the whole text
 	Reason string
@@ -18,7 +18,7 @@ type TypeError struct {
 
 func (e *TypeError) Error() string { return e.Reason }
 
-// nestingMax bounds how deep types stand in types, so that a text cannot exhaust the stack.
+// nestingMax bounds the nesting of types, so that a text cannot exhaust the stack.
 const nestingMax = 400
 
 func nativeClass(k Kind) string {
@@ -67,24 +67,23 @@ func nativeClass(k Kind) string {
 	return ""
 }
 
-// MarshalClass is the type as Cassandra names it to itself, and as clients see it where the native
-// protocol has no id for a type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
+// MarshalClass returns the type's Java class, as Cassandra uses it internally, and as clients see it if the native protocol
+// has no id for the type: "org.apache.cassandra.db.marshal.VectorType(….FloatType , 3)".
 func (t *Type) MarshalClass() string {
 	var b strings.Builder
 	t.writeClass(&b, false, false)
 	return b.String()
 }
 
-// DeclaredClass is MarshalClass with FrozenType in vectors that stand in frozen types, where
-// Cassandra leaves it out. ParseDeclaredClass gets the type back from it as it was declared.
+// DeclaredClass is MarshalClass with FrozenType in vectors within frozen types, where Cassandra omits it.
+// ParseDeclaredClass restores the type from it as it was declared.
 func (t *Type) DeclaredClass() string {
 	var b strings.Builder
 	t.writeClass(&b, false, true)
 	return b.String()
 }
 
-// writeClass writes FrozenType once, around the outermost frozen part, and if declared again in
-// vectors.
+// writeClass writes FrozenType once, around the outermost frozen part, and, if declared is true, again in vectors.
 func (t *Type) writeClass(b *strings.Builder, inFrozen, declared bool) {
 	wrap := t.frozen && !inFrozen && (t.IsCollection() || t.kind == UDT)
 	if wrap {
@@ -134,15 +133,15 @@ func partsClass(k Kind) string {
 	return "TupleType"
 }
 
-// ParseClass reads a class as a statement names it, with or without the package name. Types in
-// vectors are frozen, as Cassandra freezes them. ReversedType is read as the type it reverses. A
-// class that is none of CQL's types gives a Custom type. The error is a *TypeError.
+// ParseClass parses a class name in a statement, with or without the package name. Types in vectors become frozen, as in
+// Cassandra. ReversedType is replaced by the type that it reverses. A class that is not one of CQL's types becomes a Custom
+// type. The error is a *TypeError.
 func ParseClass(class string) (*Type, error) {
 	return parseClass(&classParser{text: class, freeze: true})
 }
 
-// ParseDeclaredClass reads what DeclaredClass writes. It differs from ParseClass in that types in
-// vectors stay as they were declared.
+// ParseDeclaredClass parses the output of DeclaredClass. Unlike in ParseClass, types in vectors remain as they were
+// declared.
 func ParseDeclaredClass(class string) (*Type, error) { return parseClass(&classParser{text: class}) }
 
 func parseClass(p *classParser) (*Type, error) {
@@ -159,7 +158,7 @@ func parseClass(p *classParser) (*Type, error) {
 
 type classParser struct {
 	text   string
-	freeze bool // types in vectors
+	freeze bool // freeze types in vectors
 	at     int
 	err    error
 }
@@ -178,7 +177,7 @@ func (p *classParser) space() {
 	}
 }
 
-// next consumes c, after space, when it is next.
+// next consumes c, after optional space, if it is next.
 func (p *classParser) next(c byte) bool {
 	p.space()
 	if p.at < len(p.text) && p.text[p.at] == c {
@@ -324,7 +323,7 @@ func (p *classParser) hexWord() string {
 	return string(b)
 }
 
-// skipParameters passes over what follows an unknown class, balanced.
+// skipParameters skips the balanced parameters of an unknown class.
 func (p *classParser) skipParameters() {
 	if p.at >= len(p.text) || p.text[p.at] != '(' {
 		return

@@ -6,7 +6,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// orderedTypes are one of every kind that has an order, and some with parts.
+// orderedTypes returns one type of every kind that has an order, and some with parts.
 func orderedTypes() []*Type {
 	n := Native
 	return []*Type{
@@ -21,8 +21,8 @@ func orderedTypes() []*Type {
 	}
 }
 
-// randomWire is a valid value of t, small and from a small alphabet so that equal, prefix and
-// neighbouring values are common.
+// randomWire returns a valid value of t, small and from a small alphabet so that equal, prefix and neighboring values are
+// common.
 func randomWire(r *rand.Rand, t *Type) []byte {
 	switch t.kind {
 	case Boolean:
@@ -100,7 +100,7 @@ func randomVarint(r *rand.Rand) []byte {
 	return appendMinimalInt64(nil, r.Int64N(2001)-1000)
 }
 
-// edgeBytes are the bytes where encodings break.
+// edgeBytes are the bytes with a special meaning in encodings.
 var edgeBytes = []byte{0x00, 0x00, 0x01, 0x02, 0x7F, 0x80, 0x81, 0xFE, 0xFF, 0xFF}
 
 func randomBytes(r *rand.Rand, lower, upper int) []byte {

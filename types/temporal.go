@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Instants are CQL timestamps: milliseconds since 1970-01-01T00:00:00Z. Dates are days with
-// 1970-01-01 in the middle, at 2^31. Times are nanoseconds since midnight. The calendar is the
-// Gregorian one, extended to all years, with a year 0.
+// Instants are CQL timestamps: milliseconds since 1970-01-01T00:00:00Z. Dates are days, with 1970-01-01 in the middle, at
+// 2^31. Times are nanoseconds since midnight. The calendar is the Gregorian one, extended to all years, with a year 0.
 
 const (
 	dateEpoch     = 1 << 31
@@ -16,7 +15,7 @@ const (
 	dayNanosLimit = nanosPerDay
 )
 
-// DaysFromCivil counts the days from 1970-01-01 to a date.
+// DaysFromCivil returns the number of days from 1970-01-01 to a date.
 func DaysFromCivil(year int64, month, day int) int64 {
 	if month <= 2 {
 		year--
@@ -28,7 +27,7 @@ func DaysFromCivil(year int64, month, day int) int64 {
 	return era*146097 + yearOfEra*365 + yearOfEra/4 - yearOfEra/100 + int64(dayOfYear) - 719468
 }
 
-// CivilFromDays is the date that many days after 1970-01-01.
+// CivilFromDays returns the date that many days after 1970-01-01.
 func CivilFromDays(days int64) (year int64, month, day int) {
 	days += 719468
 	era := floorDiv(days, 146097)
@@ -66,17 +65,17 @@ func daysInMonth(year int64, month int) int {
 	return 31
 }
 
-// DateFromMillis is the day a timestamp falls on, in UTC; ok is false when a date cannot hold it.
+// DateFromMillis returns the day of a timestamp in UTC. ok is false if a date cannot represent it.
 func DateFromMillis(ms int64) (date uint32, ok bool) {
 	days := floorDiv(ms, millisPerDay) + dateEpoch
 	return uint32(days), days >= 0 && days < 1<<32
 }
 
-// MillisFromDate is a date's midnight, in UTC.
+// MillisFromDate returns a date's midnight in UTC.
 func MillisFromDate(date uint32) int64 { return (int64(date) - dateEpoch) * millisPerDay }
 
-// AddDuration adds a duration to a timestamp: months first, where a day beyond the month's end
-// becomes its last, then days, then time. ok is false beyond what a timestamp can hold.
+// AddDuration adds a duration to a timestamp: first months, where a day beyond the month's end becomes its last, then days,
+// then time. ok is false if the sum exceeds the range of timestamps.
 func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay
@@ -95,13 +94,13 @@ func AddDuration(ms int64, d DurationValue) (sum int64, ok bool) {
 	return sum + delta, (sum+delta < sum) == (delta < 0)
 }
 
-// millisFrom puts days and milliseconds, less than two days' worth, together without overflow.
+// millisFrom combines days and milliseconds, which are less than two days, without overflow.
 func millisFrom(days, ms int64) (int64, bool) {
 	const daysMax = 1<<63/millisPerDay + 1
 	if days > daysMax || days < -daysMax {
 		return 0, false
 	}
-	// Negative days go through the day after, so that the first day that fits in part does.
+	// Negative days are computed from the following day, because only a part of the first day is in range.
 	if days < 0 {
 		days, ms = days+1, ms-millisPerDay
 	}
@@ -113,21 +112,21 @@ func millisFrom(days, ms int64) (int64, bool) {
 	return s, (s < p) == (ms < 0)
 }
 
-// uuidEpochMillis is where a version 1 UUID's timestamp, in steps of 100 ns, begins: 1582-10-15.
+// uuidEpochMillis is the epoch of version 1 UUIDs, whose timestamps are in steps of 100 ns: 1582-10-15.
 const uuidEpochMillis = -12219292800000
 
-// UUIDTicks is the timestamp of a version 1 UUID for a Unix time in milliseconds, plus steps of 100 ns.
+// UUIDTicks returns the timestamp of a version 1 UUID for a Unix time in milliseconds, plus steps of 100 ns.
 func UUIDTicks(ms, steps int64) uint64 { return uint64((ms-uuidEpochMillis)*10000 + steps) }
 
-// AppendTimeuuid appends the version 1 UUID of a timestamp (UUIDTicks) and of its second half:
-// variant, clock sequence and node, which the caller has drawn.
+// AppendTimeuuid appends the version 1 UUID with a timestamp (UUIDTicks) and a second half: variant, clock sequence and
+// node, which the caller has generated.
 func AppendTimeuuid(dst []byte, ticks, clockAndNode uint64) []byte {
 	v := ticks&(1<<60-1) | 1<<60
 	return appendBE64(appendBE64(dst, unreorderTimestamp(v)), clockAndNode)
 }
 
-// TimeuuidMillis is the Unix time in milliseconds of a version 1 UUID, cut towards 1970 as in
-// Cassandra; ok is false for others.
+// TimeuuidMillis returns the Unix time in milliseconds of a version 1 UUID, rounded towards 1970 as in Cassandra. ok is
+// false for other UUIDs.
 func TimeuuidMillis(wire []byte) (ms int64, ok bool) {
 	if len(wire) != 16 || wire[6]>>4 != 1 {
 		return 0, false
@@ -136,24 +135,23 @@ func TimeuuidMillis(wire []byte) (ms int64, ok bool) {
 	return (ticks + uuidEpochMillis*10000) / 10000, true
 }
 
-// The second halves that sort first and last, byte by byte signed. No real UUID has them.
+// The second halves that sort first and last by signed bytes. No real UUID has them.
 const (
 	clockAndNodeFirst = 0x8080808080808080
 	clockAndNodeLast  = 0x7F7F7F7F7F7F7F7F
 )
 
-// AppendMinTimeuuid appends the bound below every timeuuid of that millisecond.
+// AppendMinTimeuuid appends the lower bound of all timeuuids of that millisecond.
 func AppendMinTimeuuid(dst []byte, ms int64) []byte {
 	return AppendTimeuuid(dst, UUIDTicks(ms, 0), clockAndNodeFirst)
 }
 
-// AppendMaxTimeuuid appends the bound above every timeuuid of that millisecond.
+// AppendMaxTimeuuid appends the upper bound of all timeuuids of that millisecond.
 func AppendMaxTimeuuid(dst []byte, ms int64) []byte {
 	return AppendTimeuuid(dst, UUIDTicks(ms, 9999), clockAndNodeLast)
 }
 
-// ParseDate reads a date: yyyy-mm-dd, with a sign when the year has more than four digits, or the
-// number of days itself.
+// ParseDate parses a date: yyyy-mm-dd, with a sign if the year has more than four digits, or the number of days.
 func ParseDate(text string) (uint32, error) {
 	if isWholeNumber(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -176,7 +174,7 @@ func ParseDate(text string) (uint32, error) {
 	return uint32(days), nil
 }
 
-// parseISODate reads [sign]yyyy-mm-dd from the front of s; the day may be up to 31 in any month.
+// parseISODate parses [sign]yyyy-mm-dd at the front of s. The day may be up to 31 in any month.
 func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
 	signed := s != "" && (s[0] == '-' || s[0] == '+')
 	digits := s
@@ -204,7 +202,7 @@ func parseISODate(s string) (year int64, month, day int, rest string, ok bool) {
 
 func isWholeNumber(s string) bool { return allDigits(strings.TrimPrefix(s, "-")) }
 
-// ParseTime reads a time of day: hh:mm:ss[.fffffffff], or the number of nanoseconds itself.
+// ParseTime parses a time of day: hh:mm:ss[.fffffffff], or the number of nanoseconds.
 func ParseTime(text string) (int64, error) {
 	if isWholeNumber(text) {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -242,7 +240,7 @@ func clockPart(s string, limit int64) (int64, bool) {
 	return n, err == nil && allDigits(s) && n < limit
 }
 
-// fractionNanos reads one to nine digits behind the point of a second.
+// fractionNanos parses one to nine digits after the decimal point of seconds.
 func fractionNanos(s string) (int64, bool) {
 	if !allDigits(s) || len(s) > 9 {
 		return 0, false
@@ -258,7 +256,7 @@ func valueError(k Kind, format string, args ...any) error {
 	return &ValueError{Type: Native(k), Reason: fmt.Sprintf(format, args...)}
 }
 
-// appendPadded appends n with zeros in front up to width digits.
+// appendPadded appends n, padded with zeros to width digits.
 func appendPadded(dst []byte, n int64, width int) []byte {
 	var buf [20]byte
 	digits := strconv.AppendInt(buf[:0], n, 10)

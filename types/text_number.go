@@ -18,7 +18,7 @@ func (t *Type) floatFromText(text string) ([]byte, error) {
 		if !isDecimalText(text) {
 			return nil, valueError(t.kind, "Unable to make %s from '%s'", word, text)
 		}
-		// Beyond the range the nearest value is an infinity, as in Java.
+		// Beyond the range, the nearest value is an infinity, as in Java.
 		f, _ = strconv.ParseFloat(text, bits)
 	}
 	if t.kind == Float {
@@ -39,7 +39,7 @@ func specialFloat(text string) (float64, bool) {
 	return 0, false
 }
 
-// floatBits32 are the bits of f, of the one NaN Java writes when it is one.
+// floatBits32 returns the bits of f. For any NaN, these are the bits of Java's.
 func floatBits32(f float32) uint32 {
 	if f != f {
 		return 0x7FC00000
@@ -60,8 +60,8 @@ func isDecimalText(s string) bool {
 	return ok
 }
 
-// splitDecimal takes a decimal apart: its sign and digits without the point, how many of them stand
-// behind the point, and the exponent's text.
+// splitDecimal splits a decimal into its sign and digits without the point, the number of digits after the point, and the
+// exponent's text.
 func splitDecimal(s string) (digits string, point int, exponent string, ok bool) {
 	mantissa, hasExponent := s, false
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -80,7 +80,7 @@ func splitDecimal(s string) (digits string, point int, exponent string, ok bool)
 	return sign + digits, len(fraction), exponent, true
 }
 
-// decimalFromText keeps the scale as it is written: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3.
+// decimalFromText keeps the written scale: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3.
 func decimalFromText(text string) ([]byte, error) {
 	digits, point, exponent, ok := splitDecimal(text)
 	if !ok || len(digits) > literalDigitsMax {
@@ -101,9 +101,9 @@ func decimalFromText(text string) ([]byte, error) {
 	return appendBig(appendBE32(nil, uint32(scale)), x), nil
 }
 
-// appendFloatText appends f as Java prints it: at least one digit on either side of the point, and
-// an exponent below 10^-3 and from 10^7 on. bits is 32 or 64. The digits are the fewest that read
-// back as f, which is what Java does from version 19 on; before, it sometimes printed one more.
+// appendFloatText appends f as Java prints it: at least one digit on either side of the point, and an exponent below 10^-3
+// and from 10^7 on. bits is 32 or 64. The digits are the fewest that parse back to f, as in Java since version 19; earlier
+// versions sometimes printed one more.
 func appendFloatText(dst []byte, f float64, bits int) []byte {
 	switch {
 	case f != f:
@@ -132,8 +132,8 @@ func appendFloatText(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendInt(dst, int64(n), 10)
 }
 
-// twoDigits prints f, for which one digit is enough, with two: the two nearest to it when they read
-// back as f, which they may fail to for no float that is not near zero.
+// twoDigits prints f, for which one digit is sufficient, with two: the nearest two that parse back to f. Only for floats
+// near zero may these fail to parse back.
 func twoDigits(buf []byte, f float64, bits int) []byte {
 	b := strconv.AppendFloat(buf, f, 'e', 1, bits)
 	if back, _ := strconv.ParseFloat(string(b), bits); back == f {
@@ -144,8 +144,8 @@ func twoDigits(buf []byte, f float64, bits int) []byte {
 	return append(append(append(buf[:0], one[:i]...), ".0"...), one[i:]...)
 }
 
-// appendDecimalText appends a decimal as Java's BigDecimal.toString does: plain while the scale is
-// not negative and the number not below 10^-6, else with an exponent.
+// appendDecimalText appends a decimal like Java's BigDecimal.toString: without an exponent if the scale is not negative and
+// the number is not below 10^-6, otherwise with one.
 func appendDecimalText(dst, wire []byte) []byte {
 	scale := int64(int32(be32(wire)))
 	unscaled := wire[4:]
@@ -190,7 +190,7 @@ func appendDecimalText(dst, wire []byte) []byte {
 	return strconv.AppendInt(dst, adjusted, 10)
 }
 
-// signExtend reads up to eight bytes of two's complement, at least one.
+// signExtend decodes one to eight bytes of two's complement.
 func signExtend(b []byte) int64 {
 	v := int64(int8(b[0]))
 	for _, c := range b[1:] {

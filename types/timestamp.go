@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// ParseTimestamp reads a timestamp: a whole number is milliseconds since 1970 itself; else a date,
-// optionally a time behind a T or one space, and optionally a zone:
+// ParseTimestamp parses a timestamp. A whole number is milliseconds since 1970. Otherwise it is a date, an optional time
+// after a T or one space, and an optional zone:
 //
 //	2020-01-02
-//	2020-1-2 3:4            one digit is enough when there is a time
+//	2020-1-2 3:4            one digit is sufficient if there is a time
 //	2020-01-02T03:04:05.678901
-//	… Z   … +01   … +0100   … +01:00   … PST   … America/New_York   (names behind a space)
+//	… Z   … +01   … +0100   … +01:00   … PST   … America/New_York   (names after a space)
 //
-// Without a zone it is UTC. As in Cassandra a day the month does not have becomes its last, and
-// digits beyond milliseconds are dropped. Zone names are those of the IANA database and a few
-// abbreviations; 'now' needs a clock and is the caller's.
+// The default zone is UTC. As in Cassandra, a day that the month does not have becomes its last, and digits beyond
+// milliseconds are dropped. Zone names are those of the IANA database and a few abbreviations. The caller handles 'now',
+// which needs a clock.
 func ParseTimestamp(text string) (int64, error) {
 	if isWholeNumber(text) {
 		ms, err := strconv.ParseInt(text, 10, 64)
@@ -40,14 +40,14 @@ func ParseTimestamp(text string) (int64, error) {
 	return 0, valueError(Timestamp, "Unable to parse a date/time from '%s'", text)
 }
 
-// civilTime is a date and the nanoseconds since its midnight, of no zone yet.
+// civilTime is a date and the nanoseconds since its midnight, without a zone.
 type civilTime struct {
 	year       int64
 	month, day int
 	nanos      int64
 }
 
-// millis is the instant the civil time is in the zone that is left of the text.
+// millis returns the instant of the civil time in a zone, the rest of the text.
 func (c civilTime) millis(zone string) (int64, bool) {
 	day := min(c.day, daysInMonth(c.year, c.month))
 	ms, ok := millisFrom(DaysFromCivil(c.year, c.month, day), c.nanos/nanosPerMilli)
@@ -68,7 +68,7 @@ func (c civilTime) millis(zone string) (int64, bool) {
 	return shifted, (shifted > ms) == (offset < 0)
 }
 
-// inZone asks the zone database, which knows years a time.Time can hold.
+// inZone uses the zone database, which supports the years of time.Time.
 func (c civilTime) inZone(name string, day int) (int64, bool) {
 	if c.year < -290000 || c.year > 290000 {
 		return 0, false
@@ -86,8 +86,8 @@ func (c civilTime) inZone(name string, day int) (int64, bool) {
 	return floorDiv(at.UnixMicro(), 1000), true
 }
 
-// zoneRegion is the IANA name for a zone name or one of the usual abbreviations, which all follow
-// their region's summer time, as in Java.
+// zoneRegion returns the IANA name for a zone name or a common abbreviation. All abbreviations follow their region's
+// daylight saving time, as in Java.
 func zoneRegion(name string) (string, bool) {
 	switch name {
 	case "UTC", "GMT", "UT":
@@ -114,10 +114,10 @@ func zoneRegion(name string) (string, bool) {
 	return name, strings.Contains(name, "/")
 }
 
-// offsetMax is the largest difference from UTC a zone may have, in hours.
+// offsetMax is the largest offset of a zone from UTC, in hours.
 const offsetMax = 18
 
-// parseOffset reads Z, ±hh, ±hhmm or ±hh:mm, in milliseconds east of UTC.
+// parseOffset parses Z, ±hh, ±hhmm or ±hh:mm. The result is in milliseconds east of UTC.
 func parseOffset(s string) (int64, bool) {
 	if s == "Z" {
 		return 0, true
@@ -143,7 +143,7 @@ func parseOffset(s string) (int64, bool) {
 	return minutes * 60000, true
 }
 
-// parseDateTime reads a date and a time from the front of s; the rest is the zone.
+// parseDateTime parses a date and a time at the front of s; the rest is the zone.
 func parseDateTime(s string) (c civilTime, rest string, ok bool) {
 	p := numberParser{rest: s}
 	c.year = p.number(999999999)
@@ -206,7 +206,7 @@ func (p *numberParser) number(upper int64) int64 {
 	return n
 }
 
-// fraction reads up to nine digits, none of them needed.
+// fraction parses zero to nine digits.
 func (p *numberParser) fraction() int64 {
 	d := p.digits()
 	if d == "" {
@@ -217,7 +217,7 @@ func (p *numberParser) fraction() int64 {
 	return n
 }
 
-// AppendDateText appends a date as CQL prints it: yyyy-mm-dd, with a plus beyond the year 9999.
+// AppendDateText appends a date as CQL prints it: yyyy-mm-dd, with a plus sign after the year 9999.
 func AppendDateText(dst []byte, date uint32) []byte {
 	year, month, day := CivilFromDays(int64(date) - dateEpoch)
 	if year < 0 {
@@ -235,8 +235,8 @@ func appendCivil(dst []byte, year int64, month, day int) []byte {
 	return appendPadded(dst, int64(day), 2)
 }
 
-// AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds, separator
-// being T, or a space in JSON. Years before 1 are printed by era, as in Cassandra: year 0 as 0001.
+// AppendTimestampText appends a timestamp as CQL prints it, in UTC with milliseconds. separator is T, or a space in JSON.
+// Years before 1 are printed by era, as in Cassandra: year 0 as 0001.
 func AppendTimestampText(dst []byte, ms int64, separator byte) []byte {
 	days := floorDiv(ms, millisPerDay)
 	rest := ms - days*millisPerDay

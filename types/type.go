@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is what a type is at its outermost. The zero Kind is invalid.
+// Kind is the outermost constructor of a type. The zero Kind is invalid.
 type Kind uint8
 
 // The native scalar kinds come first, in alphabetical order; then the kinds that have parts.
@@ -40,32 +40,32 @@ const (
 	Custom
 )
 
-// Type is a CQL data type: an immutable value shared by pointer. Values of every type travel
-// in their wire form (native protocol v5 §6), and that is also what a cell stores.
+// Type is a CQL data type. It is immutable and shared by pointer. Values of all types are in their wire form (native
+// protocol v5 §6), which is also the form stored in cells.
 type Type struct {
 	kind     Kind
 	frozen   bool
-	elems    []*Type // list, set, vector: 1; map: key, value; tuple and UDT: one a field
+	elems    []*Type // list, set, vector: 1; map: key, value; tuple and UDT: one per field
 	keyspace string  // UDT
 	name     string  // UDT
 	fields   []string
 	dims     int
 	class    string // custom
-	text     string // what String answers
+	text     string // the result of String
 }
 
-// Kind is the outermost kind.
+// Kind returns the outermost kind.
 func (t *Type) Kind() Kind { return t.kind }
 
-// Elems are the parts: element (list, set, vector), key and value (map), fields (tuple, UDT).
-// The caller must not change the slice.
+// Elems returns the types of the parts: element (list, set, vector), key and value (map), fields (tuple, UDT). The caller
+// must not modify the slice.
 func (t *Type) Elems() []*Type { return t.elems }
 
-// Frozen says whether a type with parts is one value (true) or one cell a part (false).
-// Tuples and vectors are always frozen; for scalars it is false and means nothing.
+// Frozen reports whether a type with parts is stored as one value; otherwise each part has its own cell. Tuples and vectors
+// are always frozen. For scalars, the result is false and has no meaning.
 func (t *Type) Frozen() bool { return t.frozen }
 
-// MultiCell says whether a column of this type stores one cell for each element or field.
+// MultiCell reports whether a column of this type stores one cell for each element or field.
 func (t *Type) MultiCell() bool {
 	switch t.kind {
 	case List, Set, Map, UDT:
@@ -74,28 +74,28 @@ func (t *Type) MultiCell() bool {
 	return false
 }
 
-// IsCollection says whether t is a list, set or map, frozen or not.
+// IsCollection reports whether t is a list, set or map, frozen or not.
 func (t *Type) IsCollection() bool { return t.kind == List || t.kind == Set || t.kind == Map }
 
-// UDTKeyspace is the keyspace of a user-defined type, else "".
+// UDTKeyspace returns the keyspace of a user-defined type, otherwise "".
 func (t *Type) UDTKeyspace() string { return t.keyspace }
 
-// UDTName is the name of a user-defined type, else "".
+// UDTName returns the name of a user-defined type, otherwise "".
 func (t *Type) UDTName() string { return t.name }
 
-// FieldNames are the field names of a user-defined type, in order. Not to be changed.
+// FieldNames returns the field names of a user-defined type, in order. Callers must not modify the slice.
 func (t *Type) FieldNames() []string { return t.fields }
 
-// Dimensions is the number of elements of a vector, else 0.
+// Dimensions returns the number of elements of a vector, otherwise 0.
 func (t *Type) Dimensions() int { return t.dims }
 
-// CustomClass is the class name of a custom type, else "".
+// CustomClass returns the class name of a custom type, otherwise "".
 func (t *Type) CustomClass() string { return t.class }
 
-// String is the type as CQL spells it: "map<text, frozen<list<int>>>".
+// String returns the type in CQL's syntax: "map<text, frozen<list<int>>>".
 func (t *Type) String() string { return t.text }
 
-// Equal says whether both are the same type, frozenness included.
+// Equal reports whether both are the same type, including whether they are frozen.
 func (t *Type) Equal(o *Type) bool {
 	if t == o {
 		return true
@@ -123,10 +123,10 @@ func sameFields(t, o *Type) bool {
 	return true
 }
 
-// Native returns the native scalar type of kind k; it panics for a kind that has parts.
+// Native returns the native scalar type of kind k. It panics for a kind that has parts.
 func Native(k Kind) *Type { return &natives[k] }
 
-// NativeByName finds a native type by its CQL name, in lower case ("varchar" is text).
+// NativeByName returns the native type with a CQL name in lower case ("varchar" is text).
 func NativeByName(name string) (*Type, bool) {
 	if name == "varchar" {
 		return Native(Text), true
@@ -139,7 +139,7 @@ func NativeByName(name string) (*Type, bool) {
 	return nil, false
 }
 
-// natives is read-only after it is built here.
+// natives is read-only after its initialization.
 var natives = [Varint + 1]Type{
 	Ascii:     {kind: Ascii, text: "ascii"},
 	Bigint:    {kind: Bigint, text: "bigint"},
@@ -163,28 +163,28 @@ var natives = [Varint + 1]Type{
 	Varint:    {kind: Varint, text: "varint"},
 }
 
-// NewList is list<elem>, frozen or one cell an element.
+// NewList returns list<elem>, frozen or with one cell per element.
 func NewList(elem *Type, frozen bool) *Type { return newParts(List, "list", frozen, elem) }
 
-// NewSet is set<elem>, frozen or one cell an element.
+// NewSet returns set<elem>, frozen or with one cell per element.
 func NewSet(elem *Type, frozen bool) *Type { return newParts(Set, "set", frozen, elem) }
 
-// NewMap is map<key, value>, frozen or one cell an entry.
+// NewMap returns map<key, value>, frozen or with one cell per entry.
 func NewMap(key, value *Type, frozen bool) *Type { return newParts(Map, "map", frozen, key, value) }
 
-// NewTuple is tuple<elems…>; tuples are always frozen, and CQL prints them as frozen<tuple<…>>.
+// NewTuple returns tuple<elems…>. Tuples are always frozen, and CQL prints them as frozen<tuple<…>>.
 func NewTuple(elems ...*Type) *Type { return newParts(Tuple, "tuple", true, elems...) }
 
-// NewVector is vector<elem, dims>; vectors are always frozen, and CQL prints them without saying so.
-// An element is stored as one value whether or not its type is frozen. As in Cassandra, the type
-// keeps what was declared: drivers see it in the metadata.
+// NewVector returns vector<elem, dims>. Vectors are always frozen, but CQL prints them without frozen. An element is stored
+// as one value whether or not its type is frozen. As in Cassandra, the type keeps the declaration, which drivers see in the
+// metadata.
 func NewVector(elem *Type, dims int) *Type {
 	return &Type{kind: Vector, frozen: true, elems: []*Type{elem}, dims: dims,
 		text: "vector<" + elem.text + ", " + strconv.Itoa(dims) + ">"}
 }
 
-// NewUDT is the user-defined type keyspace.name with the given fields, which are frozen when it is.
-// It keeps the slices.
+// NewUDT returns the user-defined type keyspace.name with the given fields, which are frozen if the type is. It keeps the
+// slices.
 func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) *Type {
 	text := QuoteName(name)
 	if frozen {
@@ -194,12 +194,12 @@ func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) 
 	return &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
 }
 
-// NewCustom is a type known only by its class name.
+// NewCustom returns a type known only by its class name.
 func NewCustom(class string) *Type {
 	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
 }
 
-// Freeze is t with itself and all its parts frozen. What is in a vector stays as it was declared.
+// Freeze returns t with itself and all its parts frozen. The element types of vectors remain as they were declared.
 func (t *Type) Freeze() *Type {
 	if t.frozen {
 		return t
@@ -215,7 +215,7 @@ func (t *Type) Freeze() *Type {
 	return t
 }
 
-// newParts freezes the parts: a part is always stored as one value, and Cassandra prints it so.
+// newParts freezes the parts: a part is always stored as one value, and Cassandra prints it as frozen.
 func newParts(k Kind, word string, frozen bool, elems ...*Type) *Type {
 	parts := frozenParts(elems)
 	var b strings.Builder

@@ -8,7 +8,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// MalformedError says that bytes are not a value of a type. Its text is Cassandra's.
+// MalformedError means that bytes are not a value of a type. Its text is Cassandra's.
 type MalformedError struct {
 	Type   *Type
 	Reason string
@@ -20,9 +20,9 @@ func (t *Type) malformed(format string, args ...any) error {
 	return &MalformedError{Type: t, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Validate says whether wire is a value of the type: its length, its structure and that of its
-// parts, and the encoding of text. The error is a *MalformedError. Null (nil) is always valid; the
-// empty value is where AllowsEmpty says so. Bytes of a custom type are taken as they are.
+// Validate returns a *MalformedError unless wire is a value of the type. It checks the length, the structure, the parts and
+// the encoding of text. Null (nil) is always valid; the empty value is valid if AllowsEmpty returns true. The bytes of a
+// custom type are not checked.
 func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
@@ -55,7 +55,7 @@ func (t *Type) Validate(wire []byte) error {
 	return nil
 }
 
-// AllowsEmpty says whether the zero-length value is one of the type's.
+// AllowsEmpty reports whether the zero-length value is valid for the type.
 func (t *Type) AllowsEmpty() bool {
 	switch t.kind {
 	case Tinyint, Smallint, Date, Time, Duration, List, Set, Map, Vector:
@@ -64,8 +64,7 @@ func (t *Type) AllowsEmpty() bool {
 	return true
 }
 
-// EmptyIsNull says whether the empty value means nothing of its own: conditions and functions take
-// it for null.
+// EmptyIsNull reports whether conditions and functions treat the empty value as null.
 func (t *Type) EmptyIsNull() bool {
 	switch t.kind {
 	case Ascii, Blob, Text, Tuple, UDT, List, Set, Map, Vector, Custom:
@@ -80,7 +79,7 @@ func (t *Type) validateFixed(wire []byte) error {
 		return t.wrongLength(len(wire))
 	}
 	if t.kind == Timeuuid && wire[6]>>4 != 1 {
-		// What Cassandra calls the version is the first digit, not the thirteenth.
+		// Cassandra's message takes the first digit as the version, not the thirteenth.
 		return t.malformed("Invalid version for TimeUUID type: 0x%x", wire[0]>>4)
 	}
 	return nil
@@ -127,8 +126,8 @@ func (t *Type) validateText(wire []byte) error {
 	return nil
 }
 
-// validJavaText accepts what Cassandra takes for UTF-8 beyond UTF-8: C0 80 for NUL, surrogates on
-// their own, and code points above 10FFFF as far as four bytes reach.
+// validJavaText accepts the invalid UTF-8 that Cassandra accepts: C0 80 for NUL, single surrogates, and code points above
+// 10FFFF up to the limit of four bytes.
 func validJavaText(b []byte) bool {
 	for len(b) > 0 {
 		n, lower := 1, byte(0x80)
@@ -173,7 +172,7 @@ func (t *Type) validateDuration(b []byte) error {
 	c := wire.NewCursor(b)
 	months, days, nanos := c.Vint(), c.Vint(), c.Vint()
 	switch {
-	case c.Err() != nil: // more bytes behind are not looked at, as in Cassandra
+	case c.Err() != nil: // additional bytes are ignored, as in Cassandra
 		return t.malformed("Expected three vints for a duration (%d bytes)", len(b))
 	case months != int64(int32(months)):
 		return t.malformed("The duration months must be a 32 bits integer but was: %d", months)

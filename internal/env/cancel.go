@@ -8,35 +8,36 @@ import (
 	"time"
 )
 
-// ErrCanceled is the error of work that ended early because its result is not wanted any more.
+// ErrCanceled is the error of work that ended early because its result is no longer needed.
 var ErrCanceled = errors.New("canceled: no client waits for the result")
 
-// Cancel says whether the result of some work is wanted still: until Cancel is called, the deadline has passed, or the
-// context, or the parent, has ended. Work that takes long looks at Err regularly; an operation that waits for others
-// registers what is to be done by OnCancel. A nil *Cancel never ends. It is safe for concurrent use.
+// Cancel reports when the result of some work is no longer needed: when Cancel was called, the deadline has passed, or the
+// context or the parent has ended. Long work checks Err regularly; an operation that waits for other nodes registers a
+// callback with OnCancel. A nil *Cancel never ends. It is safe for concurrent use.
 type Cancel struct {
 	parent   *Cancel
 	ctx      context.Context // nil: none
 	clock    Clock           // of deadline
-	deadline time.Duration   // by the monotonic clock; zero: none
+	deadline time.Duration   // on the monotonic clock; zero: none
 	canceled atomic.Bool
 
 	mu    sync.Mutex
 	hooks map[*hook]struct{}
 }
 
-// hook is what is to be called by Cancel.
+// hook is a callback of OnCancel.
 type hook struct{ f func() }
 
-// NewCancel makes a Cancel that ends with ctx.
+// NewCancel returns a Cancel that ends with ctx.
 func NewCancel(ctx context.Context) *Cancel { return &Cancel{ctx: ctx} }
 
-// Child makes a Cancel that ends with c, which may be nil, and at the deadline, unless that is zero.
+// Child returns a Cancel that ends with c, which may be nil, and at the deadline, unless that is zero.
 func (c *Cancel) Child(clock Clock, deadline time.Duration) *Cancel {
 	return &Cancel{parent: c, clock: clock, deadline: deadline}
 }
 
-// Err is nil while the result is wanted, and then ErrCanceled, or context.DeadlineExceeded when only the time is over.
+// Err returns nil while the result is needed, context.DeadlineExceeded if only the deadline has passed, and otherwise
+// ErrCanceled.
 func (c *Cancel) Err() error {
 	if c == nil {
 		return nil
@@ -50,8 +51,8 @@ func (c *Cancel) Err() error {
 	return c.parent.Err()
 }
 
-// OnCancel has f called by Cancel, or at once when that was called already. Neither the end of the context nor the
-// deadline calls it. remove takes it back; false: f was called, or is about to be.
+// OnCancel registers f to be called by Cancel, or calls it immediately if Cancel was called before. Neither the end of the
+// context nor the deadline calls it. remove unregisters f; it returns false if f was called or is about to be.
 func (c *Cancel) OnCancel(f func()) (remove func() bool) {
 	h := &hook{f}
 	c.mu.Lock()
@@ -75,8 +76,8 @@ func (c *Cancel) OnCancel(f func()) (remove func() bool) {
 	}
 }
 
-// Cancel says that the result is not wanted any more. It calls what was registered, without a lock held, once. A nil
-// Cancel does nothing.
+// Cancel marks the result as no longer needed. It calls each registered callback once, without holding a lock. A nil Cancel
+// does nothing.
 func (c *Cancel) Cancel() {
 	if c == nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// movedClock stands where it is put.
+// movedClock is a clock that tests set.
 type movedClock struct {
 	Clock
 	now time.Duration

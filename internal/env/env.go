@@ -1,31 +1,31 @@
-// Package env is the one door to what cannot be repeated: the time and chance. The rooms of the
-// core get these handed in by node, or by the simulation, and ask nothing else.
+// Package env is the only source of nondeterminism: time and randomness. The core packages receive both from package node
+// or from the simulation, and use no other source.
 //
-// It is not a scheduler: code that waits stands above the core, and waits by a Waiter. The network is
-// messaging.Transport, the disk storage's file system.
+// It is not a scheduler: code that waits is above the core, and uses a Waiter. The network is messaging.Transport, the disk
+// is the file system of package storage.
 package env
 
 import "time"
 
-// Clock tells the time and calls back later. The real one is in node; the simulation's moves only
-// between events.
+// Clock returns the time and runs callbacks later. The production clock is in package node; the simulation's clock advances
+// only between events.
 type Clock interface {
-	// Now is the wall clock, which may jump.
+	// Now returns the wall clock time, which may jump.
 	Now() time.Time
-	// Monotonic never goes back; only differences mean anything.
+	// Monotonic returns a time that never goes back. Only differences are meaningful.
 	Monotonic() time.Duration
-	// After calls f once, not before d has passed. f must not block.
+	// After calls f once, when at least d has passed. f must not block.
 	After(d time.Duration, f func()) Timer
 }
 
-// Timer is a callback that has not happened yet.
+// Timer is a scheduled callback.
 type Timer interface {
-	// Stop cancels the callback; false when it has been called or is being called.
+	// Stop cancels the callback. It returns false if the callback has run or is running.
 	Stop() bool
 }
 
-// Rand is a stream of random numbers. Every subsystem has a stream of its own, so that one drawing
-// more does not change what another draws. Not safe for concurrent use unless said so.
+// Rand is a stream of random numbers. Every subsystem has its own stream, so that additional draws of one do not change the
+// numbers of another. It is not safe for concurrent use unless the implementation documents it.
 type Rand interface {
 	Uint64() uint64
 }

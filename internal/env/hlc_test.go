@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fixedClock stands still until it is moved.
+// fixedClock stands still until a test moves it.
 type fixedClock struct{ now time.Time }
 
 func (c *fixedClock) Now() time.Time                    { return c.now }

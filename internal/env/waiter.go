@@ -2,18 +2,18 @@ package env
 
 import "context"
 
-// Waiter lets one goroutine at a time wait for one event. The simulation's lets other events happen meanwhile.
+// Waiter lets one goroutine at a time wait for one event. In the simulation, other events run in the meantime.
 type Waiter interface {
-	// Wait returns after Signal was called; then the Waiter can be used again.
+	// Wait returns after Signal was called. The Waiter can then be used again.
 	Wait()
-	// Signal is called once for each Wait, from anywhere and possibly before it.
+	// Signal is called once for each Wait, from any goroutine and possibly before Wait.
 	Signal()
 }
 
-// channelWaiter is the Waiter of production: the goroutine sleeps on a channel.
+// channelWaiter is the Waiter of production. The goroutine blocks on a channel.
 type channelWaiter chan struct{}
 
-// NewChannelWaiter is a Waiter that blocks its goroutine.
+// NewChannelWaiter returns a Waiter that blocks its goroutine.
 func NewChannelWaiter() Waiter { return make(channelWaiter, 1) }
 
 func (w channelWaiter) Wait()   { <-w }
@@ -29,13 +29,14 @@ func (w channelWaiter) WaitOr(done <-chan struct{}) (signaled bool) {
 	}
 }
 
-// WaiterOr is a Waiter that can wait for the end of a context as well. When it returns false, Wait must still be called.
+// WaiterOr is a Waiter that can also wait for the end of a context. After WaitOr has returned false, Wait must still be
+// called.
 type WaiterOr interface {
 	WaitOr(done <-chan struct{}) (signaled bool)
 }
 
-// WaitOrCancel waits for the event that w waits for. When ctx ends first, it calls cancel, which must make the event
-// happen soon, and waits on.
+// WaitOrCancel waits for the event of w. If ctx ends first, it calls cancel, which must make the event happen soon, and
+// continues to wait.
 func WaitOrCancel(ctx context.Context, w Waiter, cancel *Cancel) {
 	if or, ok := w.(WaiterOr); ok && cancel != nil && ctx.Done() != nil {
 		if or.WaitOr(ctx.Done()) {

@@ -1,18 +1,18 @@
 // Package guard ends the request whose code panics, and keeps the process running.
 //
-// A panic, and a broken invariant (package invariant), is a defect of this program. What it ends depends on the state
-// that the panicking code may have left half changed:
+// A panic, including that of a broken invariant (package invariant), is a defect of this program. Its scope depends on the
+// state that the panicking code may have left inconsistent:
 //
-//   - State of one request: the request ends with an error, its connection ends as well where the connection's own state
-//     may be half changed, and everything else goes on. These are the CQL connection goroutines (package server), the
+//   - State of one request: the request ends with an error, its connection ends as well if the connection's own state
+//     may be inconsistent, and everything else continues. These are the CQL connection goroutines (package server), the
 //     requests of Tables (package azuretables), the statements, conditions, functions and filters that they evaluate
 //     (packages query and azuretables/entity), the operations of the coordinator, the handlers of other nodes' requests to a
 //     replica, the callbacks of timers and replies, control operations, and background jobs that can be repeated.
 //   - State of the whole node: the node stops. These are the commit path of package storage, from the queue of groups to
 //     Pebble, the loop that owns Raft and the handlers of its messages (package cluster), and the loops that accept
-//     clients. Their state is no longer known after a panic, and a restart brings it back from the disk.
+//     clients. Their state is unknown after a panic, and a restart recovers it from the disk.
 //
-// In the simulation and in tests there is no Guard: there a panic ends the program, so that it is seen.
+// The simulation and tests have no Guard: there, a panic ends the program, so that it is noticed.
 package guard
 
 import (
@@ -23,11 +23,11 @@ import (
 	"time"
 )
 
-// PanicError is the error of a request whose code panicked. Its message, which clients see, does not tell what the panic
-// was: that is logged with the stack.
+// PanicError is the error of a request whose code panicked. Clients see its message, which therefore does not contain the
+// panic value: that is logged with the stack.
 type PanicError struct{ Where string }
 
-// Error names the part of the program that panicked.
+// Error returns a message that names the part of the program that panicked.
 func (e *PanicError) Error() string {
 	return "internal error in " + e.Where + ": the request ended with a panic, which this node has logged"
 }
@@ -41,20 +41,20 @@ type Guard struct {
 	counts map[string]int64 // by place
 }
 
-// New makes a Guard that logs to log and starts goroutines by run.
+// New returns a Guard that logs to log and starts goroutines with run.
 func New(log *slog.Logger, run func(func())) *Guard {
 	return &Guard{log: log, run: run, counts: map[string]int64{}}
 }
 
-// stacksLogged is how many panics of one place are logged each, with the stack. After that, one in stacksEvery is:
-// clients that have found a way to make requests panic must not fill the disk.
+// stacksLogged is the number of panics of one place that are all logged with their stacks. After that, one in stacksEvery
+// is: clients that have found a way to make requests panic must not fill the disk.
 const (
 	stacksLogged = 100
 	stacksEvery  = 1000
 )
 
-// Recover is deferred by code that may panic. It ends the panic, logs and counts it, and gives the error that it means
-// to fail, which may be nil. where is one of a fixed set of names.
+// Recover is deferred by code that may panic. It recovers from the panic, logs and counts it, and passes its error to fail,
+// which may be nil. where is one of a fixed set of names.
 func (g *Guard) Recover(where string, fail func(error)) {
 	if g == nil {
 		return
@@ -67,15 +67,14 @@ func (g *Guard) Recover(where string, fail func(error)) {
 	}
 }
 
-// Do calls f, and returns the error that a panic of f means; nil when there was none.
+// Do calls f, and returns the error of its panic, or nil if f did not panic.
 func (g *Guard) Do(where string, f func()) (err error) {
 	defer g.Recover(where, func(e error) { err = e })
 	f()
 	return nil
 }
 
-// Caught logs and counts a panic that a deferred function has recovered, and returns the error that it means. g is not
-// nil.
+// Caught logs and counts a panic that a deferred function has recovered, and returns its error. g must not be nil.
 func (g *Guard) Caught(where string, value any) error {
 	g.mu.Lock()
 	g.counts[where]++
@@ -87,7 +86,7 @@ func (g *Guard) Caught(where string, value any) error {
 	return &PanicError{Where: where}
 }
 
-// Counts are the panics since the start, by place.
+// Counts returns the number of panics since the start, by place.
 func (g *Guard) Counts() map[string]int64 {
 	out := map[string]int64{}
 	if g == nil {
@@ -101,20 +100,20 @@ func (g *Guard) Counts() map[string]int64 {
 	return out
 }
 
-// How long Abandon waits for the mutex of an operation before it takes the panicking code for its holder. Events hold it
-// for microseconds, and never over I/O or a callback.
+// Bounds of Abandon's wait for the mutex of an operation, after which it assumes that the panicking code holds it. Events
+// hold it for microseconds, and never over I/O or a callback.
 const (
 	lockTries = 500
 	lockPause = 2 * time.Millisecond
 )
 
-// Abandon calls end with mu locked, in a goroutine of its own; end unlocks it. It is for an operation of which an event
-// panicked, perhaps with mu locked: the event has ended, so that a lock that does not become free is that of the event.
+// Abandon calls end with mu locked, in a separate goroutine; end unlocks it. It is for an operation of which an event
+// panicked, perhaps with mu locked. The event has ended, so a lock that does not become free is the event's.
 func (g *Guard) Abandon(mu *sync.Mutex, end func()) {
 	g.run(func() {
 		for i := 0; i < lockTries && !mu.TryLock(); i++ {
 			if i == lockTries-1 {
-				break // it is locked, by the event that panicked
+				break // it is locked by the event that panicked
 			}
 			time.Sleep(lockPause)
 		}

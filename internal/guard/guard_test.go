@@ -79,7 +79,7 @@ func TestAbandonFreesTheLockOfThePanickingEvent(t *testing.T) {
 			panic("x")
 		}()
 		<-ended
-		mu.Lock()   // it is free
+		mu.Lock()   // it is not held
 		mu.Unlock() //nolint:staticcheck // see above
 	}
 }

@@ -1,4 +1,4 @@
-// Package histogram counts durations so that percentiles, means and cumulative counts can be read while others add.
+// Package histogram counts durations. Percentiles, means and cumulative counts can be read while other goroutines add.
 package histogram
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Histogram counts durations in classes a quarter of an octave wide, so that percentiles are off by at most 12 %. The zero
-// value is empty. It is safe for concurrent use; Add costs two atomic additions.
+// Histogram counts durations in buckets a quarter of an octave (power of two) wide, so percentiles are off by at most 12 %.
+// The zero value is empty. It is safe for concurrent use; Add costs two atomic additions.
 type Histogram struct {
 	classes [64 * 4]atomic.Int64
 	sum     atomic.Int64 // ns
@@ -27,7 +27,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// class is the octave of d and the two bits below its highest.
+// class returns the bucket of d: its octave and the two bits after its highest.
 func class(d time.Duration) int {
 	v := uint64(max(d, 1))
 	octave := bits.Len64(v) - 1
@@ -37,7 +37,7 @@ func class(d time.Duration) int {
 	return octave*4 + int(v>>(octave-2)&3)
 }
 
-// middle returns the middle of a class.
+// middle returns the middle of a bucket.
 func middle(c int) time.Duration {
 	octave, part := c/4, c%4
 	if octave < 2 {
@@ -46,7 +46,7 @@ func middle(c int) time.Duration {
 	return time.Duration((uint64(4+part)<<1 + 1) << (octave - 2) >> 1)
 }
 
-// Percentiles reads the histogram. What is added meanwhile may be counted or not.
+// Percentiles reads the histogram. Durations added concurrently may be counted or not.
 func (h *Histogram) Percentiles() (p Percentiles) {
 	var counts [len(h.classes)]int64
 	for c := range h.classes {
@@ -76,8 +76,8 @@ func (h *Histogram) Percentiles() (p Percentiles) {
 	return p
 }
 
-// Octaves returns, for each power of two from 2^first to 2^last nanoseconds, how many durations were at most that long, keyed
-// by seconds as Prometheus wants them; and the count and the sum of all durations.
+// Octaves returns, for each power of two from 2^first to 2^last nanoseconds, how many durations were at most that long,
+// keyed by seconds as Prometheus wants them; and the count and the sum of all durations.
 func (h *Histogram) Octaves(first, last int) (upTo map[float64]uint64, count uint64, sum time.Duration) {
 	upTo = make(map[float64]uint64, last-first+1)
 	for c := range h.classes {

@@ -1,8 +1,8 @@
-// Package intake is the memory of requests that are being received. It is apart from the memory of requests that are
-// complete, so that clients which send slowly, or stop, take nothing from others.
+// Package intake limits the memory of requests that are being received. It is separate from the memory of requests that are
+// complete, so that slow or stalled clients do not affect other requests.
 //
-// A body gets the memory for all of it or waits: bodies that hold parts would wait for each other. When there is too
-// little, bodies that arrive too slowly are aborted, and those that wait get theirs.
+// A body gets memory for its full size or waits: bodies that each held a part could wait for each other forever. If memory
+// is short, bodies that arrive too slowly are aborted, and waiting ones get their memory.
 package intake
 
 import (
@@ -15,40 +15,40 @@ import (
 
 // Limits bound an Intake.
 type Limits struct {
-	// Bytes is the memory of all bodies together. A body that is larger gets it when it is alone.
+	// Bytes is the memory for all bodies together. A larger body is admitted when there is no other.
 	Bytes int64
-	// Patience is how long a body waits for memory.
+	// Patience is the maximum time that a body waits for memory.
 	Patience time.Duration
-	// Grace is how long a body may be silent, and for how long RateMin does not count.
+	// Grace is the maximum pause of a body, and the time at its beginning when RateMin does not apply.
 	Grace time.Duration
-	// RateMin is how many bytes a second a body must have been arriving with to be kept while others wait.
+	// RateMin is the minimum rate, in bytes per second, at which a body must have arrived to be kept while others wait.
 	RateMin int64
 }
 
-// DefaultLimits bound bodies that take bytes together. Within 30 s, which a body may take at most, the slowest that is
-// kept has 15 MiB.
+// DefaultLimits returns limits for bodies that take bytes together. Within 30 s, the maximum time of a body, the slowest
+// one that is kept receives 15 MiB.
 func DefaultLimits(bytes int64) Limits {
 	return Limits{Bytes: bytes, Patience: 10 * time.Second, Grace: time.Second, RateMin: 512 << 10}
 }
 
-// ErrFull says that there was no memory in time.
+// ErrFull means that no memory became available in time.
 var ErrFull = errors.New("intake: no memory for the request")
 
-// Intake is the memory. It is safe for concurrent use.
+// Intake is the memory budget. It is safe for concurrent use.
 type Intake struct {
 	limits Limits
 
 	mu      sync.Mutex
 	used    int64
 	bodies  map[*Body]struct{}
-	waiting []*waiter // the first comes first
+	waiting []*waiter // in order of arrival, bodies with first before others
 	aborted int64
 }
 
 type waiter struct {
 	size  int64
-	first bool          // it goes before those that are not
-	admit chan struct{} // closed when the memory is taken
+	first bool          // it is admitted before those without first
+	admit chan struct{} // closed when the memory is reserved
 }
 
 // Body is a request that is being received.
@@ -57,18 +57,18 @@ type Body struct {
 	size     int64
 	abort    func()
 	began    time.Time
-	last     time.Time // of the latest bytes
+	last     time.Time // when the latest bytes arrived
 	received int64
 	complete bool
 	aborted  bool
 }
 
-// New makes an empty Intake.
+// New returns an empty Intake.
 func New(l Limits) *Intake { return &Intake{limits: l, bodies: map[*Body]struct{}{}} }
 
-// Admit takes size bytes, waiting for others if it must; with first it waits only for others that go first, too. abort ends
-// the receiving of this body, from another goroutine, when it has become too slow; End must follow. It fails with ErrFull
-// after Patience, or when stop is closed.
+// Admit reserves size bytes and waits for them if necessary. With first, it waits only for other bodies with first. abort
+// stops receiving this body because it has become too slow; another goroutine calls it, and End must follow. Admit fails
+// with ErrFull after Patience, or when stop is closed.
 func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct{}) (*Body, error) {
 	in.mu.Lock()
 	if len(in.waiting) == 0 && in.fits(size) {
@@ -103,12 +103,12 @@ func (in *Intake) Admit(size int64, first bool, abort func(), stop <-chan struct
 	}
 }
 
-// giveUp ends the waiting, unless the memory has come in the same moment.
+// giveUp ends the wait, unless the memory was reserved at the same moment.
 func (in *Intake) giveUp(w *waiter, abort func()) (*Body, error) {
 	in.mu.Lock()
 	if i := slices.Index(in.waiting, w); i >= 0 {
 		in.waiting = slices.Delete(in.waiting, i, i+1)
-		in.admitLocked() // those behind it may be smaller
+		in.admitLocked() // those behind it may be smaller and fit
 		in.mu.Unlock()
 		return nil, ErrFull
 	}
@@ -116,7 +116,7 @@ func (in *Intake) giveUp(w *waiter, abort func()) (*Body, error) {
 	return in.admitted(w.size, abort), nil
 }
 
-// admitted makes a body of memory that is taken already.
+// admitted returns the body whose memory is already reserved.
 func (in *Intake) admitted(size int64, abort func()) *Body {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -134,7 +134,7 @@ func (in *Intake) take(size int64, abort func()) *Body {
 	return b
 }
 
-// admitLocked lets in those that wait, in their order, as far as there is memory.
+// admitLocked admits waiting bodies in their order, as long as there is memory.
 func (in *Intake) admitLocked() {
 	for len(in.waiting) > 0 && in.fits(in.waiting[0].size) {
 		w := in.waiting[0]
@@ -144,7 +144,7 @@ func (in *Intake) admitLocked() {
 	}
 }
 
-// abortSlow ends as many bodies that arrive too slowly as there must be less for the first that waits, the largest first.
+// abortSlow aborts bodies that arrive too slowly, the largest first, until there is enough memory for the first that waits.
 func (in *Intake) abortSlow() {
 	in.mu.Lock()
 	var slow []*Body
@@ -156,7 +156,7 @@ func (in *Intake) abortSlow() {
 	for b := range in.bodies {
 		switch {
 		case b.aborted:
-			need -= b.size // its memory is on its way
+			need -= b.size // its memory is about to be released
 		case b.slow(now, &in.limits):
 			slow = append(slow, b)
 		}
@@ -178,13 +178,13 @@ func (in *Intake) abortSlow() {
 	}
 }
 
-// slow says whether the body arrives too slowly.
+// slow reports whether the body arrives too slowly.
 func (b *Body) slow(now time.Time, l *Limits) bool {
 	age := now.Sub(b.began)
 	return !b.complete && age > l.Grace && (now.Sub(b.last) > l.Grace || float64(b.received) < float64(l.RateMin)*age.Seconds())
 }
 
-// Received notes that n bytes have arrived.
+// Received records that n bytes have arrived.
 func (b *Body) Received(n int) {
 	b.in.mu.Lock()
 	b.received += int64(n)
@@ -192,14 +192,14 @@ func (b *Body) Received(n int) {
 	b.in.mu.Unlock()
 }
 
-// Complete says that all has arrived: the body keeps its memory until End, and is not aborted any more.
+// Complete marks the body as fully received: it keeps its memory until End, and is not aborted any more.
 func (b *Body) Complete() {
 	b.in.mu.Lock()
 	b.complete = true
 	b.in.mu.Unlock()
 }
 
-// End gives the memory back: the body is not needed any more, or was given up. A nil Body, and one that has ended, does nothing.
+// End releases the memory when the body is not needed any more or was aborted. It does nothing if b is nil or has ended.
 func (b *Body) End() {
 	if b == nil {
 		return
@@ -215,7 +215,7 @@ func (b *Body) End() {
 	in.admitLocked()
 }
 
-// Used is the memory taken at this moment, and how many bodies were aborted so far.
+// Used returns the reserved memory, and how many bodies were aborted so far.
 func (in *Intake) Used() (bytes, aborted int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

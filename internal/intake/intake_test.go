@@ -65,10 +65,11 @@ func TestWaitingEnds(t *testing.T) {
 		t.Errorf("when it is stopped: %v", err)
 	}
 	b.End()
-	mustAdmit(t, in, 1000, nil).End() // larger than all, alone
+	mustAdmit(t, in, 1000, nil).End() // larger than the limit, but the only body
 }
 
-// Whatever comes when, no more than the limit is in use, everybody gets an answer, and nothing is left at the end.
+// For every order of events, memory in use never exceeds the limit, every Admit returns, and nothing is reserved at the
+// end.
 func TestNoMoreThanTheLimitIsUsed(t *testing.T) {
 	const limit = 1000
 	in := New(quick(limit))

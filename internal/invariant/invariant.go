@@ -1,23 +1,22 @@
-// Package invariant stops the program when something that cannot be has happened: a state in which
-// going on might lose or invent data.
+// Package invariant stops the program if an invariant is broken: to continue might lose or invent data.
 //
-// It is not for bad input, failed I/O or corrupt files: those are errors.
+// It is not for invalid input, failed I/O or corrupt files: those are errors.
 package invariant
 
 import "fmt"
 
-// Violation is what a broken invariant panics with.
+// Violation is the panic value of a broken invariant.
 type Violation struct{ Message string }
 
-// Error is the message.
+// Error returns the message.
 func (v Violation) Error() string { return "invariant violated: " + v.Message }
 
-// Check stops the program with the formatted message unless ok.
+// Check panics with the formatted message unless ok.
 func Check(ok bool, format string, args ...any) {
 	if !ok {
 		Fail(fmt.Sprintf(format, args...))
 	}
 }
 
-// Fail stops the program.
+// Fail panics with the message.
 func Fail(message string) { panic(Violation{message}) }

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// core are the rooms whose behaviour a seed must repeat: they take time, chance, network and disk
-// from outside and start no goroutine.
+// core returns the packages whose behavior must be reproducible from a seed: time, randomness, network and disk are
+// injected, and they start no goroutines.
 func core() []string {
 	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
 		"internal/wire", "auth", "request", "jobs"}
 }
 
 func TestTheCoreTakesTimeAndChanceFromOutside(t *testing.T) {
-	all := rooms(t)
+	all := parsePackages(t)
 	for pkg, r := range all {
 		if !ownedBy(pkg, core()) {
 			continue
@@ -47,7 +47,7 @@ func clockFunctions() map[string]bool {
 }
 
 func TestNoInitAndNoMutablePackageState(t *testing.T) {
-	for _, r := range rooms(t) {
+	for _, r := range parsePackages(t) {
 		for _, f := range r.files {
 			for _, d := range f.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
@@ -59,8 +59,8 @@ func TestNoInitAndNoMutablePackageState(t *testing.T) {
 	}
 }
 
-// reportAssignments finds package variables that some function of the package assigns to.
-func reportAssignments(t *testing.T, r *room) {
+// reportAssignments reports package variables that a function of the package assigns to.
+func reportAssignments(t *testing.T, r *parsedPackage) {
 	vars, specs := packageVariables(r)
 	for _, f := range r.files {
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -73,7 +73,7 @@ func reportAssignments(t *testing.T, r *room) {
 				if id == nil || !vars[id.Name] {
 					continue
 				}
-				// The parser resolves names within a file: unresolved ones are the package's.
+				// The parser resolves names within a file, so unresolved ones are package variables.
 				spec, _ := objectDecl(id).(*ast.ValueSpec)
 				if id.Obj == nil || specs[spec] {
 					t.Errorf("%s: assigns to the package variable %s", r.fset.Position(a.Pos()), id.Name)
@@ -84,7 +84,7 @@ func reportAssignments(t *testing.T, r *room) {
 	}
 }
 
-func packageVariables(r *room) (names map[string]bool, specs map[*ast.ValueSpec]bool) {
+func packageVariables(r *parsedPackage) (names map[string]bool, specs map[*ast.ValueSpec]bool) {
 	names, specs = map[string]bool{}, map[*ast.ValueSpec]bool{}
 	for _, f := range r.files {
 		for _, d := range f.Decls {

@@ -1,5 +1,5 @@
-// Package lint holds the architecture as tests: which room may import which, who owns which
-// library, what the core may not touch, and how large files and functions may grow.
+// Package lint tests the architecture: which packages may import which, which package owns each third-party library, what
+// the core packages must not use, and the sizes of files and functions.
 //
-// It checks what no general linter can know. Formatting and vet are the Makefile's.
+// It checks what general linters cannot know. The Makefile runs gofmt and vet.
 package lint

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// documents are the project's Markdown files with their text, by path from the root.
+// documents returns the text of the project's Markdown files by their path from the root.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -41,7 +41,7 @@ func documents(t *testing.T) map[string]string {
 	return out
 }
 
-// prose is text without its fenced code.
+// prose returns the text without its fenced code blocks.
 func prose(text string) string {
 	var out []string
 	fenced := false
@@ -110,14 +110,13 @@ func hasAnchor(text, anchor string) bool {
 	return false
 }
 
-// foreign are the packages of others that documents speak of.
+// foreign returns the packages of other modules that documents mention.
 func foreign() map[string]bool {
 	return map[string]bool{"raft": true, "pebble": true, "gocql": true, "time": true, "rand": true, "bytes": true, "net": true}
 }
 
-// Documents name symbols, not lines: `coordinator.Coordinator.Write` must be there. Names of tables
-// and files look alike, so what follows a dot in lower case counts only where the package has no
-// namesake among them.
+// Documents refer to symbols, not to lines, and the symbols must exist: `coordinator.Coordinator.Write`. Names of tables
+// and files look alike, so a lower-case name after a dot counts only if no table or file has the name of the package.
 func TestDocumentsNameWhatIsThere(t *testing.T) {
 	quoted := regexp.MustCompile("`([a-z][a-z0-9]*(?:/[a-z0-9]+)*)\\.([A-Za-z_]\\w*)(?:\\.(\\w+))?(?:\\([^`]*\\))?`")
 	namesakes := map[string]bool{"system": true, "cqld": true}
@@ -165,12 +164,12 @@ func fileSuffix(s string) bool {
 	return false
 }
 
-// symbols are the names of each room, by its path and by the last part of that: functions, types,
-// constants, variables, and Type.member for methods and fields.
+// symbols returns the names of each package, by its path and by the last element of that: functions, types, constants,
+// variables, and Type.member for methods and fields.
 func symbols(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	out := map[string]map[string]bool{}
-	for pkg, r := range rooms(t) {
+	for pkg, r := range parsePackages(t) {
 		names := map[string]bool{}
 		for _, f := range r.files {
 			for _, d := range f.Decls {
@@ -230,7 +229,7 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-// members are the fields of a struct or the methods of an interface.
+// members returns the fields of a struct or the methods of an interface.
 func members(e ast.Expr) (out []string) {
 	var list *ast.FieldList
 	switch x := e.(type) {

@@ -7,8 +7,8 @@ import (
 )
 
 // allowedImports lists the packages of this module that each package may import, in the form of go/build's dependency test.
-// A package stands below all packages that it imports, so that no import goes up. A new edge is a decision about the
-// architecture: describe it in docs/ARCHITECTURE.md, or in an ADR. An edge that is not used any more is removed here.
+// A package is below all packages that import it, and imports only packages listed before it. A new edge is an
+// architectural decision: describe it in docs/ARCHITECTURE.md, or in an ADR. Remove edges that are no longer used.
 //
 // query never imports storage; storage imports neither cql, coordinator nor messaging; protocol servers import neither
 // cluster nor messaging. Only node and simulation construct all of them.
@@ -141,7 +141,7 @@ func importRules(t *testing.T) map[string][]string {
 }
 
 func TestImportsAreAllowed(t *testing.T) {
-	rules, packages := importRules(t), rooms(t)
+	rules, packages := importRules(t), parsePackages(t)
 	for pkg, r := range packages {
 		allowed, ok := rules[pkg]
 		if !ok {
@@ -172,7 +172,7 @@ func TestImportsAreAllowed(t *testing.T) {
 	}
 }
 
-// owners returns the packages that may import a library. Packages below them in the tree may import it, too.
+// owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
 		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation", "internal/scenario"},
@@ -189,7 +189,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
-		// Only integration/drivers and integration/firewall use these, which are modules of their own.
+		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
 		"github.com/google/nftables": {},
@@ -197,19 +197,19 @@ func owners() map[string][]string {
 }
 
 func TestLibrariesHaveOwners(t *testing.T) {
-	for pkg, r := range rooms(t) {
+	for pkg, r := range parsePackages(t) {
 		for imported, file := range r.imports() {
-			for lib, rooms := range owners() {
-				if strings.HasPrefix(imported, lib) && !ownedBy(pkg, rooms) {
-					t.Errorf("%s imports %s, which only %v may", file, imported, rooms)
+			for lib, packages := range owners() {
+				if strings.HasPrefix(imported, lib) && !ownedBy(pkg, packages) {
+					t.Errorf("%s imports %s, which only %v may", file, imported, packages)
 				}
 			}
 		}
 	}
 }
 
-func ownedBy(pkg string, rooms []string) bool {
-	for _, r := range rooms {
+func ownedBy(pkg string, packages []string) bool {
+	for _, r := range packages {
 		if pkg == r || strings.HasPrefix(pkg, r+"/") {
 			return true
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// docs/limits.md has every answer "… is not supported yet" that a statement can get.
+// docs/limits.md lists every error "… is not supported yet" that a statement can return.
 func TestLimitsListWhatIsNotSupported(t *testing.T) {
 	b, err := os.ReadFile(root + "/docs/limits.md")
 	if err != nil {
@@ -16,7 +16,7 @@ func TestLimitsListWhatIsNotSupported(t *testing.T) {
 	}
 	text := string(b)
 	found := 0
-	for pkg, r := range rooms(t) {
+	for pkg, r := range parsePackages(t) {
 		if !ownedBy(pkg, []string{"query"}) {
 			continue
 		}
@@ -34,7 +34,7 @@ func TestLimitsListWhatIsNotSupported(t *testing.T) {
 	}
 }
 
-// notSupported are the literals that f gives to NotSupported, or that statementName returns.
+// notSupported returns the string literals that f passes to NotSupported, or that statementName returns.
 func notSupported(f *ast.File) (out []string) {
 	add := func(e ast.Expr) {
 		if sum, ok := e.(*ast.BinaryExpr); ok {

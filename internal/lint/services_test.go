@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// mayBlock says of each verb between nodes whether its handler may wait for the disk. It is a statement of policy:
-// what does not block runs on the goroutine of a peer's stream, before the heartbeats and writes behind it.
+// mayBlock declares for each internode verb whether its handler may wait for the disk. A handler that does not block runs
+// on the goroutine of a peer's stream, before the heartbeats and writes behind it.
 func mayBlock() map[string]bool {
 	return map[string]bool{
 		// These append to storage's queue, to memory or to the queue of the cluster's goroutine.
 		"VerbMutation": false, "VerbReadRepair": false, "VerbHint": false, "VerbTurn": false, "VerbPass": false,
 		"VerbRaft": false, "VerbJoin": false, "VerbHeartbeat": false, "VerbApplied": false,
 		"VerbHolds": false,
-		// These hand to a worker, or to a bounded goroutine of their own, what they must read.
+		// These pass their reads to a worker, or to a bounded goroutine.
 		"VerbPaxosPrepare": false, "VerbPaxosAccept": false, "VerbPaxosCommit": false, "VerbCounter": false, "VerbStream": false,
 		// These read, or wait for a sync.
 		"VerbRead": true, "VerbDigest": true, "VerbNewest": true, "VerbPartitions": true, "VerbTruncate": true,
@@ -24,10 +24,10 @@ func mayBlock() map[string]bool {
 	}
 }
 
-// TestEveryVerbSaysWhetherItBlocks checks that each verb is registered once, with a name of its own, and declared as
-// mayBlock says.
+// TestEveryVerbSaysWhetherItBlocks checks that each verb is registered once, with a unique name, and with the same
+// declaration as in mayBlock.
 func TestEveryVerbSaysWhetherItBlocks(t *testing.T) {
-	all := rooms(t)
+	all := parsePackages(t)
 	registered, names := map[string]bool{}, map[string]string{}
 	for _, r := range all {
 		for file, f := range r.files {
@@ -62,7 +62,7 @@ func TestEveryVerbSaysWhetherItBlocks(t *testing.T) {
 	}
 }
 
-// service is what a literal of messaging.Service says.
+// service returns the fields of a messaging.Service literal.
 func service(lit *ast.CompositeLit) (verb, name string, blocking bool) {
 	for _, e := range lit.Elts {
 		kv, ok := e.(*ast.KeyValueExpr)

@@ -12,18 +12,18 @@ const (
 	packageLinesMax  = 8000
 )
 
-// exceptions may be larger, up to the size given: a ratchet that only goes down.
+// exceptions returns files and functions that may be larger, up to the given size. Sizes are only ever reduced.
 func exceptions() map[string]int {
 	return map[string]int{}
 }
 
-// largePackages are to be divided by protocol; until then they may have so many lines.
+// largePackages returns packages that must still be divided, with the number of lines that they may have until then.
 func largePackages() map[string]int {
 	return map[string]int{"simulation": 9500, "query": 8500}
 }
 
 func TestFilesAndFunctionsStaySmall(t *testing.T) {
-	for pkg, r := range rooms(t) {
+	for pkg, r := range parsePackages(t) {
 		total := 0
 		for name, f := range r.files {
 			total += r.lines[name]
@@ -42,14 +42,14 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 			}
 		}
 		if total > max(packageLinesMax, largePackages()[pkg]) {
-			t.Errorf("package %s has %d lines: a room is missing", pkg, total)
+			t.Errorf("package %s has %d lines: it must be divided", pkg, total)
 		}
 	}
 }
 
 func TestEveryRoomSaysWhatItIs(t *testing.T) {
-	for pkg, r := range rooms(t) {
-		said := len(r.files) == 0 // generated only
+	for pkg, r := range parsePackages(t) {
+		said := len(r.files) == 0 // only generated files
 		for _, f := range r.files {
 			if f.Doc != nil && len(strings.Fields(f.Doc.Text())) >= 8 {
 				said = true
@@ -67,7 +67,7 @@ func TestEveryRoomSaysWhatItIs(t *testing.T) {
 }
 
 func TestExportedThingsAreDocumented(t *testing.T) {
-	for _, r := range rooms(t) {
+	for _, r := range parsePackages(t) {
 		for _, f := range r.files {
 			for _, d := range f.Decls {
 				switch d := d.(type) {
@@ -110,7 +110,7 @@ func receiverExported(d *ast.FuncDecl) bool {
 	}
 }
 
-// selfExplaining are methods whose meaning is their interface's.
+// selfExplaining reports whether an interface documents the method.
 func selfExplaining(d *ast.FuncDecl) bool {
 	switch d.Name.Name {
 	case "Error", "String", "Unwrap", "Is", "Len", "Less", "Swap":

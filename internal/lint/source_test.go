@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// room is one package of the module, without its tests.
-type room struct {
+// parsedPackage is a package of the module, without its tests.
+type parsedPackage struct {
 	path  string // relative to the module: "server/frame"
 	files map[string]*ast.File
 	fset  *token.FileSet
@@ -22,10 +22,10 @@ type room struct {
 
 const root = "../.."
 
-// rooms parses every package of the module; generated files are left out.
-func rooms(t *testing.T) map[string]*room {
+// parsePackages parses every package of the module, except generated files.
+func parsePackages(t *testing.T) map[string]*parsedPackage {
 	t.Helper()
-	out := map[string]*room{}
+	out := map[string]*parsedPackage{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func rooms(t *testing.T) map[string]*room {
 		dir := path.Dir(rel)
 		r := out[dir]
 		if r == nil {
-			r = &room{path: dir, files: map[string]*ast.File{}, fset: token.NewFileSet(), lines: map[string]int{}}
+			r = &parsedPackage{path: dir, files: map[string]*ast.File{}, fset: token.NewFileSet(), lines: map[string]int{}}
 			out[dir] = r
 		}
 		src, err := os.ReadFile(p)
@@ -68,14 +68,14 @@ func rooms(t *testing.T) map[string]*room {
 	return out
 }
 
-// hasOwnModule says whether a directory below the root is a module of its own.
+// hasOwnModule reports whether a directory below the root is a separate module.
 func hasOwnModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil && filepath.Clean(dir) != filepath.Clean(root)
 }
 
-// imports are the paths a room imports, each with one file that does.
-func (r *room) imports() map[string]string {
+// imports returns the import paths of a package, each with one file that imports it.
+func (r *parsedPackage) imports() map[string]string {
 	out := map[string]string{}
 	for name, f := range r.files {
 		for _, i := range f.Imports {

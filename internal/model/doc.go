@@ -1,6 +1,5 @@
-// Package model is a table in a map: what storage must answer, computed in the plainest way.
+// Package model implements a table as a map: it computes the answers expected from storage in the simplest way.
 //
-// It keeps every version that was ever written and decides at each read, from all of them, what is
-// to be seen. It is slow, holds no promise about memory, and shares with the code it checks only the
-// decision between two cells (row.ReconcileCells) and the encoding of pages.
+// It keeps every version that was ever written and computes each read from all of them. It is slow, has no bound on memory,
+// and shares with the code under test only the reconciliation of two cells (row.ReconcileCells) and the encoding of pages.
 package model

@@ -9,20 +9,20 @@ import (
 	"cqld/row"
 )
 
-// Table is one table of one node. The zero value is empty.
+// Table is a table on one node. The zero value is empty.
 type Table struct {
-	// GCBefore is the time (seconds) before which tombstones of a token are purged at now. Nil: never.
+	// GCBefore returns the time, in seconds, before which tombstones of a token are purged at now. Nil means never.
 	GCBefore func(t ring.Token, now int64) int64
 
-	// FilterRows ends a page after a filter has omitted so many rows, or partitions of a range. Zero: never.
+	// FilterRows ends a page after a filter has omitted that many rows, or partitions of a range. Zero means never.
 	FilterRows int
-	// PageRows ends a page after so many rows, deleted ones included, as the bound on its bytes does. Zero: never.
+	// PageRows ends a page after that many rows, including deleted ones, like the bound on its bytes. Zero means never.
 	PageRows int
 
 	partitions map[string]*partition
 }
 
-// partition is everything ever written to one partition.
+// partition contains everything ever written to one partition.
 type partition struct {
 	key        row.PartitionKey
 	headers    []row.Row
@@ -30,7 +30,7 @@ type partition struct {
 	rows       map[string][]row.Row // by clustering
 }
 
-// Apply adds the changes of a mutation. It panics at malformed ones: the model is for tests.
+// Apply applies a mutation. It panics on malformed ones, because the model is for tests.
 func (t *Table) Apply(m *row.Mutation) {
 	p := t.partitions[string(m.Key.Bytes)]
 	if p == nil {
@@ -76,8 +76,7 @@ func (p *partition) add(e *row.Entry) {
 // Truncate removes everything.
 func (t *Table) Truncate() { t.partitions = nil }
 
-// Purge forgets for good what a sweep at now may remove. It makes a difference to what is written
-// later with older timestamps.
+// Purge removes permanently what a purge at now may remove. This affects later writes with older timestamps.
 func (t *Table) Purge(now int64) {
 	for key, p := range t.partitions {
 		gcBefore := t.gcBefore(p.key.Token, now)
@@ -104,7 +103,7 @@ func (t *Table) gcBefore(token ring.Token, now int64) int64 {
 	return t.GCBefore(token, now)
 }
 
-// Read is the page that answers cmd, as far as a page is not bounded by its size.
+// Read returns the page that answers cmd, without the bound on the size of pages.
 func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	w := row.NewPageWriter(nil)
 	counted := uint32(0)
@@ -122,7 +121,7 @@ func (t *Table) Read(cmd *row.ReadCommand) []byte {
 	return w.Finish(false)
 }
 
-// filtering is the filter of one command, and what it has omitted.
+// filtering is the filter of one command, and the rows and partitions that it has omitted.
 type filtering struct {
 	row.FilterMatcher
 	most, omitted  int
@@ -130,7 +129,7 @@ type filtering struct {
 	end            *row.Position // set when the page ends
 }
 
-// full reports whether the page has as many rows as it may.
+// full reports whether the page has the maximum number of rows.
 func (f *filtering) full() bool { return f.rowsMost > 0 && f.rows >= f.rowsMost }
 
 // omit counts a row or, if clustering is nil, a partition.
@@ -140,7 +139,7 @@ func (f *filtering) omit(key row.PartitionKey, clustering []byte) {
 	}
 }
 
-// wanted are the partitions that cmd asks for, in order.
+// wanted returns the partitions that cmd selects, in order.
 func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
 	for _, p := range t.partitions {
 		switch {
@@ -159,7 +158,7 @@ func (t *Table) wanted(cmd *row.ReadCommand) (out []*partition) {
 	return out
 }
 
-// read writes the partition and returns how many rows are counted now.
+// read writes the partition and returns the number of rows counted so far.
 func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64, counted uint32, f *filtering) uint32 {
 	deletion, header := p.header()
 	header.Purge(gcBefore)
@@ -192,7 +191,7 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 			break
 		}
 	}
-	// Without a row left, static cells alone are shown only to a merge, or if they count.
+	// If no row is left, static cells are shown only for a merge, or if they count.
 	omitted := f.omitted > before && cmd.Filter.Decisive && !cmd.StaticCounts && !header.Deletion.Present()
 	if len(found) > 0 || len(shown) > 0 || !header.Empty() && !omitted {
 		w.Partition(p.key, &header, shown)
@@ -207,7 +206,7 @@ func (p *partition) read(w *row.PageWriter, cmd *row.ReadCommand, gcBefore int64
 	return counted + live
 }
 
-// clusterings are those in the slices of cmd, in its order.
+// clusterings returns the clusterings in the slices of cmd, in its order.
 func (p *partition) clusterings(cmd *row.ReadCommand) (out []string) {
 	for clustering := range p.rows {
 		if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains([]byte(clustering)) }) {
@@ -221,13 +220,13 @@ func (p *partition) clusterings(cmd *row.ReadCommand) (out []string) {
 	return out
 }
 
-// header is the partition's deletion and what is to be seen of its static row, the deletion included.
+// header returns the partition's deletion and the visible part of its static row, with the deletion applied.
 func (p *partition) header() (row.Deletion, row.Row) {
 	r := visible(p.headers, row.NoDeletion())
 	return r.Deletion, r
 }
 
-// deletionAt is the greatest range tombstone over a clustering.
+// deletionAt returns the newest range tombstone that covers a clustering.
 func (p *partition) deletionAt(clustering []byte) row.Deletion {
 	d := row.NoDeletion()
 	for _, t := range p.tombstones {
@@ -238,7 +237,7 @@ func (p *partition) deletionAt(clustering []byte) row.Deletion {
 	return d
 }
 
-// visible is what remains of all versions of a row under a deletion of wider scope.
+// visible merges all versions of a row under a deletion of wider scope.
 func visible(versions []row.Row, wider row.Deletion) row.Row {
 	out := *row.NewRow()
 	for i := range versions {
@@ -272,7 +271,7 @@ func visible(versions []row.Row, wider row.Deletion) row.Row {
 	return out
 }
 
-// laterLiveness decides between two row markers as between two cells without a value.
+// laterLiveness reconciles two row markers like two cells without a value.
 func laterLiveness(a, b row.Liveness) row.Liveness {
 	cell := func(l row.Liveness) *row.Cell {
 		return &row.Cell{Timestamp: l.Timestamp, TTL: l.TTL, LocalTime: l.LocalTime}
@@ -296,7 +295,7 @@ func addComplex(all []row.ComplexDeletion, c row.ComplexDeletion) []row.ComplexD
 	return all
 }
 
-// intervals are the range tombstones as disjoint intervals that say more than base does.
+// intervals returns the range tombstones as disjoint intervals, without those that base supersedes.
 func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 	var bounds [][]byte
 	for _, t := range p.tombstones {
@@ -318,7 +317,7 @@ func (p *partition) intervals(base row.Deletion) (out []row.RangeTombstone) {
 	return out
 }
 
-// cut keeps what lies in the slices.
+// cut restricts tombstones to the slices.
 func cut(tombstones []row.RangeTombstone, in []row.Slice) (out []row.RangeTombstone) {
 	for _, t := range tombstones {
 		for _, s := range in {

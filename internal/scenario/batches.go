@@ -16,7 +16,7 @@ func (s *script) logged(d *datadriven.TestData) {
 	}, func(err error) { done(FormatError(err)) })
 }
 
-// batches prints how many logged batches each node stores for others.
+// batches prints how many logged batches each node stores for other nodes.
 func (s *script) batches(*datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		if k := n.Batches.Held(); k > 0 {
@@ -25,7 +25,7 @@ func (s *script) batches(*datadriven.TestData) {
 	}
 }
 
-// handover makes nodes that leave hand over the batches and hints that they store.
+// handover makes leaving nodes hand over the batches and hints that they store.
 func (s *script) handover(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.Node(id).HandOver(func(err error) { s.c.printf("%d has handed over: %s", id, FormatError(err)) })

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Datacenters   []string // of the nodes
 	Racks         []string // of the nodes; nil means rack r1 for all
-	Owners        int      // the first so many nodes own tokens; the others have not joined yet
+	Owners        int      // the first Owners nodes own tokens; the others have not joined yet
 	Replication   ring.Replication
 	Table         func(*schema.Options) // changes the options of the tables; nil means no change
 	Unsafe        coordinator.Unsafe
@@ -42,29 +42,30 @@ type Options struct {
 	Store         func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
 }
 
-// Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for concurrent use.
+// Cluster is a few nodes with real storage in memory, between which a test delivers messages. It is not safe for concurrent
+// use.
 type Cluster struct {
 	T        testing.TB
 	Clock    *testclock.Clock
 	Nodes    []*Node   // the ID of Nodes[i] is i+1
-	Flight   []*Letter // messages on their way, in the order in which they were sent
+	Flight   []*Letter // messages in flight, in the order in which they were sent
 	Cut      map[Link]bool
 	Schema   *schema.Schema
 	Table    *schema.Table // ks.t, with text values
 	Counters *schema.Table // ks.n, with counters
 	Options  Options
 
-	held   map[ring.NodeID]bool  // their messages wait
-	broken map[ring.NodeID]error // what the replica of a node answers with
-	away   map[ring.NodeID]bool  // requests to them fail at once
+	held   map[ring.NodeID]bool  // messages to these nodes wait
+	broken map[ring.NodeID]error // the error of the node's replica
+	away   map[ring.NodeID]bool  // requests to these nodes fail immediately
 	log    strings.Builder
 	ops    int
 }
 
-// Link is the way of messages from one node to another.
+// Link is the direction of messages from one node to another.
 type Link struct{ From, To ring.NodeID }
 
-// Letter is a message on its way.
+// Letter is a message in flight.
 type Letter struct {
 	Link
 	What    string
@@ -151,8 +152,8 @@ func (c *Cluster) post(l Link, what string, deliver func()) {
 	c.Flight = append(c.Flight, &Letter{l, what, deliver})
 }
 
-// Deliver delivers at most n messages of the links that only accepts, in the order in which they were sent. A nil only accepts all
-// links. It returns early when no message can be delivered.
+// Deliver delivers at most n messages of the links that only accepts, in the order in which they were sent. A nil only
+// accepts all links. It returns early if no message can be delivered.
 func (c *Cluster) Deliver(n int, only func(Link) bool) {
 	for range n {
 		i := slices.IndexFunc(c.Flight, func(l *Letter) bool { return !c.held[l.To] && (only == nil || only(l.Link)) })

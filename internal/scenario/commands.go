@@ -15,7 +15,7 @@ import (
 	"cqld/row"
 )
 
-// deliver delivers messages, of all links or of those named.
+// deliver delivers messages of all links, or of the named ones.
 func (s *script) deliver(d *datadriven.TestData) {
 	links := parseLinks(d)
 	s.c.Deliver(number(d, "n", 1_000_000), func(l Link) bool {
@@ -57,7 +57,7 @@ func (s *script) twice(d *datadriven.TestData) {
 	}
 }
 
-// restart ends the processes of nodes and starts new ones, as after a crash.
+// restart ends the processes of nodes and starts new ones, like a crash.
 func (s *script) restart(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.Clock.Skip(time.Microsecond)
@@ -79,7 +79,7 @@ func (s *script) drop(d *datadriven.TestData) {
 	s.c.Flight = kept
 }
 
-// cut makes links lose messages that are sent from now on.
+// cut makes links lose messages that are sent afterwards.
 func (s *script) cut(d *datadriven.TestData) {
 	for l := range parseLinks(d) {
 		s.c.Cut[l] = true
@@ -132,14 +132,14 @@ func (s *script) live(d *datadriven.TestData) {
 	}
 }
 
-// expects makes nodes await the first heartbeat of a new node; nobody ends that.
+// expects makes nodes await the first heartbeat of a new node. The command nobody ends that.
 func (s *script) expects(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.Node(id).arriving = d.Cmd == "expects"
 	}
 }
 
-// reach makes requests to nodes fail at once (away), or ends that (back).
+// reach makes requests to nodes fail immediately (away), or ends that (back).
 func (s *script) reach(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
 		s.c.away[id] = d.Cmd == "away"
@@ -177,7 +177,7 @@ func (s *script) pages(d *datadriven.TestData) {
 	}
 }
 
-// hints prints how many records of hints each node stores for each other one.
+// hints prints how many hint records each node stores for each other node.
 func (s *script) hints(d *datadriven.TestData) {
 	for _, n := range s.c.Nodes {
 		for _, o := range s.c.Nodes {

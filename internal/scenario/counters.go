@@ -14,8 +14,8 @@ import (
 	"cqld/row"
 )
 
-// count updates counters: "k1 a=1 b=-2 static=5" adds to those of the rows a and b and to the static one. "delete=a" deletes a row
-// at the timestamp ts.
+// count updates counters: "k1 a=1 b=-2 static=5" adds to those of the rows a and b and to the static one. "delete=a"
+// deletes a row at the timestamp ts.
 func (s *script) count(d *datadriven.TestData) {
 	m := &row.Mutation{}
 	m.Reset(s.c.Counters.StorageID, row.NewPartitionKey([]byte(words(d)[0])))

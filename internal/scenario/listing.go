@@ -18,8 +18,8 @@ func (s *script) tableOf(d *datadriven.TestData) *schema.Table {
 	return s.c.Schema.Table("ks", text(d, "table", "o"))
 }
 
-// have stores partitions of table o on the nodes that node= names: "have a b node=(1,2)". With static, they have only a static row.
-// gone deletes them there.
+// have stores partitions of table o on the nodes that node= names: "have a b node=(1,2)". With static, they have only a
+// static row. The command gone deletes them there.
 func (s *script) have(d *datadriven.TestData) {
 	table := s.tableOf(d)
 	ts := int64(number(d, "ts", 1))

@@ -23,13 +23,13 @@ import (
 	"cqld/storage/index"
 )
 
-// Node is a node of a Cluster. Parts, Proposer and the acceptor belong to its present process; the Engine outlives it.
+// Node is a node of a Cluster. Parts, Proposer and the acceptor belong to its current process; the Engine outlives it.
 type Node struct {
 	*Parts
 	ID       ring.NodeID
 	Engine   *storage.Engine
 	Proposer *paxos.Proposer
-	Ring     *ring.Topology       // as this node knows it
+	Ring     *ring.Topology       // from the view of this node
 	Down     map[ring.NodeID]bool // the nodes that this node considers down
 	Failing  WriteFault           // of the next write; zero means that it does not fail
 
@@ -39,7 +39,7 @@ type Node struct {
 	process  *process
 	arriving bool  // a node has joined and has not sent a heartbeat yet
 	lowBound int64 // View.PaxosFloor
-	refusing error // of writes by storage; nil means that it accepts them
+	refusing error // error of writes to storage; nil means that they succeed
 }
 
 // WriteFault is the effect of a write that fails after it began.
@@ -47,11 +47,11 @@ type WriteFault int
 
 // The faults.
 const (
-	WriteKept WriteFault = iota + 1 // the write is on disk nevertheless
+	WriteKept WriteFault = iota + 1 // the write is on disk despite the error
 	WriteLost
 )
 
-// process is one process of a node. Its timers and the replies that it waits for end with it.
+// process is one process of a node. Its timers and pending requests end with it.
 type process struct{ ended bool }
 
 // processClock runs the timers of a process.
@@ -139,7 +139,7 @@ func (n *Node) Start() {
 	n.startPaxos(local, post, stamps)
 }
 
-// startPaxos makes the acceptor, whose state is in the storage of local, and the proposer.
+// startPaxos creates the acceptor, whose state is in the storage of local, and the proposer.
 func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinator.Timestamps) {
 	o := n.c.Options
 	acceptor := paxos.NewAcceptor(local, n, o.UnsafePaxos)
@@ -151,7 +151,7 @@ func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinato
 	paxos.ServeTurns(post, n.Proposer)
 }
 
-// read executes a read as the Executor of a client does: a serial one by Paxos.
+// read executes a read like the Executor of a client: a serial read uses Paxos.
 func (n *Node) read(req *coordinator.ReadRequest, done func(page []byte, err error)) {
 	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
 		n.Proposer.Read(req, done)
@@ -160,7 +160,8 @@ func (n *Node) read(req *coordinator.ReadRequest, done func(page []byte, err err
 	n.Read(req, done)
 }
 
-// disk is a node's storage as its replica uses it. It refuses writes if the node's refusing is set, and while the node is broken.
+// disk is the storage of a node for its replica. It refuses writes if the node's refusing is set, and while the node is
+// broken.
 type disk struct {
 	*storage.Engine
 	n *Node
@@ -199,7 +200,7 @@ func (d disk) Apply(mutations []*row.Mutation, durable bool, done func(error)) e
 	return d.Engine.Apply(mutations, durable, done)
 }
 
-// Queue refuses as Apply does.
+// Queue refuses writes like Apply.
 func (d disk) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	if err := d.refused(); err != nil {
 		return err

@@ -21,7 +21,7 @@ type Parts struct {
 	Lister   *listing.Lister
 }
 
-// PartsOptions configures Parts. The protocols take from Coordinator what their own options lack.
+// PartsOptions configures Parts. The protocols inherit unset options from Coordinator.
 type PartsOptions struct {
 	Coordinator coordinator.Options
 	Run         func(func())   // see hints.Options and batchlog.Options
@@ -32,7 +32,7 @@ type PartsOptions struct {
 	Listing     listing.Options
 }
 
-// NewParts returns Parts that are connected as package assembly connects those of a node.
+// NewParts returns Parts, connected like those of a node in package assembly.
 func NewParts(o PartsOptions) *Parts {
 	p, c := &Parts{}, o.Coordinator
 	h := o.Hints
@@ -79,7 +79,7 @@ func (p *Parts) Close() {
 	p.Batches.Close()
 }
 
-// HandOver hands over batches and then hints, as package assembly does before a node leaves.
+// HandOver hands over batches and then hints, like package assembly before a node leaves.
 func (p *Parts) HandOver(done func(error)) {
 	p.Batches.HandOver(func(err error) {
 		if err != nil {
@@ -96,7 +96,7 @@ type batchHolder interface {
 	ForgetBatches(ids []coordinator.RequestID, timeout time.Duration, done func(error))
 }
 
-// holders are the replicas of a test as batchlog.Holders.
+// holders adapts the replicas of a test to batchlog.Holders.
 type holders struct{ replicas coordinator.Replicas }
 
 // Keep implements batchlog.Holders.

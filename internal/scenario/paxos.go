@@ -16,8 +16,8 @@ import (
 	"cqld/schema"
 )
 
-// cas makes a conditional change: "k1 a=x if=y" sets row a to x if its value is y. With if=none the row must not exist, and without
-// if= there is no condition.
+// cas executes a conditional update: "k1 a=x if=y" sets row a to x if its value is y. With if=none the row must not exist,
+// and without if= there is no condition.
 func (s *script) cas(d *datadriven.TestData) {
 	done := s.begin("cas")
 	key := row.NewPartitionKey([]byte(words(d)[0]))
@@ -76,8 +76,8 @@ func ValueIn(page []byte) string {
 	return "none"
 }
 
-// paxos prints the acceptors' states of a key: what they promised, accepted and know to be decided. A ballot is printed as its time
-// since the start of the scenario (µs) and its node; #n is an update of n bytes.
+// paxos prints the acceptors' states of a key: the promised, accepted and committed ballots. A ballot is printed as its
+// time since the start of the scenario (µs) and its node; #n is an update of n bytes.
 func (s *script) paxos(d *datadriven.TestData) {
 	table := schema.Initial().Table("system", "paxos")
 	for _, n := range s.c.Nodes {
@@ -135,7 +135,7 @@ func (s *script) paxosCell(table *schema.Table, c *row.Cell) string {
 	return fmt.Sprintf("%s=%d/%d", short, at, c.Value[15])
 }
 
-// casErrorText formats the errors of conditional changes alone; it returns "" for others.
+// casErrorText formats the errors that only conditional updates have; it returns "" for others.
 func casErrorText(err error) string {
 	var unknown *coordinator.CASUnknown
 	if errors.As(err, &unknown) {

@@ -12,7 +12,7 @@ import (
 	"cqld/row"
 )
 
-// floor raises the low bound of ballots on nodes: a ballot's time, as the command paxos prints it.
+// floor raises the low bound of ballots on nodes. The argument is a ballot's time, as the command paxos prints it.
 func (s *script) floor(d *datadriven.TestData) {
 	micros, err := strconv.ParseInt(words(d)[0], 10, 64)
 	if err != nil {
@@ -39,7 +39,8 @@ func (s *script) among(d *datadriven.TestData) []*Node {
 	return out
 }
 
-// forget prints the unsettled partitions of nodes up to the low bound and, without look, makes the nodes forget the other ones.
+// forget prints the unsettled partitions of nodes up to the low bound and, without look, makes the nodes forget the settled
+// ones.
 func (s *script) forget(d *datadriven.TestData) {
 	steps := []bool{false, true}
 	look := slices.Contains(words(d), "look")

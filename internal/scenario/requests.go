@@ -12,8 +12,8 @@ import (
 	"cqld/row"
 )
 
-// mutation returns the mutation of a command: "k1 a=x b=y ts=10"; of delete "k1 a ts=10", "k1 from=a to=c" or "k1" alone; of static
-// "k1 x".
+// mutation returns the mutation of a command: "k1 a=x b=y ts=10"; of delete "k1 a ts=10", "k1 from=a to=c" or "k1" alone;
+// of static "k1 x".
 func (s *script) mutation(d *datadriven.TestData, kind string) *row.Mutation {
 	m := &row.Mutation{}
 	bare := words(d)
@@ -54,7 +54,7 @@ func (s *script) stamp(d *datadriven.TestData) int64 {
 	return int64(number(d, "ts", int(s.c.Clock.Monotonic()/time.Microsecond)+1))
 }
 
-// begin numbers a request and returns the function that logs its result.
+// begin assigns a number to a request and returns the function that logs its result.
 func (s *script) begin(what string) (done func(result string)) {
 	c := s.c
 	c.ops++
@@ -128,7 +128,7 @@ func (s *script) apply(d *datadriven.TestData) {
 	}
 }
 
-// without returns args without those of a key.
+// without returns args except those with a key.
 func without(args []datadriven.CmdArg, key string) (out []datadriven.CmdArg) {
 	for _, a := range args {
 		if a.Key != key {
@@ -166,7 +166,7 @@ func (s *script) command(d *datadriven.TestData) *row.ReadCommand {
 	return cmd
 }
 
-// read reads a partition, or with scan all of them.
+// read reads a partition or, with scan, all of them.
 func (s *script) read(d *datadriven.TestData) {
 	done := s.begin(d.Cmd)
 	at := s.c.Node(ring.NodeID(number(d, "at", 1)))

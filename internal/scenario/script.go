@@ -13,8 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// Run plays the scenario files of a directory. The output of a command is everything that happened since the command before. A line
-// "1>2 …" is a message that arrived. Messages move, and time passes, only by commands:
+// Run plays the scenario files of a directory. The output of a command is everything that happened since the previous
+// command. A line "1>2 …" is a message that arrived. Messages are delivered, and time passes, only by commands:
 //
 //	cluster nodes=4 rf=4 | dcs=(a,a,b) factors=(a=2,b=1) [racks=(r1,r1,r2)] [owners=3] [speculative_retry=…] [read_repair=NONE] [write_ordering=quorum] [unsafe=…]
 //	write|delete|static … [at=1] [cl=QUORUM] [timeout=2s]            requests of coordinator at
@@ -25,11 +25,11 @@ import (
 //	expects, nobody                                                  whether nodes await the first heartbeat of a new node
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
-//	cas k a=x if=y|none [local] [contention=1s], paxos k             a conditional change; the acceptors' states
+//	cas k a=x if=y|none [local] [contention=1s], paxos k             a conditional update; the acceptors' states
 //	floor 5 [node=(1,2)] | forget [look] | settle k                  raises the low bound of ballots; steps of a purge
 //	have a b node=(1,2) [static], gone | list [limit= from= to=]     partitions of one replica; a listing of partition keys
-//	handover 3                                                       a node that leaves hands over its batches and hints
-//	counters, batches                                                show shards, and what batch holders store
+//	handover 3                                                       a leaving node hands over its batches and hints
+//	counters, batches                                                show shards, and the content of batch holders
 //	pages, hints, stats, replicas, ring                              show state; ring gives nodes a new topology
 func Run(t *testing.T, dir string) {
 	datadriven.Walk(t, dir, func(t *testing.T, path string) {
@@ -127,7 +127,7 @@ func words(d *datadriven.TestData) (out []string) {
 	return out
 }
 
-// start makes the cluster of a cluster line.
+// start creates the cluster of a cluster line.
 func (s *script) start(d *datadriven.TestData) {
 	o := Options{Datacenters: list(d, "dcs"), Racks: list(d, "racks")}
 	if o.Datacenters == nil {

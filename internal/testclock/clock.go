@@ -1,4 +1,5 @@
-// Package testclock has a clock for tests. Its time changes only when the test says so, and its timers run in the goroutine of the test.
+// Package testclock provides a clock for tests. Its time changes only when the test advances it, and its timers run in the
+// goroutine of the test.
 package testclock
 
 import (
@@ -11,8 +12,8 @@ import (
 // origin is the wall time at which a Clock starts.
 const origin = 1_000_000 // seconds since 1970
 
-// Clock is an env.Clock that stands still until Advance or Skip is called. The zero value is ready for use. It is not safe for concurrent
-// use.
+// Clock is an env.Clock that stands still until Advance or Skip is called. The zero value is ready for use. It is not safe
+// for concurrent use.
 type Clock struct {
 	elapsed time.Duration
 	timers  timerHeap
@@ -25,7 +26,7 @@ func (c *Clock) Now() time.Time { return time.Unix(origin, 0).Add(c.elapsed) }
 // Monotonic implements env.Clock. It begins at zero.
 func (c *Clock) Monotonic() time.Duration { return c.elapsed }
 
-// After implements env.Clock. Advance calls f; a negative d is zero.
+// After implements env.Clock. Advance calls f; a negative d counts as zero.
 func (c *Clock) After(d time.Duration, f func()) env.Timer {
 	c.created++
 	t := &timer{at: c.elapsed + max(d, 0), order: c.created, f: f}
@@ -33,8 +34,8 @@ func (c *Clock) After(d time.Duration, f func()) env.Timer {
 	return t
 }
 
-// Advance moves the time forward by d and runs the timers that expire, each at its own time. Timers of the same time run in the order in
-// which they were created.
+// Advance moves the time forward by d and runs the timers that expire, each at its own time. Timers of the same time run in
+// the order in which they were created.
 func (c *Clock) Advance(d time.Duration) {
 	end := c.elapsed + d
 	for len(c.timers) > 0 && c.timers[0].at <= end {
@@ -65,7 +66,7 @@ func (t *timer) Stop() bool {
 	return !was
 }
 
-// timerHeap orders timers by time, and by creation where times are equal.
+// timerHeap orders timers by time, and timers of the same time by creation.
 type timerHeap []*timer
 
 func (h timerHeap) Len() int { return len(h) }

@@ -1,4 +1,5 @@
-// Package testcluster has what the tests of several packages need of a cluster: a catalog, and requests as a coordinator sends them.
+// Package testcluster provides what the tests of several packages need of a cluster: a catalog, and the requests of a
+// coordinator.
 package testcluster
 
 import (
@@ -9,7 +10,7 @@ import (
 	"cqld/types"
 )
 
-// Catalog applies changes to an empty catalog. A change that is refused fails the test.
+// Catalog applies changes to an empty catalog. A refused change fails the test.
 func Catalog(t testing.TB, changes ...schema.Change) *schema.Schema {
 	t.Helper()
 	s := schema.Empty()
@@ -22,7 +23,8 @@ func Catalog(t testing.TB, changes ...schema.Change) *schema.Schema {
 	return s
 }
 
-// Columns returns the columns k (partition key), c (clustering), s (static) and v (regular). The keys are texts, s and v are of type values.
+// Columns returns the columns k (partition key), c (clustering), s (static) and v (regular). The keys are texts, s and v
+// are of type values.
 func Columns(values *types.Type) []schema.ColumnSpec {
 	text := types.Native(types.Text)
 	return []schema.ColumnSpec{

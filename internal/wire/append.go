@@ -35,10 +35,9 @@ func AppendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(ds
 // AppendVarint appends v zig-zag encoded as a base-128 varint.
 func AppendVarint(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
-// AppendString appends a CQL [string]: a two-byte length and the bytes.
-// A string beyond 65535 bytes does not fit the notation and is cut there, so
-// that the message stays well formed; only text meant for people (an error
-// message, a warning) can be that long, names are limited far below.
+// AppendString appends a CQL [string]: a two-byte length and the bytes. A string beyond 65535 bytes does not fit the
+// notation and is truncated, so that the message stays well formed. Only messages for people (errors and warnings) can be
+// that long; names are limited to far less.
 func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	if len(s) > math.MaxUint16 {
 		s = s[:math.MaxUint16]
@@ -63,8 +62,8 @@ func AppendBytes(dst, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// AppendShortBytes appends a CQL [short bytes]. It carries ids, which are
-// short; beyond 65535 bytes it is cut as AppendString does.
+// AppendShortBytes appends a CQL [short bytes]. It is for ids, which are short; beyond 65535 bytes it truncates like
+// AppendString.
 func AppendShortBytes(dst, b []byte) []byte { return AppendString(dst, b) }
 
 // AppendStringList appends a CQL [string list].
@@ -82,8 +81,8 @@ func AppendStringList(dst []byte, list []string) []byte {
 // AppendUUID appends the 16 bytes of a UUID.
 func AppendUUID(dst []byte, id [16]byte) []byte { return append(dst, id[:]...) }
 
-// AppendInetAddr appends a CQL [inetaddr]: the size (4 or 16) and the address.
-// An IPv4 address mapped into IPv6 is sent as IPv4, as Java does.
+// AppendInetAddr appends a CQL [inetaddr]: the size (4 or 16) and the address. An IPv4 address mapped into IPv6 is sent as
+// IPv4, as Java does.
 func AppendInetAddr(dst []byte, a netip.Addr) []byte {
 	a = a.Unmap()
 	if a.Is4() {
@@ -125,9 +124,9 @@ func AppendVint(dst []byte, v int64) []byte {
 	return AppendUnsignedVint(dst, uint64(v<<1)^uint64(v>>63))
 }
 
-// UnsignedVintSize is the number of bytes AppendUnsignedVint appends for v.
+// UnsignedVintSize returns the number of bytes that AppendUnsignedVint appends for v.
 func UnsignedVintSize(v uint64) int {
-	// Seven value bits per byte up to eight bytes (56 bits); then a ninth.
+	// Seven value bits per byte up to eight bytes (56 bits), then a ninth byte.
 	n := (bits.Len64(v|1) + 6) / 7
 	return min(n, 9)
 }

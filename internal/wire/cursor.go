@@ -8,18 +8,17 @@ import (
 	"net/netip"
 )
 
-// ErrShort is the error of a Cursor from which more was asked than is left.
+// ErrShort is the error of a Cursor whose input ends too early.
 var ErrShort = errors.New("wire: unexpected end of input")
 
-// ErrMalformed is the error of a Cursor that met bytes no value has.
+// ErrMalformed is the error of a Cursor for bytes that encode no value.
 var ErrMalformed = errors.New("wire: malformed value")
 
-// Cursor consumes values from a byte slice. The first failure sticks: every
-// later call returns zero values, so a decoder may consume a whole message
-// and look at Err once. Slices it returns point into the input.
+// Cursor consumes values from a byte slice. The first failure is sticky: every later call returns zero values, so a decoder
+// may consume a whole message and check Err once. The returned slices point into the input.
 //
-// The zero Cursor is at the end of an empty input. A Cursor is not safe for
-// concurrent use; copying one copies its position.
+// The zero Cursor is at the end of an empty input. A Cursor is not safe for concurrent use; copying one copies its
+// position.
 type Cursor struct {
 	rest []byte
 	err  error
@@ -28,14 +27,13 @@ type Cursor struct {
 // NewCursor returns a Cursor at the start of b, which it does not copy.
 func NewCursor(b []byte) Cursor { return Cursor{rest: b} }
 
-// Err is the first failure, or nil.
+// Err returns the first failure, or nil.
 func (c *Cursor) Err() error { return c.err }
 
-// Len is the number of bytes not yet consumed; 0 after a failure.
+// Len returns the number of bytes not yet consumed, or 0 after a failure.
 func (c *Cursor) Len() int { return len(c.rest) }
 
-// Fail makes err the Cursor's failure unless it already has one. Decoders use
-// it for values that are well formed as bytes but mean nothing.
+// Fail sets the Cursor's failure unless it already has one. Decoders use it for values that are well formed but invalid.
 func (c *Cursor) Fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -43,7 +41,7 @@ func (c *Cursor) Fail(err error) {
 	c.rest = nil
 }
 
-// Finish returns Err, or ErrMalformed when bytes are left over.
+// Finish returns Err, or ErrMalformed if bytes are left over.
 func (c *Cursor) Finish() error {
 	if c.err == nil && len(c.rest) != 0 {
 		c.Fail(ErrMalformed)
@@ -51,14 +49,14 @@ func (c *Cursor) Finish() error {
 	return c.err
 }
 
-// Rest consumes and returns everything that is left.
+// Rest consumes and returns the remaining bytes.
 func (c *Cursor) Rest() []byte {
 	b := c.rest
 	c.rest = nil
 	return b
 }
 
-// Take consumes the next n bytes. A negative n or one beyond the input fails.
+// Take consumes the next n bytes. It fails if n is negative or beyond the end of the input.
 func (c *Cursor) Take(n int) []byte {
 	if uint(n) > uint(len(c.rest)) {
 		c.Fail(ErrShort)
@@ -124,7 +122,7 @@ func (c *Cursor) Int64() int64 { return int64(c.Uint64()) }
 
 // Uvarint consumes a base-128 varint.
 func (c *Cursor) Uvarint() uint64 {
-	if len(c.rest) > 0 && c.rest[0] < 0x80 { // most are
+	if len(c.rest) > 0 && c.rest[0] < 0x80 { // most have one byte
 		v := uint64(c.rest[0])
 		c.rest = c.rest[1:]
 		return v
@@ -161,9 +159,8 @@ func (c *Cursor) failVarint(n int) {
 	c.Fail(ErrMalformed) // more than 64 bits
 }
 
-// Count consumes a Uvarint that announces that many elements of at least
-// sizeMin bytes each, and fails when the input cannot hold them. The result
-// is safe to allocate for.
+// Count consumes a Uvarint, the number of elements of at least sizeMin bytes each, and fails if the input is too short for
+// them. The result is therefore a safe size for an allocation.
 func (c *Cursor) Count(sizeMin int) int {
 	n := c.Uvarint()
 	if n > uint64(len(c.rest)/max(sizeMin, 1)) {
@@ -173,7 +170,7 @@ func (c *Cursor) Count(sizeMin int) int {
 	return int(n)
 }
 
-// ShortCount is Count for a two-byte count.
+// ShortCount is like Count, for a two-byte count.
 func (c *Cursor) ShortCount(sizeMin int) int {
 	n := int(c.Uint16())
 	if n > len(c.rest)/max(sizeMin, 1) {
@@ -183,7 +180,7 @@ func (c *Cursor) ShortCount(sizeMin int) int {
 	return n
 }
 
-// IntCount is Count for a four-byte signed count; a negative count fails.
+// IntCount is like Count, for a four-byte signed count; a negative count fails.
 func (c *Cursor) IntCount(sizeMin int) int {
 	n := c.Int32()
 	if n < 0 {

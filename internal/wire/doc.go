@@ -1,11 +1,9 @@
-// Package wire holds the primitives every byte format of cqld is made of:
-// functions that append a value to a caller's buffer, and a Cursor that
-// consumes values from one.
+// Package wire provides the primitives of all byte formats of cqld: functions that append a value to a caller's buffer, and
+// a Cursor that consumes values from one.
 //
-// It knows no message, row or key: those formats stand in the rooms that own
-// them (server/frame, row, storage, messaging) and are built from this.
-// It never allocates on behalf of a number it has read: a declared size or
-// count is compared with the bytes that are left before anything is made of it.
+// It does not know messages, rows or keys: the packages that own those formats (server/frame, row, storage, messaging)
+// build them from these primitives. Decoders bound allocations by the bytes actually received: a declared size or count is
+// compared with the remaining bytes before it is used.
 //
 // Fixed-width integers are big-endian. The CQL notations and their functions:
 //
@@ -24,6 +22,5 @@
 //	[unsigned vint]  AppendUnsignedVint Cursor.UnsignedVint
 //	[vint]           AppendVint         Cursor.Vint
 //
-// Uvarint and Varint are the base-128 integers of encoding/binary, for formats
-// that are ours alone.
+// Uvarint and Varint are the base-128 integers of encoding/binary, for formats that only cqld uses.
 package wire

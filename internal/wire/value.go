@@ -1,6 +1,6 @@
 package wire
 
-// ValueKind tells the three things a bound [value] can be.
+// ValueKind is the kind of a bound [value].
 type ValueKind uint8
 
 // The kinds of a [value]. The zero value is null.
@@ -10,14 +10,14 @@ const (
 	ValueUnset                  // length -2, protocol v4 and later
 )
 
-// Value is a bound value as it stands in a request. Bytes points into the
-// buffer it was consumed from and is meaningful only for ValueSet.
+// Value is a bound value of a request. Bytes points into the buffer it was consumed from and is meaningful only for
+// ValueSet.
 type Value struct {
 	Kind  ValueKind
 	Bytes []byte
 }
 
-// BytesValue is the value b, or null when b is nil.
+// BytesValue returns the value b, or null if b is nil.
 func BytesValue(b []byte) Value {
 	if b == nil {
 		return Value{}
@@ -25,5 +25,5 @@ func BytesValue(b []byte) Value {
 	return Value{Kind: ValueSet, Bytes: b}
 }
 
-// UnsetValue is the value "not set".
+// UnsetValue returns the value "not set".
 func UnsetValue() Value { return Value{Kind: ValueUnset} }

@@ -10,7 +10,7 @@ import (
 	"testing/quick"
 )
 
-// everything is one value of each notation, so that a round trip covers all.
+// everything appends one value of each notation.
 func everything(dst []byte) []byte {
 	dst = AppendUint8(dst, 0xAB)
 	dst = AppendUint16(dst, 0xABCD)
@@ -73,7 +73,7 @@ func TestConsumeReturnsWhatWasAppended(t *testing.T) {
 	}
 }
 
-// Every proper prefix of a message must fail, and stay failed.
+// Every proper prefix of a message must fail, and the failure must be sticky.
 func TestTruncatedInputFails(t *testing.T) {
 	whole := everything(nil)
 	for n := range len(whole) {
@@ -114,7 +114,7 @@ func consumeEverything(c *Cursor) {
 }
 
 func TestVintIsCassandras(t *testing.T) {
-	// The first byte's leading ones count the bytes that follow.
+	// The leading ones of the first byte count the following bytes.
 	vectors := []struct {
 		v    uint64
 		want []byte
@@ -166,7 +166,7 @@ func TestMalformedValuesFail(t *testing.T) {
 	}
 }
 
-// A small message that announces billions of elements must cost nothing.
+// A small message that declares billions of elements must not cause large allocations.
 func TestCountsAreCheckedBeforeAllocation(t *testing.T) {
 	counts := map[string]func(c *Cursor) int{
 		"uvarint": func(c *Cursor) int { return c.Count(1) },

@@ -1,7 +1,8 @@
-// Package assembly puts together the parts of a node that speak with other nodes: in package node around a real
-// engine and real connections, in simulation around simulated ones. So what is simulated is wired as what runs.
+// Package assembly connects the parts of a node that communicate with other nodes. Package node runs them with a real
+// engine and real connections, package simulation with simulated ones. Production and simulation therefore share the same
+// wiring.
 //
-// It does not open storage, the transport or the cluster, and knows no clients.
+// It does not open storage, the transport or the cluster, and does not serve clients.
 //
 //	cluster ──▶ View ──▶ Coordinator ──▶ Directory ──▶ Local ──▶ engine
 //	  ▲                     Hints │ lost      └─ messaging ──▶ other nodes
@@ -30,7 +31,7 @@ import (
 	"cqld/schema"
 )
 
-// Store is storage as the parts use it, but for requests of clients.
+// Store is the interface of storage for everything except client requests.
 type Store interface {
 	rebalance.StreamEngine
 	rebalance.DropEngine
@@ -38,13 +39,13 @@ type Store interface {
 	repair.LocalStore
 }
 
-// RequestEngine is storage as requests see it.
+// RequestEngine is the interface of storage for requests.
 type RequestEngine interface {
 	replica.Engine
 	listing.Engine
 }
 
-// Options are what the parts are made of. Those without a comment are required.
+// Options configure the parts. Fields without a comment are required.
 type Options struct {
 	Cluster   *cluster.Cluster
 	Requests  RequestEngine
@@ -52,40 +53,41 @@ type Options struct {
 	Repaired  *repair.History
 	Transport messaging.Transport
 	Clock     env.Clock
-	Run       func(func()) // as rebalance.StreamOptions.Run
+	Run       func(func()) // see rebalance.StreamOptions.Run
 
-	// Coordinator has what is not made here: random numbers, stamps, limits, the data center.
+	// Coordinator has the options that Assemble does not set: random numbers, timestamps, limits, the data center.
 	Coordinator coordinator.Options
-	// Paxos has the limits and the removed safeguards of the proposer and the acceptor.
+	// Paxos has the limits and test switches of the proposer and the acceptor.
 	Paxos      PaxosOptions
-	Hints      hints.Options    // has limits and switches of tests
-	Batches    batchlog.Options // has limits and switches of tests
-	Counters   counters.Options // has limits and switches of tests
-	Listing    listing.Options  // has limits and switches of tests
+	Hints      hints.Options    // limits and test switches
+	Batches    batchlog.Options // limits and test switches
+	Counters   counters.Options // limits and test switches
+	Listing    listing.Options  // limits and test switches
 	Streams    rebalance.Limits
 	Repair     repair.Limits
 	AutoRepair repair.AutoOptions // without Repairer and Store
 	Note       func(string)       // reports range movements to the operator; nil discards
 	Log        *slog.Logger       // records dropped ranges; nil discards
-	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil, and
-	// must not block.
+	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil,
+	// and must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
-	// Confirmed says whether this node's metadata have been confirmed since it started: before, neither hints nor logged
-	// batches are replayed.
+	// Confirmed reports whether this node's metadata have been confirmed since it started. Before that, neither hints nor
+	// logged batches are replayed.
 	Confirmed func() bool
-	// Unconfirmed, of tests, is rebalance.DropsOptions.Unconfirmed.
+	// Unconfirmed sets rebalance.DropsOptions.Unconfirmed. It is for tests.
 	Unconfirmed bool
-	// ForgetFormer, of tests, drops data of former replications without asking whether the present replicas were repaired.
+	// ForgetFormer drops data of former replications without checking that the current replicas were repaired. It is for
+	// tests.
 	ForgetFormer bool
 
 	PageMemory           int64         // see replica.Local.SetPageMemory
-	StepBytes, LeafBytes int64         // hashed at a time, compared at a time; zero: the defaults
-	NoCompare            bool          // of tests; see rebalance.MovementOptions
-	NoPaxosStreams       bool          // of tests; see rebalance.MovementOptions
+	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
+	NoCompare            bool          // for tests; see rebalance.MovementOptions
+	NoPaxosStreams       bool          // for tests; see rebalance.MovementOptions
 	PaxosLook            time.Duration // see paxos.PurgeOptions.Look
 }
 
-// Parts are what Assemble has made.
+// Parts are the parts that Assemble creates.
 type Parts struct {
 	View        View
 	Local       *replica.Local
@@ -125,7 +127,7 @@ func (v View) Alive(id ring.NodeID) bool { return v.Cluster.Alive(id) }
 // PaxosFloor implements coordinator.View.
 func (v View) PaxosFloor(id schema.StorageID) int64 { return v.Cluster.Metadata().PaxosFloors[id] }
 
-// Assemble makes the parts; the transport must not let requests in before it returns.
+// Assemble creates the parts. The transport must not deliver requests before it returns.
 func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
 	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
@@ -177,7 +179,7 @@ func Assemble(o Options) *Parts {
 	return p
 }
 
-// hintLost returns the reaction to a lost hint; then, which may be nil, is called last.
+// hintLost returns the handler of lost hints. It calls then last, which may be nil.
 func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.StorageID, ring.Token) {
 	if then == nil {
 		return p.AutoRepair.Dirty
@@ -188,7 +190,8 @@ func (p *Parts) hintLost(then func(schema.StorageID, ring.Token)) func(schema.St
 	}
 }
 
-// assembleProtocols makes counters and logged batches, and starts hints, which give their mutations to logged batches.
+// assembleProtocols creates counters and logged batches, and starts hints, which are handed over as logged batches when this
+// node leaves the ring.
 func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	c, n, b := o.Coordinator, o.Counters, o.Batches
 	n.Coordinator, n.View, n.Replicas, n.Clock, n.Leaders = p.Coordinator, p.View, replicas, o.Clock, counters.NewClient(o.Transport)
@@ -204,7 +207,7 @@ func (p *Parts) assembleProtocols(o Options, replicas coordinator.Replicas) {
 	}
 }
 
-// assembleLister makes the lister, and the replica that lists this node's keys for all nodes.
+// assembleLister creates the lister, and the replica that lists this node's keys for all nodes.
 func (p *Parts) assembleLister(o Options) {
 	c, l := o.Coordinator, o.Listing
 	r := listing.NewReplica(listing.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Requests, Guard: c.Guard})
@@ -215,14 +218,13 @@ func (p *Parts) assembleLister(o Options) {
 	p.Lister = listing.New(l)
 }
 
-// PaxosOptions are what the proposer and the acceptor of a node are made of, besides what Options has. The zero value has
-// the defaults.
+// PaxosOptions configure the proposer and the acceptor of a node, in addition to Options. The zero value has the defaults.
 type PaxosOptions struct {
 	Limits paxos.Limits
 	Unsafe paxos.Unsafe
 }
 
-// assemblePaxos makes the acceptor, and what purges its state.
+// assemblePaxos creates the acceptor and the purger of its state.
 func (p *Parts) assemblePaxos(o Options) {
 	p.Acceptor = paxos.NewAcceptor(p.Local, p.View, o.Paxos.Unsafe)
 	paxos.Serve(o.Transport, p.Acceptor)
@@ -232,7 +234,7 @@ func (p *Parts) assemblePaxos(o Options) {
 	})
 }
 
-// assembleProposer makes the proposer. It draws from the timestamps and the random numbers of the coordinator.
+// assembleProposer creates the proposer. It uses the timestamps and the random numbers of the coordinator.
 func (p *Parts) assembleProposer(o Options) {
 	c, unsafe := o.Coordinator, o.Paxos.Unsafe
 	unsafe.OneSided = unsafe.OneSided || c.Unsafe.OneSided
@@ -243,7 +245,7 @@ func (p *Parts) assembleProposer(o Options) {
 	paxos.ServeTurns(o.Transport, p.Proposer)
 }
 
-// handOver hands over what this node stores for others, before it leaves the ring: logged batches, then hints.
+// handOver hands over what this node stores for other nodes before it leaves the ring: logged batches, then hints.
 func (p *Parts) handOver(done func(error)) {
 	p.Batches.HandOver(func(err error) {
 		if err != nil {
@@ -254,7 +256,8 @@ func (p *Parts) handOver(done func(error)) {
 	})
 }
 
-// unclean is the epoch since which this node has data that it lost; zero: it has none.
+// unclean returns the epoch since which this node has stored data of ranges that it lost; zero means that it has no such
+// data.
 func (p *Parts) unclean() uint64 {
 	for _, u := range p.View.Cluster.Metadata().Unclean {
 		if u.Node == p.View.Self() {
@@ -264,7 +267,7 @@ func (p *Parts) unclean() uint64 {
 	return 0
 }
 
-// former is rebalance.DropsOptions.Former.
+// former implements rebalance.DropsOptions.Former.
 func (p *Parts) former(keyspace string) *rebalance.FormerData {
 	if p.forgetFormer {
 		return nil
@@ -282,7 +285,8 @@ func (p *Parts) former(keyspace string) *rebalance.FormerData {
 	return data
 }
 
-// gained is rebalance.DropsOptions.Gained. What the present replicas could not get from each other waits for another change.
+// gained implements rebalance.DropsOptions.Gained. Ranges that the current replicas could not stream from each other wait
+// for the next change.
 func (p *Parts) gained() (out []rebalance.GainedData) {
 	for _, f := range p.View.Cluster.Metadata().Former {
 		if !f.Overlaps || !slices.Contains(f.Gained, p.View.Self()) ||
@@ -294,7 +298,7 @@ func (p *Parts) gained() (out []rebalance.GainedData) {
 	return out
 }
 
-// metadataLog is the metadata log as rebalance.Drops uses it.
+// metadataLog adapts the cluster to the metadata log of rebalance.Drops.
 type metadataLog struct{ *cluster.Cluster }
 
 // StartConfirm implements rebalance.MetadataLog.
@@ -302,8 +306,8 @@ func (a metadataLog) StartConfirm(done func()) {
 	a.Cluster.StartConfirm(func(*cluster.Metadata) { done() })
 }
 
-// retain forgets that ranges were repaired which this node does not hold any more: when it gets one of them back, it is
-// not what it had.
+// retain removes ranges that this node does not replicate any more from the repair history: if it gains such a range again,
+// it has to be repaired again.
 func (p *Parts) retain(m *cluster.Metadata, repaired *repair.History) error {
 	self := p.View.Self()
 	for _, id := range repaired.Tables() {

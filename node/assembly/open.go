@@ -14,34 +14,35 @@ import (
 	"cqld/storage/index"
 )
 
-// Opening is what a node is opened with. Fields without a comment are required.
+// Opening configures Open. Fields without a comment are required.
 type Opening struct {
 	Storage storage.Options // without Table, Maintainers and Lister
 	Cluster cluster.Options // without Changed and AliveChanged
 	Parts   Options         // without Cluster, Requests, Store, Repaired, Transport and Confirmed
-	// Transport is what the parts use, and what Cluster.Network is.
+	// Transport is used by the parts and by Cluster.Network.
 	Transport messaging.Transport
-	// Requests and Store stand between the parts and storage; nil: nothing does.
+	// Requests and Store wrap the storage that the parts use. nil means no wrapper.
 	Requests func(*storage.Engine) RequestEngine
 	Store    func(*storage.Engine) Store
 	// TableInfo may change the information that storage gets about a table; nil means no change.
 	TableInfo func(storage.TableInfo) storage.TableInfo
-	// Stored is called when storage is open, Assembled when the parts are; either may be nil. An error ends the opening.
+	// Stored is called when storage is open, Assembled when the parts are. Either may be nil. An error ends the opening.
 	Stored, Assembled func(*Instance) error
-	// Listen lets other nodes connect, and Begin starts the loop of the cluster. They are called after the replay.
+	// Listen starts to accept connections of other nodes, and Begin starts the loop of the cluster. They are called after
+	// the replay.
 	Listen func() error
 	Begin  func()
 
 	// Changed and AliveChanged notify clients. The loop of the cluster calls them; they must not block. Either may be nil.
 	Changed      func(old, now *cluster.Metadata)
 	AliveChanged func(id ring.NodeID, up bool)
-	// TableDropped is called before the data of a dropped table are removed, Retired when this node is no member any more.
-	// Either may be nil.
+	// TableDropped is called before the data of a dropped table are removed, Retired when this node is not a member any
+	// more. Either may be nil.
 	TableDropped func(schema.StorageID)
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
-	// ReactToReplay, of tests, reacts to metadata that no majority has confirmed.
+	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
 	ReactToReplay bool
 
 	repaired *repair.History
@@ -56,19 +57,19 @@ type Instance struct {
 	Reactions *Reactions
 
 	opening *Opening
-	// For storage, which asks from the first moment: Cluster, and whether the metadata were confirmed.
+	// Storage uses these fields from the beginning: Cluster, and whether the metadata were confirmed.
 	cluster   atomic.Pointer[cluster.Cluster]
 	confirmed atomic.Bool
 }
 
-// Open opens a node, in this order, and returns before it is a member:
+// Open opens a node in this order, and returns before it is a member:
 //
 //	storage ─▶ cluster (the log on disk) ─▶ parts ─▶ replay ─▶ transport ─▶ loop ─▶ Join ─▶ member ──┐
 //	                                                                        └─▶ confirmation ────────┴─▶ reactions
 //
-// Requests of other nodes come in when everything that this node has acted on is applied; reactions begin when it has
-// applied everything that a majority has committed. When Open fails, what it has opened is in the instance, for the caller
-// to close.
+// Requests of other nodes are accepted after the entries that this node has acted on before are applied. Reactions begin
+// after all entries that a majority has committed are applied. If Open fails, the instance contains what was opened, and
+// the caller must close it.
 func Open(o Opening) (*Instance, error) {
 	i := &Instance{opening: &o}
 	i.confirmed.Store(o.ReactToReplay)
@@ -118,7 +119,7 @@ func call(f func(*Instance) error, i *Instance) error {
 	return f(i)
 }
 
-// assemble makes the parts and what reacts.
+// assemble creates the parts and the reactions.
 func (i *Instance) assemble() {
 	o := i.opening
 	p := o.Parts
@@ -149,7 +150,7 @@ func (i *Instance) Join(ctx context.Context) error {
 	return err
 }
 
-// StartJoin is Join for callers that do not wait. It is called by the loop of the cluster, and so is done.
+// StartJoin is the asynchronous form of Join. The loop of the cluster calls it and done.
 func (i *Instance) StartJoin(done func(error)) {
 	i.Cluster.StartJoin(func(err error) {
 		if err == nil {
@@ -159,7 +160,7 @@ func (i *Instance) StartJoin(done func(error)) {
 	})
 }
 
-// Stop ends what the parts do by themselves. Requests under way are not waited for; storage and the cluster stay open.
+// Stop ends the background work of the parts. It does not wait for requests in flight; storage and the cluster stay open.
 func (i *Instance) Stop() {
 	if i.Reactions != nil {
 		i.Reactions.Close()
@@ -174,9 +175,9 @@ func (i *Instance) Stop() {
 	}
 }
 
-// changed is cluster.Options.Changed.
+// changed implements cluster.Options.Changed.
 func (i *Instance) changed(old, now *cluster.Metadata) {
-	if i.Reactions != nil { // nil: the snapshot that the log begins with
+	if i.Reactions != nil { // nil while the first snapshot of the log is loaded
 		i.Reactions.look()
 	}
 	if i.opening.Changed != nil {
@@ -184,7 +185,7 @@ func (i *Instance) changed(old, now *cluster.Metadata) {
 	}
 }
 
-// aliveChanged is cluster.Options.AliveChanged.
+// aliveChanged implements cluster.Options.AliveChanged.
 func (i *Instance) aliveChanged(id ring.NodeID, up bool) {
 	if i.Reactions != nil {
 		i.Reactions.alive(id, up)
@@ -194,7 +195,7 @@ func (i *Instance) aliveChanged(id ring.NodeID, up bool) {
 	}
 }
 
-// tableInfo is storage.Options.Table.
+// tableInfo implements storage.Options.Table.
 func (i *Instance) tableInfo(id schema.StorageID) storage.TableInfo {
 	c := i.cluster.Load()
 	if c == nil {
@@ -207,7 +208,7 @@ func (i *Instance) tableInfo(id schema.StorageID) storage.TableInfo {
 	return info
 }
 
-// ordered says for which tables the partition index is kept.
+// ordered reports whether storage keeps the partition index of a table.
 func (i *Instance) ordered(id schema.StorageID) bool {
 	if c := i.cluster.Load(); c != nil {
 		return Ordered(c.Metadata(), id)

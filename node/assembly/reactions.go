@@ -13,22 +13,22 @@ import (
 	"cqld/schema"
 )
 
-// ReactionStore is storage as Reactions use it.
+// ReactionStore is the interface of storage for Reactions.
 type ReactionStore interface {
-	// Tables are those of which anything is stored.
+	// Tables returns the tables that have data in storage.
 	Tables() ([]schema.StorageID, error)
 	DropTable(id schema.StorageID) error
 }
 
-// Reactions make this node do what the metadata that the cluster has agreed on ask of it: drop the data of dropped tables,
-// fetch ranges that it gains, drop those that it lost, end its service when it is no member any more; and what the
-// liveness of other nodes asks of it: replay hints, repair.
+// Reactions apply changes of the cluster metadata to this node: they drop the data of dropped tables, fetch the ranges that
+// the node gains, drop those that it has lost, and end its service when it is not a member any more. They also react to the
+// liveness of other nodes, by replaying hints and by repairs.
 //
-//	metadata changed ──▶ pending ──▶ reconcile (in Run, one at a time): compare the present metadata with this node
-//	                        ▲ until they are confirmed and this node has joined, nothing is done
+//	metadata changed ──▶ pending ──▶ reconcile (in Run, one at a time): compare the current metadata with this node
+//	                        ▲ nothing is done until they are confirmed and this node has joined
 //
-// They compare states, not changes: whatever entries of the log were applied in between, one by one, in a replay or by a
-// snapshot, the outcome is the same. What fails is tried again.
+// They compare states, not changes. The outcome is therefore the same whether the entries of the log were applied one by
+// one, in a replay or by a snapshot. Failed reactions are retried.
 type Reactions struct {
 	o  reactionOptions
 	mu struct {
@@ -36,13 +36,13 @@ type Reactions struct {
 		confirmed, joined bool
 		closed            bool
 		running, pending  bool
-		member            bool // this node has been one
+		member            bool // this node has been a member
 		retired           bool
 	}
-	// Only the one reconcile under way touches these.
-	tables   map[schema.StorageID]bool // of the catalog that was last reconciled
-	catalog  *schema.Schema            // what the tables of storage were last compared with; nil: the comparison failed
-	topology *ring.Topology            // what the repaired ranges were last compared with; nil: the comparison failed
+	// Only the running reconcile, of which there is at most one, uses these.
+	tables   map[schema.StorageID]bool // tables of the catalog that was last reconciled
+	catalog  *schema.Schema            // last compared with the tables in storage; nil: the comparison failed
+	topology *ring.Topology            // last compared with the repaired ranges; nil: the comparison failed
 }
 
 type reactionOptions struct {
@@ -55,20 +55,20 @@ type reactionOptions struct {
 	log     *slog.Logger
 }
 
-// reactionRetry is the pause after a reaction that failed.
+// reactionRetry is the delay before a failed reaction is retried.
 const reactionRetry = 5 * time.Second
 
 func newReactions(o reactionOptions) *Reactions {
 	return &Reactions{o: o, tables: map[schema.StorageID]bool{}}
 }
 
-// confirm is the event of the first confirmation.
+// confirm is called when the metadata are confirmed for the first time.
 func (r *Reactions) confirm() { r.enable(func() { r.mu.confirmed = true }) }
 
-// join is the event of this node being a member.
+// join is called when this node has become a member.
 func (r *Reactions) join() { r.enable(func() { r.mu.joined, r.mu.member = true, true }) }
 
-// enable begins to react once both conditions hold.
+// enable sets a condition, and starts the reactions when both conditions hold.
 func (r *Reactions) enable(set func()) {
 	r.mu.Lock()
 	before := r.mu.confirmed && r.mu.joined
@@ -87,19 +87,19 @@ func (r *Reactions) enable(set func()) {
 	r.look()
 }
 
-// enabled says whether this node reacts. mu is held.
+// enabled reports whether this node reacts. The caller holds mu.
 func (r *Reactions) enabled() bool {
 	return (r.mu.confirmed && r.mu.joined || r.o.opening.ReactToReplay) && !r.mu.closed
 }
 
-// Close ends all reactions; one that is under way is not waited for.
+// Close ends all reactions. It does not wait for a running one.
 func (r *Reactions) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.closed = true
 }
 
-// alive is the event that a node came up or went down.
+// alive is called when a node came up or went down.
 func (r *Reactions) alive(id ring.NodeID, up bool) {
 	r.mu.Lock()
 	enabled := r.enabled()
@@ -112,7 +112,7 @@ func (r *Reactions) alive(id ring.NodeID, up bool) {
 	}
 }
 
-// look is the event of a change of the metadata.
+// look is called when the metadata have changed.
 func (r *Reactions) look() {
 	r.membership()
 	r.mu.Lock()
@@ -147,8 +147,8 @@ func (r *Reactions) reconcile() {
 	}
 }
 
-// dropTables drops the data of tables that were dropped: of those that storage has something of, and of those that it may
-// be about to get something of, because they were known a moment ago.
+// dropTables drops the data of dropped tables: of those that have data in storage, and of those in the previously
+// reconciled catalog, to which a write may still be in flight.
 func (r *Reactions) dropTables(m *cluster.Metadata) error {
 	if r.catalog == m.Schema {
 		return nil
@@ -178,8 +178,8 @@ func (r *Reactions) dropTables(m *cluster.Metadata) error {
 	return nil
 }
 
-// ringMoved forgets what was repaired of ranges that this node gave away, before it may fetch them again; and then has
-// the parts compare their work with the topology.
+// ringMoved removes ranges that this node gave away from the repair history, before it may gain them again. Then the parts
+// compare their work with the topology.
 func (r *Reactions) ringMoved(m *cluster.Metadata) (err error) {
 	if r.topology != m.Topology {
 		r.o.parts.AutoRepair.Moved()
@@ -194,8 +194,8 @@ func (r *Reactions) ringMoved(m *cluster.Metadata) (err error) {
 	return nil
 }
 
-// membership tells the owner of the node, once, when it is no member any more. That never changes back, so no confirmation
-// is needed.
+// membership notifies the owner of the node once, when it is not a member any more. A departure is final, so no
+// confirmation is needed.
 func (r *Reactions) membership() {
 	r.mu.Lock()
 	retire := r.mu.member && !r.mu.retired && r.o.cluster.Metadata().Topology.Node(r.o.cluster.Self()) == nil

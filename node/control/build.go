@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Build is the revision this program was built from, with a plus when the tree had changes.
+// Build returns the revision from which this program was built, with a plus sign if the tree had changes.
 func Build() string { return build() }
 
 var build = sync.OnceValue(func() string {

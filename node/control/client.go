@@ -14,10 +14,10 @@ import (
 	"syscall"
 )
 
-// ErrStopped says that the node ended before it answered.
+// ErrStopped means that the node ended before it answered.
 var ErrStopped = errors.New("the node stopped before it responded")
 
-// Client asks one node for operations.
+// Client sends operations to one node.
 type Client struct {
 	http  http.Client
 	where string // for messages
@@ -25,7 +25,7 @@ type Client struct {
 	token string
 }
 
-// DialSocket makes a client of the node with a control socket at path. It connects when it is asked.
+// DialSocket returns a client of the node with a control socket at path. It connects at the first call.
 func DialSocket(path string) *Client {
 	c := &Client{where: path, url: "http://node"}
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -34,14 +34,13 @@ func DialSocket(path string) *Client {
 	return c
 }
 
-// DialAddress makes a client of the node whose control_address is address. It connects when it is
-// asked.
+// DialAddress returns a client of the node whose control_address is address. It connects at the first call.
 func DialAddress(address, token string) *Client {
-	// Without a proxy of the environment: the token is for the node alone.
+	// The proxies of the environment are ignored, because only the node may receive the token.
 	return &Client{where: address, url: "http://" + address, token: token, http: http.Client{Transport: &http.Transport{}}}
 }
 
-// Where is what the client was made for: the path of a socket or an address.
+// Where returns the path of the socket or the address that the client connects to.
 func (c *Client) Where() string { return c.where }
 
 // call sends the arguments and reads the answer to its end.
@@ -71,7 +70,7 @@ func (c *Client) call(ctx context.Context, name string, args any, progress Repor
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what was read of it will do
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // a partial message is sufficient
 		return nil, fmt.Errorf("%s: %s", c.where, strings.TrimSpace(string(b)))
 	}
 	return c.read(resp.Body, progress)
@@ -102,7 +101,7 @@ func (c *Client) read(body io.Reader, progress Report) (json.RawMessage, error) 
 	return nil, fmt.Errorf("%s: %w", c.where, ErrStopped)
 }
 
-// Reachable tells whether somebody listens where the client would ask.
+// Reachable reports whether a server listens at the client's socket or address.
 func (c *Client) Reachable(ctx context.Context) bool {
 	t, ok := c.http.Transport.(*http.Transport)
 	if !ok || t.DialContext == nil {

@@ -239,7 +239,7 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 	}
 }
 
-// recorded is an Authorizer that notes what it is asked for and denies everything, if deny is set.
+// recorded is an Authorizer that records the requirements and, if deny is set, denies everything.
 type recorded struct {
 	asked []string
 	deny  bool
@@ -252,7 +252,8 @@ func (g *recorded) Authorize(_ context.Context, p auth.Principal, need auth.Requ
 	return nil
 }
 
-// TestOperationsAndPagesAskForPermission runs a reading operation, one that changes something, and a page. A denied one is not run.
+// TestOperationsAndPagesAskForPermission runs a reading operation, one that changes something, and a page. A denied one is
+// not run.
 func TestOperationsAndPagesAskForPermission(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		g := &recorded{deny: deny}

@@ -1,25 +1,25 @@
 package control
 
-// Code says which kind of error an operation ended with.
+// Code is the kind of error with which an operation ended.
 type Code string
 
-// The codes. The zero value is none of them.
+// The codes. The zero value is invalid.
 const (
-	Invalid     Code = "invalid"       // what was asked for makes no sense
-	Unsupported Code = "not supported" // it is not supported yet
-	Refused     Code = "refused"       // it makes sense, but not now
-	Failed      Code = "failed"        // it was tried
+	Invalid     Code = "invalid"       // the arguments are invalid
+	Unsupported Code = "not supported" // the operation is not supported yet
+	Refused     Code = "refused"       // the operation is valid, but not possible now
+	Failed      Code = "failed"        // the operation was tried and failed
 	Denied      Code = "denied"        // the client lacks a permission
 )
 
-// Error is how an operation ended that did not succeed.
+// Error is the error of an operation that failed.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
 }
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// NotSupported is the answer of an operation that is not there yet.
+// NotSupported returns the error of an operation that is not implemented yet.
 func NotSupported(what string) error { return &Error{Unsupported, what + " is not supported yet"} }

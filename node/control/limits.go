@@ -8,14 +8,14 @@ const (
 	// answerBytesMax bounds one line of an answer: the ring of 1,000 nodes with 256 tokens of 60 bytes
 	// each is 15 MiB.
 	answerBytesMax = 64 << 20
-	// headerTimeout and headerBytesMax bound what a client can hold before it has said what it wants.
+	// headerTimeout and headerBytesMax bound the resources of a client before its request is complete.
 	headerTimeout  = 5 * time.Second
 	headerBytesMax = 16 << 10
-	// operationsMax is how many operations run at once; one waits in a connection of 64 KiB or so.
+	// operationsMax is the maximum number of concurrent operations. Each waits in a connection of about 64 KiB.
 	operationsMax = 64
-	// progressEvery is how often a client hears of progress: what a person can see.
+	// progressEvery is the minimum interval between two progress lines; people cannot follow faster updates.
 	progressEvery = 100 * time.Millisecond
-	// socketPathMax is how long the path of a socket may be: sun_path has 108 bytes on Linux and 104
-	// on the BSDs, the last of them zero.
+	// socketPathMax is the maximum length of the path of a socket: sun_path has 108 bytes on Linux and 104 on the BSDs, of
+	// which the last is zero.
 	socketPathMax = 103
 )

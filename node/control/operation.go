@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Operation is something a node can be asked to do, with arguments of type A and a result of type R.
+// Operation is an operation of a node, with arguments of type A and a result of type R.
 type Operation[A, R any] struct{ Name string }
 
-// None is the type of arguments and results there are none of.
+// None is the type of the arguments or the result of operations that have none.
 type None struct{}
 
-// Progress is how far a long operation is.
+// Progress is the progress of a long operation.
 type Progress struct {
-	What  string `json:"what"`            // the part under way
+	What  string `json:"what"`            // the current part
 	Done  int64  `json:"done"`            // of Total
-	Total int64  `json:"total"`           // 0: nobody knows
+	Total int64  `json:"total"`           // 0: unknown
 	Bytes bool   `json:"bytes,omitempty"` // Done and Total are bytes
 	Unit  string `json:"unit,omitempty"`  // what Done and Total count; may be empty
 	// Job is the id of the job that performs the operation; empty means none.
 	Job string `json:"job,omitempty"`
 	// Left is the node's estimate of the remaining time; 0 means that it has none.
 	Left time.Duration `json:"left_ns,omitempty"`
-	// Committed says that the operation has succeeded, also when the process ends before it answers.
+	// Committed means that the operation has succeeded, even if the process ends before it answers.
 	Committed bool `json:"committed,omitempty"`
 }
 
-// Report sends progress to the client. It may be called often: most reports are dropped, but none that is Committed.
+// Report sends progress to the client. It may be called often: most reports are dropped, but never one that is Committed.
 type Report func(Progress)
 
-// operation is an Operation with what is done for it, without its types.
+// operation is the untyped handler of an Operation.
 type operation func(ctx context.Context, args json.RawMessage, report Report) (any, error)
 
-// Handle makes s answer an operation with do. It is called before Serve. ctx ends when the client is
-// gone or the server closes.
+// Handle registers do as the handler of an operation. It is called before Serve. ctx ends when the client disconnects or
+// the server closes.
 func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
 	s.operations[op.Name] = func(ctx context.Context, raw json.RawMessage, report Report) (any, error) {
 		var args A
@@ -47,8 +47,8 @@ func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context
 	}
 }
 
-// Call asks a node for an operation and waits for its result. progress, which may be nil, hears how
-// far it is. An error of the operation is an *Error.
+// Call executes an operation on a node and waits for its result. progress, which may be nil, receives progress reports. An
+// error of the operation is an *Error.
 func Call[A, R any](ctx context.Context, c *Client, op Operation[A, R], args A, progress Report) (result R, err error) {
 	raw, err := c.call(ctx, op.Name, args, progress)
 	if err == nil {
@@ -57,7 +57,7 @@ func Call[A, R any](ctx context.Context, c *Client, op Operation[A, R], args A, 
 	return result, err
 }
 
-// line is one line of an answer; exactly one field is set.
+// line is one line of an answer. Exactly one field is set.
 type line struct {
 	Progress *Progress       `json:"progress,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`

@@ -2,26 +2,26 @@ package control
 
 import "time"
 
-// The operations, by what they are about. The node's ops files do them, cmd/cqld/ctl shows them;
-// docs/OPERATING.md has them all.
+// The operations, by subject. The ops files of package node implement them, cmd/cqld/ctl shows their results, and
+// docs/OPERATING.md describes all of them.
 var (
-	// The ring, as the node that is asked sees it.
+	// The ring from the view of the queried node.
 	StatusOf        = Operation[KeyspaceArgs, Status]{"status"}
 	TokensOf        = Operation[KeyspaceArgs, Tokens]{"ring"}
 	DescribeCluster = Operation[None, Cluster]{"describecluster"}
 	DescribeRing    = Operation[KeyspaceArgs, Ranges]{"describering"}
 	EndpointsOf     = Operation[EndpointsArgs, Endpoints]{"getendpoints"}
 
-	// The node that is asked.
+	// The queried node.
 	InfoOf = Operation[None, Info]{"info"}
 )
 
-// KeyspaceArgs name a keyspace; empty where that may be.
+// KeyspaceArgs name a keyspace. Some operations accept an empty name.
 type KeyspaceArgs struct {
 	Keyspace string `json:"keyspace,omitempty"`
 }
 
-// Member is a node as the one that is asked sees it.
+// Member is a node from the view of the queried node.
 type Member struct {
 	ID         uint64  `json:"id"`
 	HostID     string  `json:"host_id"`
@@ -32,36 +32,37 @@ type Member struct {
 	Up         bool    `json:"up"`
 	State      string  `json:"state"` // Normal, Joining, Leaving, Moving
 	Tokens     int     `json:"tokens"`
-	Load       *int64  `json:"load"` // bytes on disk; nil: it did not say
-	Owns       float64 `json:"owns"` // part of the ring, replicas counted when Status.Effective
-	// ClockAhead is how far the node's clock is before those of most others; zero: they agree, or it did not say.
+	Load       *int64  `json:"load"` // bytes on disk; nil: not reported
+	Owns       float64 `json:"owns"` // part of the ring; includes replicas if Status.Effective
+	// ClockAhead is how far the node's clock is ahead of most others. Zero means that they agree, or that the node has not
+	// reported it.
 	ClockAhead time.Duration `json:"clock_ahead_ns"`
-	// ClockRefuses says that the node does not serve clients because of its clock.
+	// ClockRefuses means that the node does not serve clients because of its clock.
 	ClockRefuses bool `json:"clock_refuses,omitempty"`
 }
 
-// Status is all members.
+// Status describes all members.
 type Status struct {
 	Members []Member `json:"members"`
-	// Effective says that Owns counts replicas under a keyspace's replication, Uneven that the keyspaces
-	// differ and none was named: then Owns counts first replicas only.
+	// Effective means that Owns includes the replicas of a keyspace's replication. Uneven means that no keyspace was named
+	// and the replications of the keyspaces differ; Owns then counts first replicas only.
 	Effective bool `json:"effective"`
 	Uneven    bool `json:"uneven"`
 }
 
-// Token is one token and who owns it.
+// Token is a token and its owner.
 type Token struct {
 	Token  int64 `json:"token"`
 	Member int   `json:"member"` // index in Tokens.Members
 }
 
-// Tokens is every token, in the order of the ring.
+// Tokens are all tokens in the order of the ring.
 type Tokens struct {
 	Status
 	Tokens []Token `json:"tokens"`
 }
 
-// Cluster is what the cluster has agreed on.
+// Cluster is the state that the cluster has agreed on.
 type Cluster struct {
 	Name           string              `json:"name"`
 	Partitioner    string              `json:"partitioner"`
@@ -72,13 +73,13 @@ type Cluster struct {
 	Keyspaces      []Keyspace          `json:"keyspaces"`
 }
 
-// Keyspace is a keyspace and how it replicates.
+// Keyspace is a keyspace and its replication.
 type Keyspace struct {
 	Name        string `json:"name"`
 	Replication string `json:"replication"`
 }
 
-// Range is the tokens in (Start, End] and who holds them.
+// Range contains the tokens in (Start, End] and their replicas.
 type Range struct {
 	Start     int64    `json:"start_token"`
 	End       int64    `json:"end_token"`
@@ -92,30 +93,30 @@ type Ranges struct {
 	Ranges        []Range `json:"ranges"`
 }
 
-// EndpointsArgs name a partition: its key as the columns of a partition key joined by colons.
+// EndpointsArgs name a partition. Its key consists of the partition key columns, joined by colons.
 type EndpointsArgs struct {
 	Keyspace string `json:"keyspace"`
 	Table    string `json:"table"`
 	Key      string `json:"key"`
 }
 
-// Endpoints is who holds a partition.
+// Endpoints are the replicas of a partition.
 type Endpoints struct {
 	Token     int64    `json:"token"`
 	Endpoints []Member `json:"endpoints"`
 	Pending   []Member `json:"pending,omitempty"`
 }
 
-// Info is a node's figures.
+// Info has the state and the metrics of a node.
 type Info struct {
 	Member
-	Release       string        `json:"release_version"` // Cassandra's that clients are told
+	Release       string        `json:"release_version"` // the version of Cassandra that clients see
 	Version       string        `json:"version"`
 	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED
 	NativeActive  bool          `json:"native_transport_active"`
 	Uptime        time.Duration `json:"uptime_ns"`
 	HeapUsed      int64         `json:"heap_used"`
-	HeapLimit     int64         `json:"heap_limit"` // 0: none is set
+	HeapLimit     int64         `json:"heap_limit"` // 0: no limit
 	OutsideHeap   int64         `json:"outside_heap"`
 	Goroutines    int           `json:"goroutines"`
 	Clients       int           `json:"clients"`
@@ -127,6 +128,6 @@ type Info struct {
 	DiskTotal     int64         `json:"disk_total"`
 	DiskFull      bool          `json:"disk_full"` // writes are refused
 	Corrupt       []string      `json:"corrupt_files"`
-	Hints         int           `json:"hints_pending"` // records for other nodes
+	Hints         int           `json:"hints_pending"` // records stored for other nodes
 	ListOfTokens  []int64       `json:"token_list"`
 }

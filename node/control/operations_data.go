@@ -2,7 +2,7 @@ package control
 
 import "time"
 
-// What a node keeps, and what is done with it.
+// Operations on the data and the services of a node.
 var (
 	StatsOfTables   = Operation[TablesArgs, TableStats]{"tablestats"}
 	HistogramsOf    = Operation[TableArgs, TableHistograms]{"tablehistograms"}
@@ -29,7 +29,7 @@ var (
 	SetLoggingLevel = Operation[Logging, Logging]{"setlogginglevel"}
 )
 
-// TablesArgs name tables: those named of a keyspace, all of one, or all.
+// TablesArgs name tables: some tables of a keyspace, all tables of a keyspace, or all tables.
 type TablesArgs struct {
 	Keyspace string   `json:"keyspace,omitempty"`
 	Tables   []string `json:"tables,omitempty"`
@@ -41,14 +41,14 @@ type TableArgs struct {
 	Table    string `json:"table"`
 }
 
-// TableStats are the figures of tables on one node.
+// TableStats are the statistics of tables on one node.
 type TableStats struct {
 	Tables       []TableStat `json:"tables"`
-	MemTableSize int64       `json:"memtable_size"` // of all tables together
+	MemTableSize int64       `json:"memtable_size"` // of all tables
 	Flushes      int64       `json:"flushes"`
 }
 
-// TableStat is one table's share of a node.
+// TableStat has the statistics of one table on a node.
 type TableStat struct {
 	Keyspace string `json:"keyspace"`
 	Table    string `json:"table"`
@@ -56,16 +56,16 @@ type TableStat struct {
 	Files    int    `json:"sstable_count"`
 	Levels   []int  `json:"sstables_in_each_level"`
 	MaxBytes int64  `json:"max_sstable_size"`
-	// Partitions and MeanPartition come from a sample; partitions of which only tombstones are left count.
+	// Partitions and MeanPartition are estimated from a sample. They include partitions of which only tombstones are left.
 	Partitions    int64 `json:"number_of_partitions_estimate"`
 	MeanPartition int64 `json:"mean_partition_size"`
 
 	Reads       int64         `json:"local_read_count"`
 	Writes      int64         `json:"local_write_count"`
-	ReadLatency time.Duration `json:"local_read_latency_mean_ns"` // zero: none was measured
+	ReadLatency time.Duration `json:"local_read_latency_mean_ns"` // zero: not measured
 }
 
-// Percentiles of a duration; all zero when nothing was measured.
+// Percentiles of a duration. All are zero if nothing was measured.
 type Percentiles struct {
 	Count int64         `json:"count"`
 	P50   time.Duration `json:"p50_ns"`
@@ -77,47 +77,47 @@ type Percentiles struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-// TableHistograms is how long a table's requests took on this node.
+// TableHistograms are the latencies of a table's requests on this node.
 type TableHistograms struct {
 	TableArgs
-	Read Percentiles `json:"read"` // one of eight is measured
+	Read Percentiles `json:"read"` // one of eight reads is measured
 }
 
-// TopArgs say what toppartitions looks at.
+// TopArgs configure toppartitions.
 type TopArgs struct {
 	TableArgs
 	Duration time.Duration `json:"duration_ns"`
-	Count    int           `json:"count"` // of partitions; 10 when zero
+	Count    int           `json:"count"` // of partitions; 0 means 10
 }
 
-// Top is the partitions that were read and written most.
+// Top contains the partitions with the most reads and writes.
 type Top struct {
 	TableArgs
 	Reads  []TopPartition `json:"reads"`
 	Writes []TopPartition `json:"writes"`
 }
 
-// TopPartition is one of them.
+// TopPartition is a partition in Top.
 type TopPartition struct {
 	Key   string `json:"key"`
 	Count int64  `json:"count"`
-	Error int64  `json:"error"` // Count may be too large by so much
+	Error int64  `json:"error"` // the maximum by which Count may be too large
 }
 
-// Pools is who works and waits in a node, and what it could not do in time.
+// Pools shows the active and queued requests of a node, and those that it dropped.
 type Pools struct {
 	Pools   []Pool    `json:"pools"`
 	Dropped []Dropped `json:"dropped"`
 }
 
-// Pool is a bounded number of things at work.
+// Pool is a bounded pool of requests.
 type Pool struct {
 	Name      string `json:"name"`
 	Active    int64  `json:"active"`
 	ActiveMax int64  `json:"active_max"`
 	Pending   int64  `json:"pending"`
 	Completed int64  `json:"completed"`
-	Refused   int64  `json:"refused"` // for the bound
+	Refused   int64  `json:"refused"` // because the pool was full
 }
 
 // Dropped counts one kind of failure.
@@ -130,13 +130,13 @@ type Dropped struct {
 type Compactions struct {
 	InProgress      int64   `json:"in_progress"`
 	InProgressBytes int64   `json:"in_progress_bytes"`
-	Debt            int64   `json:"debt"` // bytes that are to be compacted, about
+	Debt            int64   `json:"debt"` // estimated bytes that remain to be compacted
 	Completed       int64   `json:"completed"`
 	Cancelled       int64   `json:"cancelled"`
 	Failed          int64   `json:"failed"`
 	BytesCompacted  int64   `json:"bytes_compacted"`
 	Flushes         int64   `json:"flushes"`
-	Stalls          int64   `json:"stalls"` // times writes had to wait
+	Stalls          int64   `json:"stalls"` // number of times that writes had to wait
 	MemTables       int64   `json:"memtables"`
 	MemTableBytes   int64   `json:"memtable_bytes"`
 	LogBytes        int64   `json:"log_bytes"`
@@ -145,16 +145,16 @@ type Compactions struct {
 	Levels          []Level `json:"levels"`
 }
 
-// Level is one level of the tree.
+// Level is one level of the LSM tree.
 type Level struct {
 	Level     int     `json:"level"`
 	Files     int64   `json:"sstables"`
 	Bytes     int64   `json:"bytes"`
-	Score     float64 `json:"score"` // from 1 on it is compacted
+	Score     float64 `json:"score"` // a level is compacted if its score is 1 or more
 	Sublevels int     `json:"sublevels"`
 }
 
-// Net is what goes between nodes.
+// Net is the traffic between nodes.
 type Net struct {
 	Mode         string      `json:"mode"`
 	Streams      []Stream    `json:"streams"`
@@ -165,7 +165,7 @@ type Net struct {
 	HintBytesMax int64       `json:"hint_bytes_max"`
 }
 
-// Stream is data on its way to or from this node.
+// Stream is a stream of data to or from this node.
 type Stream struct {
 	Peer    string `json:"peer"`
 	Sending bool   `json:"sending"`
@@ -174,13 +174,13 @@ type Stream struct {
 	Total   int64  `json:"total_bytes"`
 }
 
-// ReadRepairs are counts of this coordinator.
+// ReadRepairs counts the read repairs of this coordinator.
 type ReadRepairs struct {
 	Mismatches int64 `json:"mismatches"`
 	Repairs    int64 `json:"repairs"`
 }
 
-// HintCounts are counts of this coordinator.
+// HintCounts counts the hints of this coordinator.
 type HintCounts struct {
 	Stored   int64 `json:"stored"`
 	Replayed int64 `json:"replayed"`
@@ -188,13 +188,13 @@ type HintCounts struct {
 	Lost     int64 `json:"lost"`
 }
 
-// PeerHints is what waits for one node.
+// PeerHints are the hints stored for one node.
 type PeerHints struct {
 	Member
 	Records int `json:"hint_records"`
 }
 
-// PendingHints is what waits for other nodes.
+// PendingHints are the hints stored for other nodes.
 type PendingHints struct {
 	Peers []PeerHints `json:"peers"`
 }
@@ -204,7 +204,7 @@ type Clients struct {
 	Clients []Connection `json:"clients"`
 }
 
-// Connection is a CQL client's.
+// Connection is a connection of a CQL client.
 type Connection struct {
 	Address  string `json:"address"`
 	Stage    string `json:"stage"`
@@ -216,53 +216,54 @@ type Connection struct {
 	TLS      bool   `json:"tls"`
 }
 
-// SnapshotArgs say what a snapshot is made of.
+// SnapshotArgs select the content of a snapshot.
 type SnapshotArgs struct {
-	Tag       string   `json:"tag,omitempty"`       // milliseconds since 1970 when empty
-	Keyspaces []string `json:"keyspaces,omitempty"` // all when empty
+	Tag       string   `json:"tag,omitempty"`       // if empty, the time in milliseconds since 1970
+	Keyspaces []string `json:"keyspaces,omitempty"` // empty means all
 }
 
-// Snapshot is a copy of data as it was.
+// Snapshot is a copy of data at a point in time.
 type Snapshot struct {
 	Tag       string    `json:"tag"`
 	Directory string    `json:"directory"`
 	Keyspaces []string  `json:"keyspaces"`
 	Created   time.Time `json:"created"`
-	TrueSize  int64     `json:"true_size"` // bytes that only the snapshot needs
+	TrueSize  int64     `json:"true_size"` // bytes that only the snapshot references
 	Size      int64     `json:"size"`      // bytes of all its files
-	// Lacks names what the node had lost when it made the snapshot; only the answer to the snapshot command has it.
+	// Lacks names the data that the node had lost when it made the snapshot. Only the answer to the snapshot command sets
+	// it.
 	Lacks []string `json:"lacks,omitempty"`
 }
 
-// Snapshots are those of a node, by name.
+// Snapshots are the snapshots of a node, ordered by name.
 type Snapshots struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
-// ClearArgs name the snapshot to remove, or say that all are meant.
+// ClearArgs name the snapshot to remove, or select all of them.
 type ClearArgs struct {
 	Tag string `json:"tag,omitempty"`
 	All bool   `json:"all,omitempty"`
 }
 
-// Switch is something that is on or off.
+// Switch is the state of a service that can be enabled and disabled.
 type Switch struct {
 	On bool `json:"on"`
-	// Why says why it is off, when that is not an operator's choice.
+	// Why is the reason that it is off, if an operator has not disabled it.
 	Why string `json:"why,omitempty"`
 }
 
-// Timeouts are how long requests wait for replicas, by nodetool's names.
+// Timeouts are the timeouts of requests to replicas, by nodetool's names.
 type Timeouts struct {
 	Timeouts map[string]time.Duration `json:"timeouts_ns"`
 }
 
-// Seeds are the nodes that are asked for admission.
+// Seeds are the nodes that a new node contacts to join.
 type Seeds struct {
 	Seeds []string `json:"seeds"`
 }
 
-// Logging is what is logged: debug, info, warn or error.
+// Logging is the log level: debug, info, warn or error.
 type Logging struct {
 	Level string `json:"level"`
 }

@@ -15,12 +15,13 @@ type JobArgs struct {
 	ID string `json:"id,omitempty"`
 }
 
-// Jobs are the jobs of a node: those that have not ended, and the last ones that have, in the order of their creation.
+// Jobs are the jobs of a node, in the order of their creation: those that have not ended, and the most recent ones that
+// have.
 type Jobs struct {
 	Jobs []Job `json:"jobs"`
 }
 
-// Job is a repair, rebuild, cleanup or compaction of this node, or an operation of the ring.
+// Job is a repair, rebuild, cleanup or compaction of this node, or a ring operation.
 type Job struct {
 	ID        string        `json:"id"`
 	Kind      string        `json:"kind"`
@@ -35,6 +36,6 @@ type Job struct {
 	Error     string        `json:"error,omitempty"`
 	Resumable bool          `json:"resumable"`
 	Created   time.Time     `json:"created"`
-	Began     time.Time     `json:"began,omitzero"` // of the present attempt
+	Began     time.Time     `json:"began,omitzero"` // start of the current attempt
 	Ended     time.Time     `json:"ended,omitzero"`
 }

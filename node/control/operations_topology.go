@@ -1,6 +1,6 @@
 package control
 
-// What changes the ring or brings replicas together.
+// Operations that change the ring or synchronize replicas.
 var (
 	Repair       = Operation[RepairArgs, RepairResult]{"repair"}
 	Decommission = Operation[ForceArgs, Departure]{"decommission"}
@@ -11,27 +11,27 @@ var (
 	Operations   = Operation[None, Changes]{"operations"}
 )
 
-// RepairArgs say what is repaired: some tables of a keyspace, or all.
+// RepairArgs select what is repaired: some tables of a keyspace, or all.
 type RepairArgs struct {
 	TablesArgs
-	Corrupted bool `json:"corrupted,omitempty"` // only what lay in corrupt files of this node
+	Corrupted bool `json:"corrupted,omitempty"` // only data that was in corrupt files of this node
 }
 
-// RepairResult is what a repair did.
+// RepairResult describes the outcome of a repair.
 type RepairResult struct {
 	Ranges    int   `json:"ranges"`
-	Different int   `json:"different"` // ranges that were not equal everywhere
+	Different int   `json:"different"` // ranges in which replicas differed
 	Rows      int64 `json:"rows"`      // sent between replicas
 	Bytes     int64 `json:"bytes"`
 	Skipped   int   `json:"skipped"`   // ranges with a replica that is down
 	Moving    int   `json:"moving"`    // ranges that change their replicas
-	Forgotten int   `json:"forgotten"` // states of lightweight transactions, on all replicas
+	Forgotten int   `json:"forgotten"` // Paxos states removed, on all replicas
 	Unpurged  int   `json:"unpurged"`  // ranges where that was not possible
 	// LeftOut are tables (keyspace.table) that were dropped before they were repaired.
 	LeftOut []string `json:"left_out,omitempty"`
 }
 
-// ForceArgs go on where something is in the way that an operator may decide about.
+// ForceArgs override checks that an operator may override.
 type ForceArgs struct {
 	Force bool `json:"force,omitempty"`
 }
@@ -42,19 +42,19 @@ type NodeArgs struct {
 	Force bool   `json:"force,omitempty"`
 }
 
-// MoveArgs are the tokens a node is to have.
+// MoveArgs are the new tokens of a node.
 type MoveArgs struct {
 	Tokens []int64 `json:"tokens"`
-	Force  bool    `json:"force,omitempty"` // also when these are fewer than the node has
+	Force  bool    `json:"force,omitempty"` // also if these are fewer than the node has now
 }
 
-// RebuildArgs say where data comes from; anywhere when empty.
+// RebuildArgs select the source of the data. Empty means any.
 type RebuildArgs struct {
 	Datacenter string `json:"datacenter,omitempty"`
 	Keyspace   string `json:"keyspace,omitempty"`
 }
 
-// AbortArgs name an operation by its id; zero is the only one under way.
+// AbortArgs name an operation by its id. Zero means the only operation in progress.
 type AbortArgs struct {
 	Operation uint64 `json:"operation,omitempty"`
 }
@@ -64,17 +64,17 @@ type Departure struct {
 	Left bool `json:"left"` // the node is not a member any more, and its process ends
 }
 
-// Changes are the operations that change the ring at this moment.
+// Changes are the ring operations in progress.
 type Changes struct {
 	Operations []Change `json:"operations"`
 }
 
-// Change is one of them.
+// Change is a ring operation in progress.
 type Change struct {
 	ID       uint64 `json:"id"`
 	Kind     string `json:"kind"`
 	Phase    string `json:"phase"`
 	Node     Member `json:"node"`
-	Gaining  int    `json:"gaining"`  // nodes that must fetch data
-	Streamed int    `json:"streamed"` // of those, how many have it
+	Gaining  int    `json:"gaining"`  // nodes that must receive data
+	Streamed int    `json:"streamed"` // of those, the nodes that have received it
 }

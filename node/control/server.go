@@ -18,17 +18,17 @@ import (
 	"cqld/internal/guard"
 )
 
-// Server answers operations.
+// Server executes operations for clients.
 type Server struct {
 	log        *slog.Logger
 	authorizer auth.Authorizer
 	operations map[string]operation
 	pages      map[string]http.Handler
-	// Guard ends operations that panic, and is set before Serve; nil: net/http ends them.
+	// Guard recovers from panics of operations. It is set before Serve. nil leaves panics to net/http.
 	Guard   *guard.Guard
 	slots   chan struct{}
 	serving sync.WaitGroup
-	closing sync.Mutex // held by the one who takes all slots
+	closing sync.Mutex // held by the goroutine that acquires all slots
 
 	mu struct {
 		sync.Mutex
@@ -37,18 +37,18 @@ type Server struct {
 	}
 }
 
-// NewServer makes a server that knows no operation and doesn't listen yet. a is asked for each operation and page.
-// Clients are anonymous: a client that has the token, or that may open the socket, acts as the operator.
+// NewServer returns a server that has no operations and does not listen yet. a authorizes each operation and page. Clients
+// are anonymous: a client that has the token, or that may open the socket, acts as the operator.
 func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
 	return &Server{log: log, authorizer: a, operations: map[string]operation{}, pages: map[string]http.Handler{},
 		slots: make(chan struct{}, operationsMax)}
 }
 
-// Page serves what is read by GET and no operation, such as /metrics. It is called before Serve.
+// Page registers a page that is read by GET, such as /metrics. It is called before Serve.
 func (s *Server) Page(path string, h http.Handler) { s.pages[path] = h }
 
-// Serve answers clients of l, which are asked for the token unless it is empty: then whoever can
-// connect may do everything. It returns at once.
+// Serve accepts clients of l in the background. Clients must present the token, unless it is empty: then every client that
+// can connect is accepted.
 func (s *Server) Serve(l net.Listener, token string) {
 	h := &http.Server{Handler: s.guard(token), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: headerBytesMax,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
@@ -66,7 +66,7 @@ func (s *Server) Serve(l net.Listener, token string) {
 	})
 }
 
-// Close ends the operations under way and waits until they have.
+// Close cancels the running operations and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
@@ -78,7 +78,7 @@ func (s *Server) Close() {
 	s.serving.Wait()
 	s.closing.Lock()
 	defer s.closing.Unlock()
-	for range operationsMax { // who has all slots knows that nothing runs
+	for range operationsMax { // when all slots are acquired, no operation is running
 		s.slots <- struct{}{}
 	}
 	for range operationsMax {
@@ -86,7 +86,7 @@ func (s *Server) Close() {
 	}
 }
 
-// guard lets through who has the token.
+// guard accepts only requests with the token.
 func (s *Server) guard(token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" {
@@ -144,8 +144,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	a.end(result, err)
 }
 
-// authorize returns an *Error unless the client may run an operation or read a page: it needs EXECUTE for what changes something,
-// and SELECT for what only shows something.
+// authorize returns an *Error unless the client may run an operation or read a page. Operations that change something
+// require EXECUTE, others require SELECT.
 func (s *Server) authorize(ctx context.Context, name string) error {
 	need := auth.Requirement{Permission: auth.Select, Resource: auth.MBean(name)}
 	if changing()[name] {
@@ -157,7 +157,7 @@ func (s *Server) authorize(ctx context.Context, name string) error {
 	return nil
 }
 
-// report logs an operation that an operator asked for; questions only when everything is logged.
+// report logs an operation of an operator. Operations that only read are logged at debug level.
 func (s *Server) report(name string, err error) {
 	level := slog.LevelDebug
 	if changing()[name] {
@@ -170,7 +170,7 @@ func (s *Server) report(name string, err error) {
 	s.log.Log(context.Background(), level, "operator's command", args...)
 }
 
-// changing are the operations that change something.
+// changing returns the operations that change something.
 func changing() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
@@ -181,7 +181,7 @@ func changing() map[string]bool {
 	return out
 }
 
-// answer writes the lines of one answer. Progress may come from any goroutine of the operation.
+// answer writes the lines of one answer. Any goroutine of the operation may report progress.
 type answer struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -218,7 +218,7 @@ func (a *answer) end(result any, err error) {
 	a.writeLocked(line{Error: told})
 }
 
-// writeLocked writes a line. A client that is gone does not read it: there is nobody to tell.
+// writeLocked writes a line. It ignores errors: a client that has disconnected cannot be notified.
 func (a *answer) writeLocked(l line) {
 	if b, err := json.Marshal(l); err == nil {
 		_, _ = a.w.Write(append(b, '\n'))

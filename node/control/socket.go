@@ -13,9 +13,9 @@ import (
 // SocketName is the name of the socket in a node's data directory.
 const SocketName = "control.sock"
 
-// Listen listens on the socket of a data directory, which nobody but this process uses: what an
-// earlier one left there is removed. Only this user and root can connect: the file's mode says so,
-// and where the system tells who connects, each is looked at.
+// Listen listens on the socket of a data directory, which only this process uses. It removes the socket of an earlier
+// process. Only this user and root can connect: the mode of the file ensures it, and so does a check of each connection
+// where the system reports the user.
 func Listen(dir string) (net.Listener, error) {
 	path := filepath.Join(dir, SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -31,13 +31,13 @@ func Listen(dir string) (net.Listener, error) {
 	return guarded{l, path}, nil
 }
 
-// pathTooLong says what to do where a socket cannot have its place.
+// pathTooLong returns an error that describes what to do if the path of the socket is too long.
 func pathTooLong(path string) error {
 	return fmt.Errorf("control: socket path %s has %d bytes, more than the %d allowed: use a shorter data directory, or set control_address",
 		path, len(path), socketPathMax)
 }
 
-// guarded accepts connections of this user and of root.
+// guarded accepts connections only of this user and of root.
 type guarded struct {
 	net.Listener
 	path string
@@ -57,7 +57,7 @@ func (g guarded) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. The file goes first: the next to listen may already wait.
+// Close implements net.Listener. It removes the file first, because the next process may already be waiting to listen.
 func (g guarded) Close() error {
 	return errors.Join(os.Remove(g.path), g.Listener.Close())
 }

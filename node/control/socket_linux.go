@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// short calls f with a path of the same socket that is short enough: one through the directory's
-// file descriptor.
+// short calls f with a short path of the same socket, which goes through the directory's file descriptor.
 func short(path string, f func(path string) error) error {
 	if len(path) <= socketPathMax {
 		return f(path)
@@ -34,7 +33,7 @@ func listenUnix(path string) (l net.Listener, err error) {
 		if err != nil {
 			return fmt.Errorf("control: %w", err)
 		}
-		u.SetUnlinkOnClose(false) // p may be gone; the next Listen removes the file
+		u.SetUnlinkOnClose(false) // p may be invalid by then; the next Listen removes the file
 		l = u
 		return nil
 	})
@@ -49,7 +48,7 @@ func dialUnix(ctx context.Context, path string) (c net.Conn, err error) {
 	return c, err
 }
 
-// peer is the user who connected.
+// peer returns the user id of the client.
 func peer(c net.Conn) (uid int, known bool) {
 	err := raw(c, func(fd uintptr) {
 		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {

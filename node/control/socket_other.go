@@ -24,5 +24,5 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", path)
 }
 
-// peer would be the user who connected; only the file's mode guards the socket here.
+// peer reports that the user is unknown: on this system, only the mode of the file protects the socket.
 func peer(net.Conn) (uid int, known bool) { return 0, false }

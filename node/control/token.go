@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// TokenName is the name of the file in a node's data directory that holds the token of its
-// control_address.
+// TokenName is the name of the file in a node's data directory that contains the token of its control_address.
 const TokenName = "control.token"
 
-// EnsureToken is the token of a data directory; it is made when it is not there.
+// EnsureToken returns the token of a data directory, and creates it if it does not exist.
 func EnsureToken(dir string) (string, error) {
 	path := filepath.Join(dir, TokenName)
 	token, err := ReadToken(path)
@@ -33,7 +32,7 @@ func EnsureToken(dir string) (string, error) {
 	return token, nil
 }
 
-// ReadToken is the token in a file, which nobody but its owner may read.
+// ReadToken returns the token in a file, which only its owner may read.
 func ReadToken(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -53,5 +52,5 @@ func ReadToken(path string) (string, error) {
 	return token, nil
 }
 
-// tokenBytesMin is the least a token has; EnsureToken makes 26 characters, which are 128 bits.
+// tokenBytesMin is the minimum length of a token. EnsureToken creates 26 characters, which have 128 random bits.
 const tokenBytesMin = 16

@@ -1,14 +1,13 @@
-// Package socket listens for clients. Its connections are read and written by system calls of which Go's
-// scheduler is not told.
+// Package socket listens for clients. Its connections read and write with raw system calls that bypass Go's scheduler.
 //
-// It is told of a call so that it can give the processor to others when the call takes long; one on a socket
-// that does not block never does. But the first call after a rest, when all processors were idle, wakes the
-// scheduler's watchdog thread, which then looks around for some time before it sleeps again. A node that is
-// asked one thing at a time rests after each: the watchdog was a fifth of the CPU time of a small read.
+// The scheduler tracks a system call so that it can run other goroutines if the call takes long. A call on a non-blocking
+// socket never does. But the first tracked call after all processors were idle wakes the scheduler's monitor thread
+// (sysmon), which then polls for some time before it sleeps again. A node that serves one request at a time becomes idle
+// after each: sysmon took a fifth of the CPU time of a small read.
 //
-//	client ──▶ Conn.Read ──▶ read(2), told to nobody ── nothing there ──▶ Go's poller waits ──▶ read(2)
+//	client ──▶ Conn.Read ──▶ raw read(2) ── no data ──▶ Go's poller waits ──▶ raw read(2)
 //
-// It is no protocol and no TLS. Where it does not know the system it gives the connections as they are.
+// The package implements no protocol and no TLS. On other systems than Linux, it returns the connections of package net.
 package socket
 
 import (
@@ -16,11 +15,11 @@ import (
 	"net"
 )
 
-// transferMax is the most bytes of one call: they are copied in some ten microseconds, for which nobody else
-// waits long.
+// transferMax is the maximum number of bytes of one call. Copying them takes about ten microseconds, which is short enough
+// to block a processor.
 const transferMax = 64 << 10
 
-// Listen listens at a TCP address.
+// Listen listens on a TCP address.
 func Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

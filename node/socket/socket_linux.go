@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// conn is a TCP connection. As of every net.Conn its methods may be called from several goroutines.
+// conn is a TCP connection. Like every net.Conn, it is safe for concurrent use.
 type conn struct {
 	*net.TCPConn
 	in, out transfer
@@ -21,7 +21,7 @@ type transfer struct {
 	sync.Mutex
 	name string
 	trap uintptr                           // the system call
-	wait func(func(fd uintptr) bool) error // calls it until it says true, and waits for the socket in between
+	wait func(func(fd uintptr) bool) error // calls the function until it returns true, and waits for the socket between calls
 	call func(fd uintptr) bool
 
 	bytes []byte
@@ -58,8 +58,8 @@ func (t *transfer) init(name string, trap uintptr, wait func(func(fd uintptr) bo
 	}
 }
 
-// some moves some bytes, at least one unless there is an error or, when reading, no more. It is locked, so that
-// bytes of two writes do not mix.
+// some transfers some bytes: at least one unless there is an error or, for a read, the end of the input. It holds a lock,
+// so that the bytes of two writes are not mixed.
 func (t *transfer) some(b []byte) (n int, err error) {
 	t.bytes, t.n, t.errno = b, 0, 0
 	err = t.wait(t.call)
@@ -94,7 +94,7 @@ func (c *conn) Read(b []byte) (int, error) {
 func (c *conn) Write(b []byte) (written int, err error) {
 	c.out.Lock()
 	defer c.out.Unlock()
-	if len(b) > transferMax { // it is received while it is sent: one call for all of it is cheaper
+	if len(b) > transferMax { // the peer receives while we send, so one call for all of it is cheaper
 		return c.TCPConn.Write(b)
 	}
 	for written < len(b) {
@@ -107,7 +107,7 @@ func (c *conn) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// failed is err as package net tells it. What waiting for a socket fails with says so already.
+// failed wraps err as package net does. Errors of waiting for the socket are wrapped already.
 func (c *conn) failed(op string, err error) error {
 	var already *net.OpError
 	if errors.As(err, &already) {

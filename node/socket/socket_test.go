@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pair is the two ends of a connection, the first of them of this package.
+// pair returns the two ends of a connection. The first is one of this package.
 func pair(t testing.TB) (net.Conn, *net.TCPConn) {
 	t.Helper()
 	l, err := Listen("127.0.0.1:0")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind is what a column is.
+// Kind is the kind of a column.
 type Kind int
 
 // The kinds of columns.
@@ -31,7 +31,7 @@ type Statement struct {
 	Values []Value
 }
 
-// Literal is the statement with its values in place of the bind markers.
+// Literal returns the statement with its values in place of the bind markers.
 func (s Statement) Literal() string {
 	parts := strings.Split(s.Text, "?")
 	var out strings.Builder
@@ -44,15 +44,15 @@ func (s Statement) Literal() string {
 	return out.String()
 }
 
-// Options choose what a generator makes.
+// Options configure a Generator.
 type Options struct {
-	Types  bool // collections, tuples, user-defined types and all native types, not int and text only
+	Types  bool // collections, tuples, user-defined types and all native types instead of only int and text
 	Stamps bool // every write has a small explicit timestamp, so that some are equal
-	// Filters makes most queries filter, by any columns.
+	// Filters makes most queries filter on arbitrary columns.
 	Filters bool
 }
 
-// Generator makes one table, statements that change its rows, and queries.
+// Generator generates one table, statements that change its rows, and queries.
 type Generator struct {
 	Options
 	Columns  []Column
@@ -63,7 +63,7 @@ type Generator struct {
 	udt   *Type
 }
 
-// New makes a generator for a table of that name.
+// New returns a generator for a table with that name.
 func New(r *rand.Rand, table string, o Options) *Generator {
 	g := &Generator{Options: o, r: r, table: table}
 	if o.Types {
@@ -92,7 +92,7 @@ func (g *Generator) columns(prefix string, kind Kind, n int) {
 			c.Type = g.columnType()
 		default:
 			c.Type = g.keyType()
-			// Cassandra does not put bound sets and maps in order where the clustering order is descending.
+			// Cassandra does not sort bound sets and maps if the clustering order is descending.
 			c.Desc = kind == Clustering && len(c.Type.Elems) == 0 && g.oneIn(3)
 		}
 		g.Columns = append(g.Columns, c)
@@ -145,7 +145,7 @@ func (g *Generator) columnType() *Type {
 	}
 }
 
-// of are the columns of a kind.
+// of returns the columns of the kinds.
 func (g *Generator) of(kinds ...Kind) []Column {
 	var out []Column
 	for _, k := range kinds {
@@ -158,7 +158,7 @@ func (g *Generator) of(kinds ...Kind) []Column {
 	return out
 }
 
-// any is one of columns.
+// any returns a random one of columns.
 func (g *Generator) any(columns []Column) Column { return columns[g.r.IntN(len(columns))] }
 
 func names(columns []Column) []string {
@@ -169,7 +169,7 @@ func names(columns []Column) []string {
 	return out
 }
 
-// Definitions are the statements that make the table and its types.
+// Definitions returns the statements that create the table and its types.
 func (g *Generator) Definitions() []string {
 	var out, lines, order []string
 	for _, c := range g.Columns {
@@ -198,7 +198,7 @@ func (g *Generator) Definitions() []string {
 		g.table, strings.Join(lines, ", "), strings.Join(key, ", "), with))
 }
 
-// text puts a statement together.
+// text builds a statement.
 type text struct {
 	strings.Builder
 	values []Value
@@ -214,7 +214,7 @@ func (t *text) bind(v Value) {
 
 func (t *text) statement() Statement { return Statement{Text: t.String(), Values: t.values} }
 
-// each adds what f adds for each of n, with a separator between.
+// each calls f n times, with a separator between the outputs.
 func (t *text) each(n int, separator string, f func(i int)) {
 	for i := range n {
 		if i > 0 {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Query is a SELECT and what a comparison has to know of it.
+// Query is a SELECT and the properties that a comparison needs.
 type Query struct {
 	Statement
 	Sorted     bool // IN on the partition key with ORDER BY: it cannot be paged
 	Aggregates bool
 }
 
-// Select makes a query of the table.
+// Select generates a query of the table.
 func (g *Generator) Select() Query {
 	t := &text{}
 	q := Query{}
@@ -49,7 +49,7 @@ func (g *Generator) Select() Query {
 	return q
 }
 
-// selection adds what is selected, and says whether it has aggregates.
+// selection adds the selection, and reports whether it has aggregates.
 func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
 	switch {
 	case g.oneIn(3):
@@ -82,14 +82,14 @@ func (g *Generator) selection(t *text, grouped bool) (aggregates bool) {
 	return aggregates
 }
 
-// What WHERE says of the partition key.
+// The restriction of the partition key in WHERE.
 const (
-	whereRange = iota // nothing, or tokens
+	whereRange = iota // none, or tokens
 	whereOne
 	whereIn
 )
 
-// where adds WHERE. It says what is said of the partition key, and whether the query filters.
+// where adds WHERE. It returns the restriction of the partition key, and whether the query filters.
 func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
 	var parts []func()
 	in = g.r.IntN(3)
@@ -149,7 +149,7 @@ func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filt
 	return parts, whereRange, true
 }
 
-// filterable are the columns that a filter may name.
+// filterable returns the columns that a filter may name.
 func (g *Generator) filterable(distinct bool) []Column {
 	if g.Counters {
 		return nil
@@ -160,7 +160,7 @@ func (g *Generator) filterable(distinct bool) []Column {
 	return g.of(Static, Regular)
 }
 
-// filter adds a relation on a column outside of the primary key.
+// filter adds a relation on a column that is not in the primary key.
 func (g *Generator) filter(t *text, c Column) {
 	kind := c.Type.kind()
 	switch {
@@ -185,7 +185,7 @@ func (g *Generator) filter(t *text, c Column) {
 	}
 }
 
-// relation adds = or IN.
+// relation adds a relation with = or IN.
 func (g *Generator) relation(t *text, c Column, list bool) {
 	if !list {
 		t.add("%s = ", c.Name)
@@ -197,7 +197,7 @@ func (g *Generator) relation(t *text, c Column, list bool) {
 	t.add(")")
 }
 
-// clusteringRelations restrict a prefix of the clustering columns: = or IN, and a slice at the end.
+// clusteringRelations returns relations on a prefix of the clustering columns: = or IN, and a slice at the end.
 func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	all := g.of(Clustering)
 	n := g.r.IntN(len(all) + 1)
@@ -229,7 +229,7 @@ func (g *Generator) clusteringRelations(t *text) (parts []func()) {
 	return parts
 }
 
-// orderBy adds ORDER BY, in the table's order or its reverse; it is rarely invalid.
+// orderBy adds ORDER BY, in the table's order or reversed; it is rarely invalid.
 func (g *Generator) orderBy(t *text, allowed bool) bool {
 	all := g.of(Clustering)
 	if len(all) == 0 || !allowed && !g.oneIn(40) || !g.oneIn(3) {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Value is a value of some type, as a literal and in the form of the native protocol.
+// Value is a value as a literal and in the encoding of the native protocol.
 type Value struct {
 	Literal string
 	Bytes   []byte // nil is null
 }
 
-// null is the null value.
+// null returns the null value.
 func null() Value { return Value{Literal: "null"} }
 
 // Type is a CQL type. Elems are the types of its elements or fields.
@@ -23,10 +23,10 @@ type Type struct {
 	Name   string
 	Elems  []*Type
 	Fields []string // of a user-defined type
-	Multi  bool     // not frozen: each element is a cell of its own
+	Multi  bool     // not frozen: each element is a separate cell
 }
 
-// kind is the name without parameters and frozen.
+// kind returns the name of the type without parameters and frozen.
 func (t *Type) kind() string {
 	if t.Fields != nil {
 		return "udt"
@@ -37,7 +37,7 @@ func (t *Type) kind() string {
 
 func native(name string) *Type { return &Type{Name: name} }
 
-// collection is list, set or map of elems.
+// collection returns a list, set or map of elems.
 func collection(kind string, multi bool, elems ...*Type) *Type {
 	names := make([]string, len(elems))
 	for i, e := range elems {
@@ -50,12 +50,12 @@ func collection(kind string, multi bool, elems ...*Type) *Type {
 	return t
 }
 
-// scalars are the native types that columns have.
+// scalars returns the names of the native types of columns.
 func scalars() []string {
 	return []string{"int", "int", "text", "text", "bigint", "boolean", "double", "varint", "decimal", "timestamp", "blob", "smallint", "date"}
 }
 
-// value makes a value of t from a small domain, so that values meet.
+// value generates a value of t from a small domain, so that equal values occur.
 func (g *Generator) value(t *Type) Value {
 	switch kind := t.kind(); kind {
 	case "list", "set", "map":
@@ -88,7 +88,7 @@ func (g *Generator) scalar(kind string) Value {
 	case "varint":
 		return Value{text, varint(n)}
 	case "decimal":
-		if n == 0 { // cqld gives back 0.0 as 0 where it is part of a key
+		if n == 0 { // cqld returns 0.0 in a key as 0
 			return Value{"0", make([]byte, 5)}
 		}
 		return Value{fmt.Sprintf("%d.%d", n/10, abs(n%10)), decimal(n)}
@@ -114,7 +114,7 @@ func b2i(b bool) int {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// varint is the two's complement of n in as few bytes as possible.
+// varint returns the two's complement of n in as few bytes as possible.
 func varint(n int64) []byte {
 	b := big.NewInt(n)
 	if n < 0 {
@@ -123,7 +123,7 @@ func varint(n int64) []byte {
 	return append([]byte{0}, b.Bytes()...)[b2i(n > 0 && n < 128):]
 }
 
-// decimal is n tenths. The literal of -1 would lose its sign, so -1 stands for -0.1 as 0.1 does for 1.
+// decimal returns n tenths. The literal of -1 would lose its sign, so -1 stands for -0.1 as 0.1 does for 1.
 func decimal(n int64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, 1), varint(abs(n))...)
 }
@@ -135,12 +135,11 @@ func appendBytes(dst, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(b))), b...)
 }
 
-// collectionValue makes a list, set or map of up to three elements. Sets and maps come in any order, with
-// duplicates.
+// collectionValue generates a list, set or map of up to three elements. Sets and maps are in random order, with duplicates.
 func (g *Generator) collectionValue(t *Type, kind string) Value {
 	n := g.r.IntN(4)
 	if kind == "map" && n == 0 && !t.Multi {
-		n = 1 // {} is a set where the type does not say otherwise
+		n = 1 // {} is a set if the type is not known
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	var elems []string
@@ -148,8 +147,8 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 	for range n {
 		e := g.value(t.Elems[0])
 		if kind == "map" && slices.Contains(keys, e.Literal) {
-			// Which of two entries with one key counts is the same in a literal and in a bound value only by
-			// their order, which Cassandra does not keep.
+			// Of two entries with the same key, the order decides which one counts. Cassandra does not keep the order, so a
+			// literal and a bound value might differ.
 			e = g.value(t.Elems[0])
 			if slices.Contains(keys, e.Literal) {
 				return g.collectionValue(t, kind)
@@ -171,7 +170,7 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 	return Value{open + strings.Join(elems, ", ") + end, b}
 }
 
-// tupleValue makes a tuple or a value of a user-defined type; fields may be null.
+// tupleValue generates a tuple or a value of a user-defined type. Fields may be null.
 func (g *Generator) tupleValue(t *Type) Value {
 	var b []byte
 	var parts []string
