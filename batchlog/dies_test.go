@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 )
 
 // TestBatchWhileHoldersDie writes logged batches while nodes die at any step of the exchange. The coordinator detects each death

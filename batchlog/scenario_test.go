@@ -3,7 +3,7 @@ package batchlog_test
 import (
 	"testing"
 
-	"cqld/internal/scenario"
+	"cqld/simulation/scenario"
 )
 
 // TestScenarios plays the scenario files of this package.

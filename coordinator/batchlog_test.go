@@ -12,10 +12,10 @@ import (
 
 	"cqld/batchlog"
 	"cqld/coordinator"
-	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/simulation/scenario"
 )
 
 // leaver is a node's view, which changes to Leaving at some time.

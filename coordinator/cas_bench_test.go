@@ -13,13 +13,13 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
-	"cqld/internal/scenario"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 	"cqld/storage"
 )
 

@@ -3,7 +3,7 @@ package coordinator_test
 import (
 	"testing"
 
-	"cqld/internal/scenario"
+	"cqld/simulation/scenario"
 )
 
 // cluster is a cluster of a scenario with the steps of these tests.

@@ -9,11 +9,11 @@ import (
 	"cqld/batchlog"
 	"cqld/coordinator"
 	"cqld/hints"
-	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 )
 
 // TestWhatWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later. None is sent, or

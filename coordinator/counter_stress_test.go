@@ -12,12 +12,12 @@ import (
 
 	"cqld/coordinator"
 	"cqld/counters"
-	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 	"cqld/storage"
 	"cqld/types"
 )

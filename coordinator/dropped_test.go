@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 )
 
 // droppedRequests contains one request of each kind, for tables t and n, through node 4. It is read-only.

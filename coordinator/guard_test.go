@@ -19,7 +19,6 @@ import (
 	"cqld/counters"
 	"cqld/internal/env"
 	"cqld/internal/guard"
-	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/listing"
 	"cqld/messaging"
@@ -28,6 +27,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 	"cqld/storage"
 	"cqld/storage/index"
 )

@@ -11,10 +11,10 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
-	"cqld/internal/scenario"
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/simulation/scenario"
 )
 
 // failingStore is a store of hints whose disk fails in one way.

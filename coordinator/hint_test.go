@@ -8,8 +8,8 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
-	"cqld/internal/scenario"
 	"cqld/ring"
+	"cqld/simulation/scenario"
 )
 
 // slowHints is a store that cannot be read at first; later, reading it blocks until another goroutine has made progress.

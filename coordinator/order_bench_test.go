@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/simulation/scenario"
 )
 
 // BenchmarkOrderedWrite writes rows of 150 bytes at QUORUM in a ring of four, with fsync. An op is three writes, in blocks of 200:

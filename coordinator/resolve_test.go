@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"cqld/coordinator"
-	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/simulation/scenario"
 )
 
 // TestReadAtAllIsTheMerge writes random changes to random replicas, reads with random limits at ALL, and compares the result with the

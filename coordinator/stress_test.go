@@ -12,12 +12,12 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
-	"cqld/internal/scenario"
 	"cqld/paxos"
 	"cqld/paxos/contention"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 )
 
 // realClock is the real time; these tests test goroutines, not time.

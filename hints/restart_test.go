@@ -10,9 +10,9 @@ import (
 
 	"cqld/coordinator"
 	"cqld/hints"
-	"cqld/internal/scenario"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/simulation/scenario"
 	"cqld/storage"
 )
 

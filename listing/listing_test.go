@@ -13,10 +13,10 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/env"
-	"cqld/internal/testcluster"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 	"cqld/types"
 )
 

@@ -11,11 +11,11 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/guard"
-	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 	"cqld/storage"
 )
 

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/scenario"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/scenario"
 )
 
 var scheduleSeeds = flag.Int("schedules", 0, "how many random schedules of conditional changes are played; 0: as many as fit into the tests")

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 )
 
 // view is the metadata of a test node; all nodes are alive.

@@ -11,9 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
-	"cqld/internal/testcluster"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/simulation/testcluster"
 )
 
 // TestStreamsOfTruncatedTables streams a table while both nodes truncate it several times, in any order and at any time; messages

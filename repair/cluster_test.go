@@ -14,7 +14,6 @@ import (
 	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/testclock"
-	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/paxos"
 	"cqld/repair"
@@ -22,6 +21,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 	"cqld/storage"
 	"cqld/types"
 )

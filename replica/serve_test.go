@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/testcluster"
 	"cqld/messaging"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 	"cqld/storage"
 )
 

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"cqld/coordinator"
-	"cqld/internal/testcluster"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 	"cqld/storage"
 )
 

@@ -70,8 +70,8 @@ batchlog: coordinator internal/env internal/guard internal/wire messaging replic
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage
 
 # What tests of several packages need.
-internal/testcluster: coordinator ring schema types
-internal/scenario: batchlog coordinator counters hints internal/env internal/testclock internal/testcluster internal/wire listing messaging paxos replica ring row schema storage storage/index types
+simulation/testcluster: coordinator ring schema types
+simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema storage storage/index types
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram listing paxos ring row schema
@@ -175,7 +175,7 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation", "internal/scenario"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation", "simulation/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/protobuf":    {"cluster"},

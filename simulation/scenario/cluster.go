@@ -11,12 +11,12 @@ import (
 	"cqld/counters"
 	"cqld/hints"
 	"cqld/internal/testclock"
-	"cqld/internal/testcluster"
 	"cqld/listing"
 	"cqld/paxos"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/testcluster"
 	"cqld/storage"
 	"cqld/types"
 )
