@@ -65,8 +65,8 @@ func TestControlAddress(t *testing.T) {
 	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`, `(?m)^cqld_client_requests_total [1-9]`,
 		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`, `(?m)^cqld_table_reads_total\{keyspace="system_auth",table="roles"\} [1-9]`,
 		`(?m)^cqld_coordinator_cas_total\{protocol="cql",result="applied"\} 1$`, `(?m)^cqld_coordinator_cas_total\{protocol="cql",result="not_applied"\} 1$`,
-		`(?m)^cqld_coordinator_requests_total\{protocol="cql",kind="cas"\} 2$`, `(?m)^cqld_coordinator_request_seconds_count\{protocol="cql",kind="cas"\} 2$`,
-		`(?m)^cqld_coordinator_requests_total\{protocol="cql",kind="batch"\} 1$`, `(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,
+		`(?m)^cqld_coordinator_requests_total\{kind="cas",protocol="cql"\} 2$`, `(?m)^cqld_coordinator_request_seconds_count\{kind="cas",protocol="cql"\} 2$`,
+		`(?m)^cqld_coordinator_requests_total\{kind="batch",protocol="cql"\} 1$`, `(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,
 		`(?m)^cqld_tables_requests_total\{operation="list_tables",status="4xx"\} 1$`, `(?m)^cqld_tables_request_seconds_count\{operation="list_tables"\} 1$`,
 		`(?m)^cqld_coordinator_cas_stage_seconds_total\{stage="commit"\} [0-9.e-]*[1-9]`, `(?m)^cqld_storage_disk_full 0$`, `(?m)^go_goroutines `} {
 		if !regexp.MustCompile(want).MatchString(page) {
