@@ -99,15 +99,22 @@ func (d *degradation) measure(k degradeKey) {
 	d.t.Helper()
 	stop := busyCPU(d.t, envNumber("CQLD_CONTENTION_BUSY", 4))
 	defer stop()
-	before := d.figures(k.state)
-	r := d.run(d.others, k.conditional, envNumber("CQLD_CONTENTION_CLIENTS", contentionClients), k.partitions, 1<<30, d.limit)
-	used := d.figures(k.state).since(before)
-	failed := r.unknown + r.expired + r.other
-	d.rates[k] = float64(r.batches-failed) / r.took.Seconds()
-	d.t.Logf("%v: %v\n\t%s", k, r, used.text(r.batches))
-	if failed*100 > degradeFailuresMost*r.batches {
-		d.t.Errorf("%v: %d of %d batches fail", k, failed, r.batches)
+	servers := d.ring.Servers
+	if k.state != "all up" {
+		servers = slices.DeleteFunc(slices.Clone(servers), func(s *process.Server) bool { return s == d.victim })
 	}
+	d.unlessStalled(servers, func() (failure string) {
+		before := d.figures(k.state)
+		r := d.run(d.others, k.conditional, envNumber("CQLD_CONTENTION_CLIENTS", contentionClients), k.partitions, 1<<30, d.limit)
+		used := d.figures(k.state).since(before)
+		failed := r.unknown + r.expired + r.other
+		d.rates[k] = float64(r.batches-failed) / r.took.Seconds()
+		d.t.Logf("%v: %v\n\t%s", k, r, used.text(r.batches))
+		if failed*100 > degradeFailuresMost*r.batches {
+			failure = fmt.Sprintf("%v: %d of %d batches fail", k, failed, r.batches)
+		}
+		return failure
+	})
 }
 
 // compare fails the test when conditional batches degrade more than plain ones.

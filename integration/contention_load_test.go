@@ -237,6 +237,39 @@ func (r *contentionRun) String() string {
 	return s
 }
 
+// stallRuns is how many times a load runs at most because the machine stalls.
+const stallRuns = 3
+
+// unlessStalled calls run, which returns what failed, if anything. It calls it again if a process or disk of servers stalled
+// meanwhile: a request that needs that node then fails, and rates say nothing.
+func (w *contention) unlessStalled(servers []*process.Server, run func() (failure string)) {
+	w.t.Helper()
+	for n := 1; ; n++ {
+		before := stalls(servers)
+		failure := run()
+		if failure != "" {
+			time.Sleep(noticed) // a stall is logged when it ends
+		}
+		stalled := stalls(servers) - before
+		if stalled == 0 || n == stallRuns {
+			if failure != "" {
+				w.t.Error(failure)
+			}
+			return
+		}
+		w.t.Logf("nodes logged %d stalls of their processes or disks; %s. Again.", stalled, cmp.Or(failure, "nothing failed"))
+	}
+}
+
+// stalls counts what servers logged about stalls of a second or more.
+func stalls(servers []*process.Server) (n int) {
+	for _, s := range servers {
+		log := s.Log()
+		n += strings.Count(log, "process stalled") + strings.Count(log, "slow disk delayed writes")
+	}
+	return n
+}
+
 // verify reads all rows back: those that were acknowledged are there, those that were refused are not.
 func (w *contention) verify() {
 	w.t.Helper()

@@ -3,8 +3,11 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"cqld/integration/process"
 )
 
 // contentionClients is how many clients the loads have.
@@ -16,22 +19,23 @@ const contentionClients = 16
 func TestConditionalBatchesHaveKnownOutcomes(t *testing.T) {
 	w := startContention(t, 4)
 	batches, limit := envNumber("CQLD_CONTENTION", 2_000), time.Duration(envNumber("CQLD_CONTENTION_TIME", 30))*time.Second
-	for _, partitions := range []int{4, 40} {
-		r := w.run(addressesOf(w), true, contentionClients, partitions, batches, limit)
-		t.Logf("%d partitions, all nodes up: %v", partitions, r)
-		if r.unknown > 0 || r.other > 0 {
-			t.Errorf("%d partitions: %d of %d batches ended with an unknown outcome, %d with other errors", partitions, r.unknown, r.batches, r.other)
+	load := func(state string, servers []*process.Server) {
+		for _, partitions := range []int{4, 40} {
+			w.unlessStalled(servers, func() (failure string) {
+				r := w.run(addressesOf(w)[:len(servers)], true, contentionClients, partitions, batches, limit)
+				t.Logf("%d partitions, %s: %v", partitions, state, r)
+				if r.unknown > 0 || r.other > 0 {
+					failure = fmt.Sprintf("%d partitions, %s: %d of %d batches ended with an unknown outcome, %d with other errors",
+						partitions, state, r.unknown, r.batches, r.other)
+				}
+				return failure
+			})
 		}
 	}
+	load("all nodes up", w.ring.Servers)
 	w.ring.Servers[3].Kill()
 	time.Sleep(noticed)
-	for _, partitions := range []int{4, 40} {
-		r := w.run(addressesOf(w)[:3], true, contentionClients, partitions, batches, limit)
-		t.Logf("%d partitions, one node dead: %v", partitions, r)
-		if r.unknown > 0 || r.other > 0 {
-			t.Errorf("%d partitions, one node dead: %d of %d batches ended with an unknown outcome, %d with other errors", partitions, r.unknown, r.batches, r.other)
-		}
-	}
+	load("one node dead", w.ring.Servers[:3])
 	w.verify()
 }
 
