@@ -266,13 +266,15 @@ func (r *inProcess) ask(c *client.Client, req client.Request) (status int, err e
 	return resp.Status, nil
 }
 
-// fill writes rows 0 to n-1 of k.t (a int PRIMARY KEY, v int).
+// fill writes rows 0 to n-1 of k.t (a int PRIMARY KEY, v int), at ALL: a read at ONE finds them.
 func (r *inProcess) fill(c *cqlclient.Conn, replication string, n int) {
 	r.t.Helper()
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+replication+"}")
 	r.query(c, "CREATE TABLE k.t (a int PRIMARY KEY, v int)")
 	for i := range n {
-		r.query(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i))
+		if _, err := send(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i), cqlclient.Options{Consistency: 5}); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 }
 
