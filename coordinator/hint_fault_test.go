@@ -85,7 +85,7 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			store.failing.Lock()
 			store.fails = ""
 			store.failing.Unlock()
-			for end := time.Now().Add(5 * time.Second); c.PendingHints(2) > 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(time.Minute); c.PendingHints(2) > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("the replay does not go on")
 				}

@@ -265,7 +265,7 @@ func (w *contention) unlessStalled(servers []*process.Server, run func() (failur
 func stalls(servers []*process.Server) (n int) {
 	for _, s := range servers {
 		log := s.Log()
-		n += strings.Count(log, "process stalled") + strings.Count(log, "slow disk delayed writes")
+		n += strings.Count(log, "this node stood still") + strings.Count(log, "the disk was slow")
 	}
 	return n
 }

@@ -19,10 +19,11 @@ import (
 // there afterwards, in this engine or in the next one.
 func TestCheckpointsMeetFaults(t *testing.T) {
 	for name, test := range map[string]struct {
-		begin  func(disk *faultfs.FS)
-		fails  error // of the checkpoint; nil: it may succeed
-		stops  bool  // the engine
-		refuse bool  // writes, after it
+		begin    func(disk *faultfs.FS)
+		flushing bool  // a flush fails when the checkpoint has begun
+		fails    error // of the checkpoint; nil means it may succeed
+		stops    bool  // the engine
+		refuse   bool  // writes, after it
 	}{
 		"a failed fsync of the log": {
 			begin: func(disk *faultfs.FS) {
@@ -34,6 +35,17 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				})
 			},
 			fails: ErrStopped, stops: true,
+		},
+		"a failed fsync of the database's manifest": {
+			begin: func(disk *faultfs.FS) {
+				disk.Fail(func(op faultfs.Op, file string) error {
+					if op == faultfs.OpSync && strings.HasPrefix(file, "MANIFEST") {
+						return errDisk
+					}
+					return nil
+				})
+			},
+			flushing: true, fails: ErrStopped, stops: true,
 		},
 		"a failed fsync of the copy": {
 			begin: func(disk *faultfs.FS) {
@@ -85,15 +97,32 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := acked
+			if err := e.Flush(); err != nil { // a later flush would change the database's manifest
+				t.Fatal(err)
+			}
 			test.begin(disk)
 			var err error
-			within(t, 20*time.Second, "the checkpoint", func() { err = e.Checkpoint("copy") })
+			if test.flushing {
+				if err := write(1); err != nil {
+					t.Fatal(err)
+				}
+				if err := e.Flush(); !errors.Is(err, ErrStopped) {
+					t.Fatal(err)
+				}
+			}
+			within(t, 20*time.Second, "the checkpoint", func() {
+				if test.flushing {
+					err = e.checkpoint("copy")
+				} else {
+					err = e.Checkpoint("copy")
+				}
+			})
 			switch {
 			case test.fails != nil && !errors.Is(err, test.fails):
 				t.Errorf("the checkpoint ends with %v", err)
 			case err == nil:
-				c := openTest(t, Options{FS: disk, Dir: "copy", BallastBytes: -1})
 				disk.Fail(nil)
+				c := openTest(t, Options{FS: disk, Dir: "copy", BallastBytes: -1})
 				if got := len(rows(t, mustRead(t, c, readKey("a")))); got < before {
 					t.Errorf("the checkpoint has %d of %d rows", got, before)
 				}
@@ -103,8 +132,14 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 			case !errors.Is(err, errDisk) && !errors.Is(err, ErrStopped) && !errors.Is(err, ErrDiskFull) && !strings.Contains(err.Error(), "no space"):
 				t.Errorf("the checkpoint ends with %v, which does not say why", err)
 			}
-			if stopped.Load() != test.stops {
-				t.Errorf("the engine has stopped: %t", stopped.Load())
+			if test.stops { // OnFatal is called after requests fail
+				within(t, 20*time.Second, "the report", func() {
+					for !stopped.Load() {
+						time.Sleep(time.Millisecond)
+					}
+				})
+			} else if stopped.Load() {
+				t.Error("the engine has stopped")
 			}
 			if err := write(1); (err != nil) != (test.stops || test.refuse) {
 				t.Errorf("a write after it: %v", err)
@@ -114,7 +149,11 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 			if err := e.Close(); (err != nil) != test.stops {
 				t.Errorf("close: %v", err)
 			}
-			after := openTest(t, Options{FS: mem, BallastBytes: -1})
+			next := vfs.NewMem() // without the lock of an engine that cannot be closed
+			if _, err := vfs.Clone(mem, next, "db", "db", vfs.CloneSync); err != nil {
+				t.Fatal(err)
+			}
+			after := openTest(t, Options{FS: next, BallastBytes: -1})
 			defer after.Close()
 			if got := len(rows(t, mustRead(t, after, readKey("a")))); got < acked {
 				t.Errorf("%d of %d acknowledged rows are there", got, acked)

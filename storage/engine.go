@@ -218,7 +218,17 @@ func (e *Engine) Checkpoint(dir string) error {
 }
 
 func (e *Engine) checkpoint(dir string, options ...pebble.CheckpointOption) error {
-	err := e.db.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...)
+	made := make(chan error, 1)
+	go func() { made <- e.db.Checkpoint(dir, append(options, pebble.WithFlushedWAL())...) }()
+	var err error
+	select {
+	case err = <-made:
+	case <-e.broken:
+		if e.wedged.Load() { // Pebble's locks are held permanently
+			return e.failedErr()
+		}
+		err = <-made
+	}
 	if failed := e.failedErr(); failed != nil {
 		return failed // the log in the copy may lack something
 	}
