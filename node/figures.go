@@ -65,7 +65,7 @@ func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(erro
 	return m.Engine.Apply(mutations, durable, done)
 }
 
-// Queue implements the interface that replica.Local.Decide uses.
+// Queue implements replica.Engine.
 func (m *measured) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
 	m.countWrites(mutations)
 	return m.Engine.Queue(mutations, durable, done)

@@ -28,6 +28,11 @@ func (e *watchedEngine) Apply(ms []*row.Mutation, durable bool, done func(error)
 	return e.Engine.Apply(ms, durable, done)
 }
 
+// Queue applies as Apply does.
+func (e *watchedEngine) Queue(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(ms, durable, done)
+}
+
 // TestAcceptorAnswersWhenItsStateIsOnDisk executes a round: each of its three answers waits for the disk.
 func TestAcceptorAnswersWhenItsStateIsOnDisk(t *testing.T) {
 	watched := &watchedEngine{}

@@ -22,6 +22,18 @@ func (e *copyingEngine) Apply(ms []*row.Mutation, _ bool, done func(error)) erro
 	return nil
 }
 
+// Queue applies as Apply does.
+func (e *copyingEngine) Queue(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(ms, durable, done)
+}
+
+func (e *copyingEngine) Commit() {}
+
+// Forget applies as Apply does.
+func (e *copyingEngine) Forget(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(ms, durable, done)
+}
+
 func (e *copyingEngine) Read(dst []byte, _ *row.ReadCommand) ([]byte, error) {
 	return append(dst, 0, 0), nil
 }

@@ -20,29 +20,6 @@ func GuardReads(e Engine, g *guard.Guard) Engine {
 	return guardedEngine{e, g}
 }
 
-// Queue implements callerCommits, also for an Engine that cannot commit in the caller's goroutine.
-func (e guardedEngine) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
-	if c, ok := e.Engine.(callerCommits); ok {
-		return c.Queue(mutations, durable, done)
-	}
-	return e.Apply(mutations, durable, done)
-}
-
-// Commit implements callerCommits.
-func (e guardedEngine) Commit() {
-	if c, ok := e.Engine.(callerCommits); ok {
-		c.Commit()
-	}
-}
-
-// Forget implements forgetter, also for an Engine that does not distinguish such mutations.
-func (e guardedEngine) Forget(mutations []*row.Mutation, durable bool, done func(error)) error {
-	if f, ok := e.Engine.(forgetter); ok {
-		return f.Forget(mutations, durable, done)
-	}
-	return e.Apply(mutations, durable, done)
-}
-
 // Read implements Engine.
 func (e guardedEngine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
 	defer func() {

@@ -20,6 +20,12 @@ import (
 type Engine interface {
 	// Apply refuses with an error, without calling done, or calls done later, in another goroutine.
 	Apply(mutations []*row.Mutation, durable bool, done func(error)) error
+	// Queue is Apply for a caller that calls Commit soon after, in a goroutine that would otherwise be idle.
+	Queue(mutations []*row.Mutation, durable bool, done func(error)) error
+	// Commit commits the queued mutations, unless another goroutine does.
+	Commit()
+	// Forget is Apply for deletions that are part of a removal of data: a full disk accepts them.
+	Forget(mutations []*row.Mutation, durable bool, done func(error)) error
 	Read(dst []byte, cmd *row.ReadCommand) ([]byte, error)
 	Newest(cmd *row.ReadCommand) (int64, error)
 	Truncate(table schema.StorageID) error
@@ -96,11 +102,6 @@ func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error))
 		return FromStorage(err)
 	}
 	return nil
-}
-
-// forgetter is an Engine that accepts deletions which are part of a removal of data even if the disk is full.
-type forgetter interface {
-	Forget(mutations []*row.Mutation, durable bool, done func(error)) error
 }
 
 // CheckEpoch refuses requests that were planned before the ring last moved: their sender may not know all nodes that must

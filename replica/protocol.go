@@ -103,20 +103,9 @@ func (l *Local) Write(mutations []*row.Mutation, durable bool, done func(error))
 	return l.write(mutations, durable, done)
 }
 
-// callerCommits is an Engine that can commit in the goroutine of a caller that would otherwise be idle.
-type callerCommits interface {
-	// Queue is Apply, followed by Commit.
-	Queue(mutations []*row.Mutation, durable bool, done func(error)) error
-	Commit()
-}
-
 // Queue is a durable Write after which the caller, which may block on the disk, calls Commit.
 func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
-	apply := l.engine.Apply
-	if waits, ok := l.engine.(callerCommits); ok {
-		apply = waits.Queue
-	}
-	err := apply(mutations, true, func(err error) {
+	err := l.engine.Queue(mutations, true, func(err error) {
 		if err != nil {
 			err = FromStorage(err)
 		}
@@ -129,19 +118,11 @@ func (l *Local) Queue(mutations []*row.Mutation, done func(error)) error {
 }
 
 // Commit commits the queued mutations, unless another goroutine does.
-func (l *Local) Commit() {
-	if waits, ok := l.engine.(callerCommits); ok {
-		waits.Commit()
-	}
-}
+func (l *Local) Commit() { l.engine.Commit() }
 
 // Remove is a durable Write of deletions that are part of a removal of data: it succeeds even if the disk is full.
 func (l *Local) Remove(mutations []*row.Mutation, done func(error)) error {
-	apply := l.engine.Apply
-	if f, ok := l.engine.(forgetter); ok {
-		apply = f.Forget
-	}
-	err := apply(mutations, true, func(err error) {
+	err := l.engine.Forget(mutations, true, func(err error) {
 		if err != nil {
 			err = FromStorage(err)
 		}

@@ -31,6 +31,19 @@ func (v *view) Schema() *schema.Schema                       { return v.schema }
 func (v *view) Topology() *ring.Topology                     { return v.topology }
 func (v *view) Alive(ring.NodeID) bool                       { return true }
 func (v *view) PaxosFloor(schema.StorageID) int64            { return v.floor }
+
+// Queue applies as Apply does.
+func (e *engine) Queue(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(ms, durable, done)
+}
+
+func (e *engine) Commit() {}
+
+// Forget applies as Apply does.
+func (e *engine) Forget(ms []*row.Mutation, durable bool, done func(error)) error {
+	return e.Apply(ms, durable, done)
+}
+
 func (e *engine) Read(d []byte, _ *row.ReadCommand) ([]byte, error) {
 	return append(d, e.page...), e.err
 }
