@@ -165,34 +165,52 @@ func (n *Node) liftForeign(t *schema.Table, l *storage.LostRange) error {
 	return nil
 }
 
-// fetchFromAll streams a lost range from all other members.
+// fetchFromAll streams the states of a lost range from all other replicas, for each keyspace in the ranges that this node
+// replicates.
 func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 	m := n.cluster.Metadata()
-	for _, member := range m.Topology.Nodes() {
-		if member.ID == n.cluster.Self() {
+	for _, name := range m.Schema.KeyspaceNames() {
+		replication := m.Schema.Keyspace(name).Replication
+		if replication.Class == ring.Local {
 			continue
 		}
-		pull := rebalance.Session{ID: fmt.Sprintf("lost %d %v %d %d", l.Table, l.Tokens, l.Since, member.ID),
-			Epoch: m.Topology.Epoch(), Table: l.Table, Range: l.Tokens, Source: member.ID}
-		ended := make(chan error, 1)
-		n.streams.Start(pull, nil, func(err error) { ended <- err })
-		select {
-		case err := <-ended:
-			if err != nil {
-				return err
+		for _, piece := range m.Topology.Placement(replication).Ranges(l.Tokens) {
+			if !piece.Replicas.Contains(n.cluster.Self()) {
+				continue
 			}
-		case <-ctx.Done():
-			n.streams.Cancel(pull.ID)
-			return errors.Join(ctx.Err(), <-ended)
-		case <-time.After(fetchLostTimeout):
-			n.streams.Cancel(pull.ID)
-			return errors.Join(errors.New("node: streaming the lost data took too long"), <-ended)
+			for _, member := range m.Topology.Nodes() {
+				if member.ID == n.cluster.Self() || !piece.Replicas.Involves(member.ID) {
+					continue
+				}
+				if err := n.fetchStates(ctx, rebalance.Session{
+					ID:    fmt.Sprintf("lost %d %v %d %d %s", l.Table, piece.Range, l.Since, member.ID, name),
+					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID, Keyspaces: []string{name},
+				}); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// fetchLostTimeout bounds the stream from one node in fetchFromAll.
+// fetchStates runs a session and waits for it.
+func (n *Node) fetchStates(ctx context.Context, s rebalance.Session) error {
+	ended := make(chan error, 1)
+	n.streams.Start(s, nil, func(err error) { ended <- err })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		n.streams.Cancel(s.ID)
+		return errors.Join(ctx.Err(), <-ended)
+	case <-time.After(fetchLostTimeout):
+		n.streams.Cancel(s.ID)
+		return errors.Join(errors.New("node: streaming the lost data took too long"), <-ended)
+	}
+}
+
+// fetchLostTimeout bounds the stream from one node in fetchStates.
 const fetchLostTimeout = 10 * time.Minute
 
 // netStreams returns the streams to and from this node in the form of the control protocol.

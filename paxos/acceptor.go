@@ -147,6 +147,15 @@ func clusteringOf(t *schema.Table) []byte {
 	return types.Native(types.UUID).AppendOrdered(nil, t.ID[:], false)
 }
 
+// Select implements replica.PaxosState.
+func (a *Acceptor) Select(tables []*schema.Table) func(clustering []byte) bool {
+	of := make(map[string]bool, len(tables))
+	for _, t := range tables {
+		of[string(clusteringOf(t))] = true
+	}
+	return func(clustering []byte) bool { return of[string(clustering)] }
+}
+
 // state reads the acceptor's row.
 func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorState, err error) {
 	cmd := row.ReadCommand{

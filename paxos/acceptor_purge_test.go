@@ -171,7 +171,7 @@ func TestAnAcceptorForgetsWhatItMay(t *testing.T) {
 	if wrapped, err := engine.Sweep(1000); !wrapped || err != nil {
 		t.Fatal(wrapped, err)
 	}
-	block, _, err := engine.Export(nil, schema.PaxosTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := engine.Export(nil, schema.PaxosTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil || bytes.Contains(block, []byte("old")) || !bytes.Contains(block, []byte("young")) {
 		t.Errorf("storage still has what was forgotten, or nothing: %q (%v)", block, err)
 	}

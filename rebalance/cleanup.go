@@ -36,8 +36,8 @@ func (d *Drops) cancelCleanup(c *cleanup) {
 	}
 }
 
-// limit restricts a decision that was requested by operators only to the tables that they named. Paxos state belongs to all
-// keyspaces together, so it stays.
+// limit restricts a decision that was requested by operators only to the tables that they named. Paxos states are dropped with
+// whole keyspaces.
 func (x *dropDecision) limit(wanted []*cleanup) {
 	if x.unclean != 0 || slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == "" }) {
 		return
@@ -49,7 +49,8 @@ func (x *dropDecision) limit(wanted []*cleanup) {
 				return c.keyspace == item.keyspace && (c.tables == nil || slices.Contains(c.tables, id))
 			})
 		})
-		if item.keyspace != "" && len(item.tables) > 0 {
+		item.states = item.states && slices.ContainsFunc(wanted, func(c *cleanup) bool { return c.keyspace == item.keyspace && c.tables == nil })
+		if item.keyspace != "" && (len(item.tables) > 0 || item.states) {
 			items = append(items, item)
 		}
 	}

@@ -23,6 +23,8 @@ import (
 type DropEngine interface {
 	DropRange(table schema.StorageID, tokens ring.Range) error
 	EmptyRange(table schema.StorageID, tokens ring.Range) (bool, error)
+	DropRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) error
+	HasRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (bool, error)
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
 	Drain() error
 	Lost() []storage.LostRange
@@ -88,7 +90,7 @@ type FormerData struct {
 //	        ──▶ ask their replicas whether, at that epoch or later, they hold the range and can read it;
 //	            at least half of them must confirm
 //	        ──▶ fence the ranges that this node still does not hold: writes, votes and streams are refused
-//	        ──▶ storage.DropRange, logged and counted; then remove the fence
+//	        ──▶ storage.DropRange, logged and counted, and DropRows for Paxos states; then remove the fence
 //	        ──▶ StartCleaned: from now on this node may gain ranges again
 //
 // A decision that fails is repeated from the beginning. A crash at any point leaves data that the next decision finds. Drops
@@ -248,13 +250,17 @@ func (d *Drops) end(err error, again bool) {
 	}
 }
 
-// dropItem is a range of tokens of one keyspace's tables that this node does not hold. When keyspace is empty, it is a range of
-// Paxos state, which belongs to all keyspaces.
+// dropItem is a range of tokens of one keyspace's tables, and of the Paxos states of their partitions, that this node does not
+// hold. When keyspace is empty, it is a range of Paxos state that this node holds of no keyspace.
 type dropItem struct {
 	keyspace string
 	tables   []schema.StorageID
 	tokens   ring.Range  // does not wrap
 	former   *FormerData // unless nil, the replicas must have been repaired since
+	// states reports that the Paxos states are dropped, too. A state that stayed could list a change as decided that this
+	// node's rows lack when it gains the range again, or bring the change back after the other replicas have purged it.
+	states bool
+	fence  []schema.StorageID // the tables whose requests are refused meanwhile
 }
 
 // list returns the ranges that neither an operation nor a replication assigns to this node in the topology of View.
@@ -275,12 +281,13 @@ func (d *Drops) list() (items []dropItem) {
 		changed = changed || former != nil
 		all = append(all, held...)
 		for _, gap := range gaps(held) {
-			items = append(items, dropItem{name, tablesOf(k), gap, former})
+			items = append(items, dropItem{name, tablesOf(k), gap, former, former == nil, tablesOf(k)})
 		}
 	}
 	for _, gap := range gaps(all) {
 		if !changed {
-			items = append(items, dropItem{"", paxosTables(catalog), gap, nil})
+			paxos := []schema.StorageID{schema.PaxosTable}
+			items = append(items, dropItem{tables: paxos, tokens: gap, fence: paxos})
 		}
 	}
 	return items
@@ -316,8 +323,14 @@ func (x *dropDecision) withData() error {
 				tables = append(tables, id)
 			}
 		}
-		if len(tables) > 0 {
-			kept = append(kept, dropItem{item.keyspace, tables, item.tokens, item.former})
+		if item.states {
+			var err error
+			if item.states, err = x.d.o.Engine.HasRows(schema.PaxosTable, item.tokens, x.d.o.Local.StatesOf(item.keyspace)); err != nil {
+				return fmt.Errorf("rebalance: look for Paxos states of keyspace %s in %s: %w", item.keyspace, item.tokens, err)
+			}
+		}
+		if item.tables = tables; len(tables) > 0 || item.states {
+			kept = append(kept, item)
 		}
 	}
 	x.items = kept
@@ -386,7 +399,7 @@ func still(items, listed []dropItem) (out []dropItem) {
 // fenced converts items to the ranges of replica.Local.
 func fenced(items []dropItem) (out []replica.FencedRange) {
 	for _, item := range items {
-		out = append(out, replica.FencedRange{Tables: item.tables, Tokens: item.tokens})
+		out = append(out, replica.FencedRange{Tables: item.fence, Tokens: item.tokens})
 	}
 	return out
 }
@@ -404,23 +417,38 @@ func (d *Drops) dropItems(items []dropItem) error {
 				}
 			}
 			done++
-			size, err := d.o.Engine.SizeOf(id, item.tokens)
-			if err == nil {
-				err = d.o.Engine.DropRange(id, item.tokens)
+			if err := d.dropTable(id, item.tokens); err != nil {
+				return err
 			}
-			if err != nil {
-				return fmt.Errorf("rebalance: drop %s of table %s: %w", item.tokens, d.o.View.Schema().NameOf(id), err)
-			}
-			d.o.Changed(id)
-			d.ranges.Add(1)
-			d.bytes.Add(size)
-			keyspace, table := "", "(dropped)"
-			if t := d.o.View.Schema().TableByStorage(id); t != nil {
-				keyspace, table = t.Keyspace, t.Name
-			}
-			d.o.Log.Info("dropped a range that this node no longer holds", "keyspace", keyspace, "table", table,
-				"range", item.tokens.String(), "epoch", d.o.Epoch(), "bytes", size)
 		}
+		if !item.states {
+			continue
+		}
+		if err := d.o.Engine.DropRows(schema.PaxosTable, item.tokens, d.o.Local.StatesOf(item.keyspace)); err != nil {
+			return fmt.Errorf("rebalance: drop Paxos states of keyspace %s in %s: %w", item.keyspace, item.tokens, err)
+		}
+		d.o.Changed(schema.PaxosTable)
 	}
+	return nil
+}
+
+// dropTable drops a range of a table, counts it and logs it.
+func (d *Drops) dropTable(id schema.StorageID, tokens ring.Range) error {
+	size, err := d.o.Engine.SizeOf(id, tokens)
+	if err == nil {
+		err = d.o.Engine.DropRange(id, tokens)
+	}
+	if err != nil {
+		return fmt.Errorf("rebalance: drop %s of table %s: %w", tokens, d.o.View.Schema().NameOf(id), err)
+	}
+	d.o.Changed(id)
+	d.ranges.Add(1)
+	d.bytes.Add(size)
+	keyspace, table := "", "(dropped)"
+	if t := d.o.View.Schema().TableByStorage(id); t != nil {
+		keyspace, table = t.Keyspace, t.Name
+	}
+	d.o.Log.Info("dropped a range that this node no longer holds", "keyspace", keyspace, "table", table,
+		"range", tokens.String(), "epoch", d.o.Epoch(), "bytes", size)
 	return nil
 }

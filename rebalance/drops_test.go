@@ -124,6 +124,7 @@ func newDropWorld(t *testing.T) *dropWorld {
 	}
 	t.Cleanup(func() { w.engine.Close() })
 	w.local = replica.NewLocal(w.engine, w.view, nil)
+	w.local.SetPaxos(testStates{})
 	for i := range 64 {
 		w.write(fmt.Sprint("key", i))
 	}
@@ -278,6 +279,43 @@ func TestAnOperatorHearsWhatStays(t *testing.T) {
 	w.drops.Cleanup("", nil, nil, func(e error) { err = e })
 	if _, others := w.has(); err != nil || others != 0 {
 		t.Errorf("%v, %d rows are left", err, others)
+	}
+}
+
+// TestPaxosStatesAreDroppedByKeyspace checks that a node drops the states of the partitions that it lost, and keeps those of
+// another keyspace of which it still holds the same ranges. The states are dropped also where no rows are left.
+func TestPaxosStatesAreDroppedByKeyspace(t *testing.T) {
+	for _, empty := range []bool{false, true} {
+		w := newDropWorld(t)
+		w.view.schema = withKeyspace(t, w.view.schema, "everywhere", 2, ring.Replication{Class: ring.Simple, Factor: 4})
+		everywhere := w.view.schema.Table("everywhere", "everywhere")
+		for i := range 64 {
+			for _, table := range []*schema.Table{w.table, everywhere} {
+				if err := w.engine.Apply([]*row.Mutation{testState(table, fmt.Sprint("key", i))}, true, func(error) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if empty {
+			if err := w.engine.DropRange(w.table.StorageID, ring.FullRange()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.drops.Reconcile()
+		if len(w.cleaned) != 1 {
+			t.Fatalf("cleaned %v", w.cleaned)
+		}
+		placement := w.view.topology.Placement(w.table.Replication)
+		for i := range 64 {
+			key := fmt.Sprint("key", i)
+			held := slices.Contains(placement.Replicas(row.NewPartitionKey([]byte(key)).Token).Natural, 1)
+			if hasState(t, w.engine, w.table, key) != held {
+				t.Errorf("partition %s: held %v, has a state %v", key, held, !held)
+			}
+			if !hasState(t, w.engine, everywhere, key) {
+				t.Errorf("partition %s has no state in the keyspace whose range the node holds", key)
+			}
+		}
 	}
 }
 

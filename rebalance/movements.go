@@ -42,6 +42,8 @@ type MovementOptions struct {
 	NoCompare bool
 	// NoPaxosStreams, set by tests only, streams ranges without their Paxos state.
 	NoPaxosStreams bool
+	// AllStates, set by tests only, streams the Paxos states of all keyspaces with each gained range.
+	AllStates bool
 }
 
 // Movements follows the operations of the ring on one node. While an operation streams, it fetches the ranges that this node
@@ -78,19 +80,23 @@ func NewMovements(o MovementOptions) *Movements {
 type gainedRange struct {
 	gain   ring.Gain
 	tables []schema.StorageID
-	// name is the keyspace; empty when the tables belong to several. System keyspaces never block an operation.
-	name string
+	// keyspaces are those of the tables or, if it is a range of system.paxos, of the states. They have the same replication.
+	keyspaces []string
+}
+
+// required reports whether the operation waits for the range until enough sources are alive. It does not for system keyspaces.
+func (f *gainedRange) required() bool {
+	return slices.ContainsFunc(f.keyspaces, func(name string) bool { return !schema.IsReplicatedSystem(name) })
 }
 
 // movement is this node's part of one operation. Movements.mu guards it.
 type movement struct {
 	m         *Movements
 	operation *ring.Operation
-	compare   bool            // ranges that were streamed before
-	queued    []*gainedRange  // not started
-	retries   []*gainedRange  // failed; queued again after a pause
-	started   map[string]bool // sessions under way, or completed
-	waiting   []Session       // of the range that was started last
+	compare   bool           // ranges that were streamed before
+	queued    []*gainedRange // not started
+	retries   []*gainedRange // failed; queued again after a pause
+	waiting   []Session      // of the range that was started last
 	running   int
 	total     int // ranges
 	bytes     map[string]int64
@@ -119,7 +125,7 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 	}
 	for _, o := range t.Operations() {
 		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
-			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{}}
+			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}}
 			m.mu.movements[o.ID] = v
 			begun = append(begun, v)
 		}
@@ -152,29 +158,43 @@ func (m *Movements) Close() {
 
 // begin queues the ranges that this node gains.
 func (v *movement) begin(t *ring.Topology) {
-	catalog := v.m.o.View.Schema()
-	for _, name := range catalog.KeyspaceNames() {
-		k := catalog.Keyspace(name)
-		if k.Replication.Class == ring.Local {
-			continue
-		}
-		tables := tablesOf(k)
-		if len(tables) == 0 {
-			continue
-		}
-		if v.compare && v.m.o.NoCompare {
-			continue
-		}
-		if !v.compare && !v.m.o.NoPaxosStreams { // votes of both sides count, so the new replicas need the votes of the old ones
-			tables = append(tables, paxosTables(catalog)...)
-		}
-		for _, g := range t.Gains(v.operation, k.Replication, v.m.o.View.Self()) {
-			v.queued = append(v.queued, &gainedRange{gain: g, tables: tables, name: name})
-		}
+	if !v.compare || !v.m.o.NoCompare {
+		v.queued = v.gained(t)
 	}
 	v.total = len(v.queued)
 	v.m.o.Note(fmt.Sprintf("operation %d (%s): this node %s %d ranges", v.operation.ID, v.operation.Kind, v.verb(), v.total))
 	v.proceed()
+}
+
+// gained returns the ranges that this node gains. Unless they are compared, it adds those of Paxos state: votes of both sides
+// count, so the new replicas need the votes of the old ones.
+func (v *movement) gained(t *ring.Topology) (all []*gainedRange) {
+	catalog, self := v.m.o.View.Schema(), v.m.o.View.Self()
+	var states [][]string // keyspaces of the same replication
+	for _, name := range catalog.KeyspaceNames() {
+		k := catalog.Keyspace(name)
+		tables := tablesOf(k)
+		if k.Replication.Class == ring.Local || len(tables) == 0 {
+			continue
+		}
+		for _, g := range t.Gains(v.operation, k.Replication, self) {
+			all = append(all, &gainedRange{gain: g, tables: tables, keyspaces: []string{name}})
+		}
+		same := slices.IndexFunc(states, func(of []string) bool { return catalog.Keyspace(of[0]).Replication.Equal(k.Replication) })
+		if same < 0 {
+			same, states = len(states), append(states, nil)
+		}
+		states[same] = append(states[same], name)
+	}
+	if v.compare || v.m.o.NoPaxosStreams {
+		return all
+	}
+	for _, keyspaces := range states {
+		for _, g := range t.Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication, self) {
+			all = append(all, &gainedRange{gain: g, tables: []schema.StorageID{schema.PaxosTable}, keyspaces: keyspaces})
+		}
+	}
+	return all
 }
 
 func (v *movement) verb() string {
@@ -205,14 +225,6 @@ func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
 		ids = append(ids, k.Table(name).StorageID)
 	}
 	return ids
-}
-
-// paxosTables returns the table of Paxos state, which moves with the ranges of all tables.
-func paxosTables(catalog *schema.Schema) []schema.StorageID {
-	if t := catalog.Table("system", "paxos"); t != nil {
-		return []schema.StorageID{t.StorageID}
-	}
-	return nil
 }
 
 // proceed starts sessions while ahead allows, and reports to the log when none is left.
@@ -251,12 +263,6 @@ func (v *movement) proceed() {
 		}
 		p := v.waiting[0]
 		v.waiting = v.waiting[1:]
-		if v.started[p.ID] {
-			// Several keyspaces may gain one range from one node: its Paxos state is streamed once.
-			v.m.mu.Unlock()
-			continue
-		}
-		v.started[p.ID] = true
 		v.running++
 		v.m.mu.Unlock()
 		if v.compare {
@@ -272,11 +278,22 @@ func (v *movement) startSession(p Session, done func(error)) {
 	v.m.mu.Lock()
 	v.sessions = append(v.sessions, p.ID)
 	v.m.mu.Unlock()
-	if v.m.o.Local.Fenced(p.Table, p.Range) {
+	if v.m.fenced(p) {
 		done(v.m.o.Streams.failure(p, replica.ErrFenced))
 		return
 	}
 	v.m.o.Streams.Start(p, func(bytes int64) { v.progress(p.ID, bytes) }, done)
+}
+
+// fenced reports whether the range of a session is being dropped.
+func (m *Movements) fenced(p Session) bool {
+	tables := []schema.StorageID{p.Table}
+	for _, name := range p.Keyspaces {
+		if k := m.o.View.Schema().Keyspace(name); k != nil {
+			tables = append(tables, tablesOf(k)...)
+		}
+	}
+	return slices.ContainsFunc(tables, func(id schema.StorageID) bool { return m.o.Local.Fenced(id, p.Range) })
 }
 
 // plan chooses the sources of a range: the node that loses it, if it is alive, because this node's copy replaces that one in
@@ -285,16 +302,23 @@ func (v *movement) startSession(p Session, done func(error)) {
 func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	from := []ring.NodeID{f.gain.From}
 	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
-		if from, ok = v.sources(f.gain); !ok && !schema.IsReplicatedSystem(f.name) {
+		if from, ok = v.sources(f.gain); !ok && f.required() {
 			return nil, false
 		}
 	}
 	for _, source := range from {
 		for _, table := range f.tables {
-			sessions = append(sessions, Session{
+			p := Session{
 				ID:    fmt.Sprintf("%d/%d/%s/%d", v.operation.ID, table, f.gain.Range, source),
 				Epoch: v.epoch(), Table: table, Range: f.gain.Range, Source: source,
-			})
+			}
+			if table == schema.PaxosTable {
+				p.ID, p.Keyspaces = p.ID+"/"+f.keyspaces[0], f.keyspaces
+				if v.m.o.AllStates {
+					p.Keyspaces = v.m.o.View.Schema().KeyspaceNames()
+				}
+			}
+			sessions = append(sessions, p)
 		}
 	}
 	return sessions, true
@@ -309,12 +333,8 @@ func (v *movement) stuckReason(f *gainedRange) string {
 			dead = append(dead, n.Internode.String())
 		}
 	}
-	what := "of several keyspaces"
-	if f.name != "" {
-		what = "of keyspace " + f.name
-	}
-	return fmt.Sprintf("operation %d (%s): range %s %s waits: too few of its sources are alive (down: %s); start them, "+
-		"or abort the operation: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, what, strings.Join(dead, ", "), v.operation.ID)
+	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s waits: too few of its sources are alive (down: %s); start them, "+
+		"or abort the operation: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, strings.Join(f.keyspaces, ", "), strings.Join(dead, ", "), v.operation.ID)
 }
 
 // sources returns the live sources of a range, those of this node's data center first, and false when they are too few. A node
@@ -367,19 +387,7 @@ func (v *movement) sessionEnded(p Session, err error) {
 	v.m.mu.Lock()
 	v.running--
 	if err != nil && !v.ended {
-		delete(v.started, p.ID)
-		f := &gainedRange{tables: []schema.StorageID{p.Table}}
-		if t := v.m.o.View.Schema().TableByStorage(p.Table); t != nil && !slices.Contains(paxosTables(v.m.o.View.Schema()), p.Table) {
-			f.name = t.Keyspace
-		}
-		for _, k := range v.replicationsOf(p.Table) {
-			for _, g := range v.m.o.View.Topology().Gains(v.operation, k, v.m.o.View.Self()) {
-				if g.Range == p.Range {
-					f.gain = g
-				}
-			}
-		}
-		if f.gain.Node != 0 {
+		if f := v.gainOf(p); f != nil {
 			v.retries = append(v.retries, f)
 		}
 	}
@@ -395,21 +403,23 @@ func (v *movement) sessionEnded(p Session, err error) {
 	}
 }
 
-// replicationsOf returns the replications by which this node may gain ranges of a table.
-func (v *movement) replicationsOf(id schema.StorageID) (out []ring.Replication) {
+// gainOf returns the range of a session in the present topology, or nil if this node no longer gains it.
+func (v *movement) gainOf(p Session) *gainedRange {
 	catalog := v.m.o.View.Schema()
-	if !slices.Contains(paxosTables(catalog), id) {
-		if t := catalog.TableByStorage(id); t != nil {
-			out = append(out, t.Replication)
-		}
-		return out
+	keyspaces := p.Keyspaces
+	if t := catalog.TableByStorage(p.Table); p.Table != schema.PaxosTable && t != nil {
+		keyspaces = []string{t.Keyspace}
 	}
-	for _, name := range catalog.KeyspaceNames() {
-		if r := catalog.Keyspace(name).Replication; r.Class != ring.Local {
-			out = append(out, r)
+	keyspaces = slices.DeleteFunc(slices.Clone(keyspaces), func(name string) bool { return catalog.Keyspace(name) == nil }) // dropped
+	if len(keyspaces) == 0 {
+		return nil
+	}
+	for _, g := range v.m.o.View.Topology().Gains(v.operation, catalog.Keyspace(keyspaces[0]).Replication, v.m.o.View.Self()) {
+		if g.Range == p.Range {
+			return &gainedRange{gain: g, tables: []schema.StorageID{p.Table}, keyspaces: keyspaces}
 		}
 	}
-	return out
+	return nil
 }
 
 // report reports to the log that all ranges are here. It retries until the log has taken it.

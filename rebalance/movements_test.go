@@ -99,6 +99,7 @@ func newMoveWorld(t *testing.T, o ring.Operation, leafBytes int64) *moveWorld {
 		}
 		t.Cleanup(func() { n.engine.Close() })
 		n.local = replica.NewLocal(n.engine, n.view, nil)
+		n.local.SetPaxos(testStates{})
 		n.streams = NewStreams(StreamOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, Changed: ignoreChanges,
 			Limits: Limits{BlockBytes: 1000, FileBytes: 4000}})
 		n.hashes = repair.NewService(repair.ServiceOptions{View: n.view, Local: n.local, Engine: n.engine, Transport: n, Clock: w, Run: here, StepBytes: leafBytes})
@@ -140,6 +141,16 @@ func (w *moveWorld) keys() (gained, others []string) {
 }
 
 func (w *moveWorld) write(node ring.NodeID, keys ...string) { w.writeTo(w.table, node, keys...) }
+
+// writeState writes the Paxos state of partitions of a table, on one node.
+func (w *moveWorld) writeState(table *schema.Table, node ring.NodeID, keys ...string) {
+	w.t.Helper()
+	for _, key := range keys {
+		if err := w.nodes[node].engine.Apply([]*row.Mutation{testState(table, key)}, true, func(error) {}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
 
 // writeTo writes a row to each partition of a table, on one node.
 func (w *moveWorld) writeTo(table *schema.Table, node ring.NodeID, keys ...string) {
@@ -193,10 +204,14 @@ func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	gained, others := w.keys()
 	w.write(2, gained...)
 	w.write(2, others...)
-	states := w.catalog.Table("system", "paxos")
-	for _, key := range gained {
-		w.writeTo(states, 2, key)
+	// Node 1 gains nothing of this keyspace.
+	w.catalog = withKeyspace(t, w.catalog, "elsewhere", 2, ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "dc2", Factor: 1}))
+	for _, n := range w.nodes {
+		n.view.schema = w.catalog
 	}
+	elsewhere := w.catalog.Table("elsewhere", "elsewhere")
+	w.writeState(w.table, 2, gained...)
+	w.writeState(elsewhere, 2, gained...)
 	w.moves.Reconcile(w.nodes[1].view.topology)
 	if !slices.Equal(w.streamed, []uint64{7}) {
 		t.Fatalf("node 1 has streamed by operations %v", w.streamed)
@@ -207,8 +222,13 @@ func TestAJoiningNodeFetchesRowsAndPaxosState(t *testing.T) {
 	if missing := w.missing(1, others); len(missing) != len(others) {
 		t.Errorf("%d partitions are fetched that node 1 does not gain", len(others)-len(missing))
 	}
-	if missing := w.missingFrom(states, 1, gained); len(missing) > 0 {
-		t.Errorf("Paxos state of %d of %d gained partitions is missing, %s first", len(missing), len(gained), missing[0])
+	for _, key := range gained {
+		if !hasState(t, w.nodes[1].engine, w.table, key) {
+			t.Errorf("the Paxos state of the gained partition %s is missing", key)
+		}
+		if hasState(t, w.nodes[1].engine, elsewhere, key) {
+			t.Errorf("the Paxos state of partition %s was received for a keyspace of which node 1 does not gain the range", key)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"cqld/ring"
+	"cqld/schema"
 )
 
 // RebuildError reports ranges that could not be streamed. All others are on this node.
@@ -47,15 +48,14 @@ func (m *Movements) Rebuild(o RebuildOptions, done func(error)) (cancel func()) 
 	return v.cancel
 }
 
-// rebuildSessions returns the sessions of a rebuild: one for each table, range and source. Keyspaces with the same ranges share
-// the sessions of the tables of Paxos.
+// rebuildSessions returns the sessions of a rebuild: one for each table, range and source, and one for the Paxos states of each
+// keyspace.
 func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	t, self, catalog := m.o.View.Topology(), m.o.View.Self(), m.o.View.Schema()
 	name := o.Name
 	if name == "" {
 		name = fmt.Sprint(t.Epoch())
 	}
-	present := map[string]bool{}
 	for _, keyspace := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(keyspace)
 		if k.Replication.Class == ring.Local || o.Keyspace != "" && o.Keyspace != keyspace {
@@ -66,13 +66,16 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 				continue
 			}
 			source := m.source(t, r.Replicas.Natural, o.Datacenter)
-			for _, table := range append(tablesOf(k), paxosTables(catalog)...) {
+			session := func(table schema.StorageID) Session {
 				id := fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), table, r.Range, source)
-				if !present[id] {
-					present[id] = true
-					all = append(all, Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id})
-				}
+				return Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id}
 			}
+			for _, table := range tablesOf(k) {
+				all = append(all, session(table))
+			}
+			states := session(schema.PaxosTable)
+			states.ID, states.Keyspaces = states.ID+"/"+keyspace, []string{keyspace}
+			all = append(all, states)
 		}
 	}
 	return all

@@ -103,33 +103,33 @@ func TestARebuildThatFailsKeepsWhatItReceived(t *testing.T) {
 	}
 }
 
-// TestARebuildOfKeyspacesStreamsPaxosStateOnce rebuilds two keyspaces with the same ranges. Two concurrent sessions with the same
-// id would fail.
-func TestARebuildOfKeyspacesStreamsPaxosStateOnce(t *testing.T) {
+// TestARebuildStreamsTheStatesOfEachKeyspace rebuilds two keyspaces with the same ranges, and one of them. Two concurrent sessions
+// with the same id would fail.
+func TestARebuildStreamsTheStatesOfEachKeyspace(t *testing.T) {
 	w, _ := newRebuildWorld(t)
-	for _, change := range []schema.Change{
-		&schema.CreateKeyspace{Keyspace: "s", Replication: ring.Replication{Class: ring.Simple, Factor: 2}, DurableWrites: true},
-		&schema.CreateTable{Keyspace: "s", Table: "t", ID: schema.UUID{3}, Options: schema.DefaultOptions(),
-			Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Text)}}},
-	} {
-		var err error
-		if w.catalog, err = schema.Apply(w.catalog, change); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.catalog = withKeyspace(t, w.catalog, "s", 3, ring.Replication{Class: ring.Simple, Factor: 2})
 	for _, n := range w.nodes {
 		n.view.schema = w.catalog
 	}
-	count, tables := map[string]int{}, map[schema.StorageID]bool{}
-	for _, p := range w.moves.rebuildSessions(RebuildOptions{}) {
-		tables[p.Table] = true
-		if count[p.ID]++; count[p.ID] > 1 {
-			t.Errorf("session %s occurs %d times", p.ID, count[p.ID])
+	for _, keyspace := range []string{"", "s"} {
+		count, tables, states := map[string]int{}, map[schema.StorageID]bool{}, map[string]bool{}
+		for _, p := range w.moves.rebuildSessions(RebuildOptions{Keyspace: keyspace}) {
+			tables[p.Table] = true
+			if count[p.ID]++; count[p.ID] > 1 {
+				t.Errorf("session %s occurs %d times", p.ID, count[p.ID])
+			}
+			if (p.Table == schema.PaxosTable) != (len(p.Keyspaces) == 1) {
+				t.Errorf("session %s of table %d is of the states of keyspaces %q", p.ID, p.Table, p.Keyspaces)
+			}
+			for _, name := range p.Keyspaces {
+				states[name] = true
+			}
 		}
-	}
-	for _, id := range append(paxosTables(w.catalog), w.catalog.Table("r", "t").StorageID, w.catalog.Table("s", "t").StorageID) {
-		if !tables[id] {
-			t.Errorf("table %s is not streamed", w.catalog.NameOf(id))
+		if r, s := w.catalog.Table("r", "t").StorageID, w.catalog.Table("s", "s").StorageID; tables[r] != (keyspace == "") || !tables[s] {
+			t.Errorf("rebuild of %q streams table r.t: %v, s.s: %v", keyspace, tables[r], tables[s])
+		}
+		if states["r"] != (keyspace == "") || !states["s"] {
+			t.Errorf("rebuild of %q streams the states of keyspaces %v", keyspace, states)
 		}
 	}
 }

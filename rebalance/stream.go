@@ -29,11 +29,16 @@ type Session struct {
 	Table  schema.StorageID
 	Range  ring.Range // may wrap
 	Source ring.NodeID
+	// Keyspaces are those whose states are streamed, if Table is system.paxos: the keyspaces of which this node gains the
+	// range. It must not receive the state of another keyspace's table. Such a state may list a change as decided that this
+	// node's rows lack, which would count as a replica that has the change.
+	Keyspaces []string
 }
 
 // StreamEngine is the part of storage that Streams needs.
 type StreamEngine interface {
-	Export(dst []byte, table schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error)
+	Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte, bytesMax int,
+	) (block, next []byte, err error)
 	NewIngestion(table schema.StorageID, tokens ring.Range) *storage.Ingestion
 	SizeOf(table schema.StorageID, tokens ring.Range) (int64, error)
 	Drain() error
@@ -339,7 +344,8 @@ func (q *session) fetch() {
 	named, count := o.Local.Truncations().Required(q.Table)
 	q.count = count
 	request := appendStreamRequest(nil, &streamRequest{
-		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes, truncations: named, after: q.after,
+		first: !q.begun, epoch: q.Epoch, table: q.Table, tokens: q.Range, bytesMax: o.Limits.BlockBytes, truncations: named,
+		keyspaces: q.Keyspaces, after: q.after,
 	})
 	o.Transport.Request(q.Source, messaging.VerbStream, request, o.Limits.Timeout, func(payload []byte, err error) {
 		if err != nil {

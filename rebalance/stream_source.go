@@ -117,7 +117,11 @@ func (s *Streams) export(to ring.NodeID, r *streamRequest) (reply []byte, err er
 		}
 	}
 	// The size of the header depends on next, which is known last.
-	block, next, err := s.o.Engine.Export(nil, r.table, r.tokens, r.after, r.bytesMax)
+	var of func([]byte) bool
+	if r.table == schema.PaxosTable {
+		of = s.o.Local.StatesOf(r.keyspaces...)
+	}
+	block, next, err := s.o.Engine.Export(nil, r.table, r.tokens, of, r.after, r.bytesMax)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}

@@ -12,10 +12,12 @@ import (
 
 // streamRequest requests one block.
 //
-//	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, n uvarint, n × (table 4, id 8), after
+//	request := first 1, epoch uvarint, table uvarint, start 8, end 8, bytesMax uvarint, n uvarint, n × (table 4, id 8),
+//	           k uvarint, k × (uvarint length, keyspace), after
 //	reply   := 0 | 1, crc32c 4, total uvarint, last 1, next uvarint length, bytes, block
 //
-// The request lists n truncations that the source must have applied. A reply of 0 means "not yet". The checksum covers all
+// The request lists n truncations that the source must have applied, and, for system.paxos, the k keyspaces of which it requests
+// the states. A reply of 0 means "not yet". The checksum covers all
 // bytes after it.
 type streamRequest struct {
 	first    bool
@@ -26,6 +28,7 @@ type streamRequest struct {
 	after    []byte
 	// truncations are those that the source must have applied.
 	truncations []coordinator.Truncation
+	keyspaces   []string // Session.Keyspaces
 }
 
 type streamReply struct {
@@ -46,6 +49,10 @@ func appendStreamRequest(dst []byte, r *streamRequest) []byte {
 	for _, t := range r.truncations {
 		dst = wire.AppendUint64(wire.AppendUint32(dst, uint32(t.Table)), t.ID)
 	}
+	dst = wire.AppendUvarint(dst, uint64(len(r.keyspaces)))
+	for _, k := range r.keyspaces {
+		dst = append(wire.AppendUvarint(dst, uint64(len(k))), k...)
+	}
 	return append(dst, r.after...)
 }
 
@@ -57,6 +64,9 @@ func decodeStreamRequest(payload []byte) (r streamRequest, err error) {
 	const truncationBytes = 4 + 8
 	for range c.Count(truncationBytes) {
 		r.truncations = append(r.truncations, coordinator.Truncation{Table: schema.StorageID(c.Uint32()), ID: c.Uint64()})
+	}
+	for range c.Count(1) {
+		r.keyspaces = append(r.keyspaces, string(c.Take(c.Count(1))))
 	}
 	r.after = slices.Clone(c.Rest())
 	return r, c.Finish()

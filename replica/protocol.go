@@ -19,6 +19,8 @@ type PaxosState interface {
 	// ForgetTable removes, from the state of a table that is being truncated, the changes that were accepted or decided. It
 	// calls done when the removal is on disk.
 	ForgetTable(table schema.StorageID, done func(error))
+	// Select returns a function that reports whether a row of system.paxos with a clustering belongs to one of the tables.
+	Select(tables []*schema.Table) func(clustering []byte) bool
 	// Reload invalidates the cache of system.paxos: a stream or a truncation has changed its rows.
 	Reload()
 }
@@ -38,6 +40,24 @@ func (l *Local) Changed(table schema.StorageID) {
 	if table == schema.PaxosTable && l.paxos != nil {
 		l.paxos.Reload()
 	}
+}
+
+// StatesOf returns a function that reports whether a row of system.paxos with a clustering is the state of a table of the
+// keyspaces. The rows of all tables share system.paxos, and each belongs to the replicas of its table's keyspace.
+func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
+	if l.paxos == nil {
+		return func([]byte) bool { return false }
+	}
+	catalog := l.view.Schema()
+	var tables []*schema.Table
+	for _, name := range keyspaces {
+		if k := catalog.Keyspace(name); k != nil {
+			for _, table := range k.TableNames() {
+				tables = append(tables, k.Table(table))
+			}
+		}
+	}
+	return l.paxos.Select(tables)
 }
 
 // forgetPaxos removes accepted and decided updates of a table's partitions from the Paxos state.

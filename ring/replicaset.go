@@ -21,6 +21,12 @@ func (s ReplicaSet) Contains(id NodeID) bool {
 	return slices.Contains(s.Natural, id) || slices.Contains(s.Pending, id)
 }
 
+// Involves reports whether id is a replica at any stage of the operations in progress.
+func (s ReplicaSet) Involves(id NodeID) bool {
+	return s.Contains(id) || slices.Contains(s.Before, id) ||
+		slices.ContainsFunc(s.Others, func(others []NodeID) bool { return slices.Contains(others, id) })
+}
+
 // join adds the replicas at another stage of the operations of t, and reports whether they differ.
 func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
 	same := len(others) == len(s.Natural)

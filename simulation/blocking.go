@@ -118,9 +118,10 @@ func (e slowEngine) Partitions(q *storage.PartitionsRead) (storage.PartitionsPag
 func (e slowEngine) Commit() { e.process.block("a commit by its caller") }
 
 // Export implements rebalance.StreamEngine.
-func (e slowEngine) Export(dst []byte, table schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error) {
+func (e slowEngine) Export(dst []byte, table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte, bytesMax int,
+) (block, next []byte, err error) {
 	e.process.block("an export")
-	return e.Engine.Export(dst, table, tokens, after, bytesMax)
+	return e.Engine.Export(dst, table, tokens, of, after, bytesMax)
 }
 
 // Hash implements repair.Engine.
@@ -139,6 +140,18 @@ func (e slowEngine) Lift(table schema.StorageID, tokens ring.Range, since int64)
 func (e slowEngine) Drain() error {
 	e.process.block("a wait for the committer")
 	return e.Engine.Drain()
+}
+
+// HasRows implements rebalance.DropEngine.
+func (e slowEngine) HasRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (bool, error) {
+	e.process.block("a scan of rows to drop")
+	return e.Engine.HasRows(table, tokens, of)
+}
+
+// DropRows implements rebalance.DropEngine.
+func (e slowEngine) DropRows(table schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) error {
+	e.process.block("a drop of rows")
+	return e.Engine.DropRows(table, tokens, of)
 }
 
 // DropRange implements rebalance.DropEngine.

@@ -98,6 +98,8 @@ type Options struct {
 	ForgetFormer bool
 	// NoPaxosStreams moves ranges without the Paxos state of their partitions.
 	NoPaxosStreams bool
+	// AllStates streams the Paxos states of all keyspaces to nodes that gain a range of one keyspace.
+	AllStates bool
 	// PurgeUnrepaired purges tombstones after gc_grace, whether or not they are repaired.
 	PurgeUnrepaired bool
 	// NoAutoRepair disables automatic repairs.

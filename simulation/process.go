@@ -231,7 +231,7 @@ func (l *process) partsOptions() assembly.Options {
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
-		NoPaxosStreams: c.options.NoPaxosStreams,
+		NoPaxosStreams: c.options.NoPaxosStreams, AllStates: c.options.AllStates,
 	}
 }
 

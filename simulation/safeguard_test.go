@@ -105,6 +105,14 @@ func TestSafeguards(t *testing.T) {
 				o.loseCommits()
 			}, "linearizable", 0,
 		},
+		{
+			// The system's keyspaces have two replicas, so that a replica of the workload's range gains the range for them alone.
+			"a node receives Paxos states of the keyspaces only of which it gains the range", "cas append", "leave abort",
+			func(o *Options) {
+				o.AllStates, o.Nodes, o.Factor, o.Faults = true, 4, 3, 10*time.Second
+				o.loseCommits()
+			}, "linearizable|lists", 0,
+		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if testing.Short() {

@@ -8,6 +8,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 )
 
@@ -21,12 +22,14 @@ import (
 
 // Export appends to dst a block of the entries of a table with a token in tokens, which may wrap, and a key greater
 // than after, which is nil for the first block. The block ends at about bytesMax. next is the after of the next
-// block, or nil if this is the last one.
-func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, after []byte, bytesMax int) (block, next []byte, err error) {
+// block, or nil if this is the last one. of, unless nil, selects rows by their clustering; other rows are omitted, and count
+// towards bytesMax.
+func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool, after []byte, bytesMax int,
+) (block, next []byte, err error) {
 	if err := e.failedErr(); err != nil {
 		return dst, nil, err
 	}
-	x := exporter{block: dst, start: len(dst), bytesMax: bytesMax}
+	x := exporter{block: dst, of: of, bytesMax: len(dst) + bytesMax}
 	for _, r := range tokens.Unwrap() {
 		if lost := e.lost.overlaps(id, r); lost != nil {
 			return dst, nil, lost.lostError()
@@ -39,7 +42,7 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, afte
 			lower = append(bytes.Clone(after), 0)
 		}
 		if full, err := x.scan(e.db, lower, upper); full || err != nil {
-			return x.block, x.last, e.failure(err)
+			return x.block, x.position, e.failure(err)
 		}
 	}
 	return x.block, nil, nil
@@ -48,9 +51,11 @@ func (e *Engine) Export(dst []byte, id schema.StorageID, tokens ring.Range, afte
 // exporter builds one block.
 type exporter struct {
 	block    []byte
-	start    int // offset of the block
-	bytesMax int
-	last     []byte // the previous key
+	of       func(clustering []byte) bool // nil means all rows
+	bytesMax int                          // of block and omitted
+	omitted  int                          // bytes of omitted entries
+	last     []byte                       // the previous key in the block
+	position []byte                       // the last key scanned, whether or not it was omitted
 }
 
 // scan adds the entries between lower and upper. full means that the block is full.
@@ -60,8 +65,19 @@ func (x *exporter) scan(db *pebble.DB, lower, upper []byte) (full bool, err erro
 		return false, err
 	}
 	for valid := iter.First(); valid; valid = iter.Next() {
-		if len(x.block)-x.start >= x.bytesMax {
+		if len(x.block)+x.omitted >= x.bytesMax {
 			return true, iter.Close()
+		}
+		x.position = append(x.position[:0], iter.Key()...)
+		if x.of != nil {
+			selected, err := selects(x.of, iter.Key())
+			if err != nil {
+				return false, errors.Join(err, iter.Close())
+			}
+			if !selected {
+				x.omitted += len(iter.Key())
+				continue
+			}
 		}
 		value, err := iter.ValueAndErr()
 		if err != nil {
@@ -70,6 +86,15 @@ func (x *exporter) scan(db *pebble.DB, lower, upper []byte) (full bool, err erro
 		x.add(iter.Key(), value)
 	}
 	return false, errors.Join(iter.Error(), iter.Close())
+}
+
+// selects reports whether a key is of a row with a clustering that of selects, or not of a row.
+func selects(of func(clustering []byte) bool, key []byte) (bool, error) {
+	_, _, suffix, err := parseKey(key)
+	if err != nil {
+		return false, err
+	}
+	return row.EntryKind(suffix[0]) != row.KindRow || of(suffix[1:]), nil
 }
 
 func (x *exporter) add(key, value []byte) {

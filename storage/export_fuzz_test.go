@@ -11,7 +11,7 @@ func FuzzIngestionTakesNoNonsense(f *testing.F) {
 	e := openTest(f, Options{Inline: true})
 	defer e.Close()
 	mustApply(f, e, putRow("key", 1, 1, "value"), putRow("key", 2, 1, "other"))
-	block, _, err := e.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func FuzzIngestionTakesNoNonsense(f *testing.F) {
 		if err := g.Commit(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := e.Export(nil, testTable, ring.FullRange(), nil, 1<<20); err != nil {
+		if _, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		hashAll(t, e, HashCommand{Table: testTable, Tokens: ring.Range{Start: ring.MinToken, End: 0}, Leaves: 3, Now: 5, BytesMax: 100})

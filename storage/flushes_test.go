@@ -19,7 +19,7 @@ func TestInlineIngestionsMeetNoFlush(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

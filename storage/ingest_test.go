@@ -23,7 +23,7 @@ func ship(t testing.TB, rng *rand.Rand, from, to *Engine, tokens ring.Range) {
 	var after []byte
 	g := to.NewIngestion(testTable, tokens)
 	for {
-		block, next, err := from.Export([]byte("before"), testTable, tokens, after, 1+rng.IntN(2000))
+		block, next, err := from.Export([]byte("before"), testTable, tokens, nil, after, 1+rng.IntN(2000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestIngestionIsDurableAndWhole(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	target := openTest(t, Options{FS: disk, Inline: true, Sync: SyncNone})
 	open := target.NewIngestion(testTable, ring.FullRange())
-	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestIngestionRefusesWhatDoesNotBelong(t *testing.T) {
 	e := openTest(t, Options{Inline: true})
 	defer e.Close()
 	mustApply(t, e, putRow("key", 1, 1, "value"), putRow("other", 1, 1, "value"))
-	block, next, err := e.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, next, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil || next != nil {
 		t.Fatal(next, err)
 	}
@@ -235,7 +235,7 @@ func TestAFullDiskTakesNoIngestion(t *testing.T) {
 	source := openTest(t, Options{Inline: true})
 	defer source.Close()
 	mustApply(t, source, putRow("key", 1, 1, "value"))
-	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

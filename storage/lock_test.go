@@ -17,7 +17,7 @@ func TestOpenRefusesADirectoryInUseAndLeavesItAsItIs(t *testing.T) {
 	source := openTest(t, Options{Inline: true})
 	defer source.Close()
 	mustApply(t, source, putRow("key", 1, 1, "value"))
-	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

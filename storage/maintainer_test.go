@@ -317,7 +317,7 @@ func (m *maintainedMeta) ingest() {
 	for first, after := true, []byte(nil); first || after != nil; first = false {
 		var block []byte
 		var err error
-		block, after, err = source.Export(nil, table, tokens, after, 64)
+		block, after, err = source.Export(nil, table, tokens, nil, after, 64)
 		m.check("export", errors.Join(err, g.Add(block)))
 	}
 	if m.rng.IntN(5) == 0 {

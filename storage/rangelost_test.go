@@ -54,7 +54,7 @@ func TestLostRangeIsNotReadUntilItIsLifted(t *testing.T) {
 		t.Helper()
 		_, err := e.Read(nil, all)
 		_, one := e.Read(nil, readKey("key17"))
-		_, _, export := e.Export(nil, testTable, ring.FullRange(), nil, 1000)
+		_, _, export := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1000)
 		for _, err := range []error{err, one, export} {
 			if errors.Is(err, ErrCorrupt) != corrupt || !corrupt && err != nil {
 				t.Errorf("%s: %v", when, err)

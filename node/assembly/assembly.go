@@ -84,6 +84,7 @@ type Options struct {
 	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
 	NoCompare            bool          // for tests; see rebalance.MovementOptions
 	NoPaxosStreams       bool          // for tests; see rebalance.MovementOptions
+	AllStates            bool          // for tests; see rebalance.MovementOptions
 	PaxosLook            time.Duration // see paxos.PurgeOptions.Look
 }
 
@@ -147,7 +148,7 @@ func Assemble(o Options) *Parts {
 		View: p.View, Log: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Repairs, Clock: o.Clock,
 		HandOver: p.handOver,
 		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
-		NoPaxosStreams: o.NoPaxosStreams,
+		NoPaxosStreams: o.NoPaxosStreams, AllStates: o.AllStates,
 	})
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
 		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,

@@ -199,7 +199,7 @@ func (m *run) ingest() {
 	for first, after := true, []byte(nil); first || after != nil; first = false {
 		var block []byte
 		var err error
-		block, after, err = source.Export(nil, testTable, ring.FullRange(), after, 1<<(6+m.rng.IntN(14)))
+		block, after, err = source.Export(nil, testTable, ring.FullRange(), nil, after, 1<<(6+m.rng.IntN(14)))
 		m.check("export", errors.Join(err, g.Add(block)))
 	}
 	m.check("ingest", g.Commit())

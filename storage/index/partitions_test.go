@@ -191,7 +191,7 @@ func TestIngestionThatBeganBeforeTheIndex(t *testing.T) {
 	source := plain(t, storage.Options{Inline: true})
 	defer source.Close()
 	mustApply(t, source, putRow("fetched", 1, 1, "v"))
-	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, 1<<20)
+	block, _, err := source.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

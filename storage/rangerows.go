@@ -1,0 +1,122 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Some tables contain rows that belong to different keyspaces, and hence to different replicas: a range of tokens of such a
+// table is not dropped as a whole, but row by row.
+
+// dropRowsBatch is the number of rows that DropRows removes in one batch.
+const dropRowsBatch = 512
+
+// HasRows reports whether a range of tokens, which may wrap, has rows whose clustering of selects.
+func (e *Engine) HasRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) (found bool, err error) {
+	err = e.scanRows(id, tokens, nil, of, func(_, _ []byte) bool {
+		found = true
+		return false
+	})
+	return found, err
+}
+
+// DropRows removes the rows of a range of tokens, which may wrap, whose clustering of selects, whatever their timestamps. The
+// removal is on disk when DropRows returns. Rows of these clusterings must not be written meanwhile.
+func (e *Engine) DropRows(id schema.StorageID, tokens ring.Range, of func(clustering []byte) bool) error {
+	if err := e.Drain(); err != nil {
+		return err
+	}
+	var after []byte
+	for {
+		var keys, values [][]byte
+		err := e.scanRows(id, tokens, after, of, func(key, value []byte) bool {
+			keys, values = append(keys, bytes.Clone(key)), append(values, bytes.Clone(value))
+			return len(keys) < dropRowsBatch
+		})
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		if err := e.dropKeys(id, keys, values); err != nil {
+			return err
+		}
+		after = keys[len(keys)-1]
+	}
+}
+
+// scanRows calls f with the key and value of each row of a range that has a key greater than after, nil for all, and a
+// clustering that of selects. It ends when f returns false.
+func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, of func(clustering []byte) bool,
+	f func(key, value []byte) bool) error {
+	if err := e.failedErr(); err != nil {
+		return err
+	}
+	for _, r := range tokens.Unwrap() {
+		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		if !ok || len(after) > 0 && bytes.Compare(after, upper) >= 0 {
+			continue
+		}
+		if len(after) > 0 && bytes.Compare(after, lower) >= 0 {
+			lower = append(bytes.Clone(after), 0)
+		}
+		if more, err := e.scanRowsBetween(lower, upper, of, f); err != nil || !more {
+			return e.failure(err)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte) bool, f func(key, value []byte) bool) (more bool, err error) {
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return false, err
+	}
+	more = true
+	for valid := iter.First(); valid && more; valid = iter.Next() {
+		_, _, suffix, err := parseKey(iter.Key())
+		if err != nil {
+			return false, errors.Join(err, iter.Close())
+		}
+		if row.EntryKind(suffix[0]) != row.KindRow || !of(suffix[1:]) {
+			continue
+		}
+		value, err := iter.ValueAndErr()
+		if err != nil {
+			return false, errors.Join(err, iter.Close())
+		}
+		more = f(iter.Key(), value)
+	}
+	return more, errors.Join(iter.Error(), iter.Close())
+}
+
+// dropKeys removes rows, and reports them and the partitions that become empty to maintainers.
+func (e *Engine) dropKeys(id schema.StorageID, keys, values [][]byte) error {
+	err := func() error {
+		e.latches.lock(allStripes)
+		defer e.latches.unlock(allStripes)
+		return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
+			for i, key := range keys {
+				if err := e.purge(b, key, values[i], nil); err != nil {
+					return err
+				}
+				if err := b.Delete(key, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}()
+	for _, key := range keys {
+		if err != nil {
+			return err
+		}
+		_, k, _, _ := parseKey(key) // it was parsed before
+		err = e.emptied(id, k)
+	}
+	return err
+}
