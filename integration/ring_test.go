@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cqld builds the server once and returns its path and a directory for data, on the repository's disk.
+// cqld builds the server once and returns its path and a directory for data, on the repository's disk. When the test ends without a
+// failure, its own directory in there is removed: those of all tests would be more than 20 GB.
 func cqld(t *testing.T) (binary, dir string) {
 	t.Helper()
 	shared.once.Do(func() {
@@ -60,6 +61,11 @@ func cqld(t *testing.T) (binary, dir string) {
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
+	t.Cleanup(func() { // servers are stopped by cleanups that are registered later, and so run earlier
+		if !t.Failed() {
+			_ = os.RemoveAll(filepath.Join(shared.dir, t.Name())) // TestMain removes the rest
+		}
+	})
 	return filepath.Join(shared.dir, "cqld"), shared.dir
 }
 
