@@ -184,7 +184,7 @@ func (n *Node) fetchFromAll(ctx context.Context, l *storage.LostRange) error {
 				}
 				if err := n.fetchStates(ctx, rebalance.Session{
 					ID:    fmt.Sprintf("lost %d %v %d %d %s", l.Table, piece.Range, l.Since, member.ID, name),
-					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID, Keyspaces: []string{name},
+					Epoch: m.Topology.Epoch(), Table: l.Table, Range: piece.Range, Source: member.ID, Keyspaces: []string{name}, Restore: true,
 				}); err != nil {
 					return err
 				}

@@ -156,6 +156,28 @@ func (a *Acceptor) Select(tables []*schema.Table) func(clustering []byte) bool {
 	return func(clustering []byte) bool { return of[string(clustering)] }
 }
 
+// Undecide implements replica.PaxosState. The latest decision becomes an accepted proposal, unless a later one was accepted:
+// an acceptor that claims to have accepted what was decided changes no outcome, and the next round completes it again. The
+// proposer of a later proposal has brought the decision to a quorum.
+func (a *Acceptor) Undecide(r *row.Row) error {
+	s, err := a.stateOf(r)
+	if err != nil {
+		return err
+	}
+	cells := []row.Cell{ballotCell(a.promised, s.stored())}
+	if p := s.accepted; !p.Ballot.Present() && len(s.commit.Update) > 0 {
+		cells = append(cells, ballotCell(a.accepted, s.commit.Ballot), updateCell(a.proposal, &s.commit))
+	} else if p.Ballot.Present() {
+		cells = append(cells, ballotCell(a.accepted, p.Ballot), updateCell(a.proposal, &p))
+	}
+	if !s.stored().Present() {
+		cells = nil // the state was purged
+	}
+	r.Cells = cells
+	r.Sort()
+	return nil
+}
+
 // state reads the acceptor's row.
 func (a *Acceptor) state(table *schema.Table, key row.PartitionKey) (s acceptorState, err error) {
 	cmd := row.ReadCommand{

@@ -2,6 +2,7 @@ package paxos
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -335,5 +336,66 @@ func BenchmarkPurge(b *testing.B) {
 		}
 		size("B-after/state")
 		b.StartTimer()
+	}
+}
+
+func commit(t *testing.T, l *Acceptor, p *Proposal) {
+	t.Helper()
+	l.Commit(5, p, func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestAnUndecidedStateClaimsNoDecision checks what a replica may receive of another one's state: the latest promise, and the latest
+// decision as an accepted proposal, unless a later proposal was accepted.
+func TestAnUndecidedStateClaimsNoDecision(t *testing.T) {
+	decided, later, promised := ballot(10, 1), ballot(20, 2), ballot(30, 3)
+	for _, test := range []struct {
+		name     string
+		prepare  func(l *Acceptor, table *schema.Table)
+		accepted Ballot
+		promised Ballot
+	}{
+		{"decided and accepted", func(l *Acceptor, table *schema.Table) {
+			accept(t, l, proposalOf(table, decided, decided, "k"))
+			short := *proposalOf(table, decided, decided, "k")
+			short.Update, short.Accepted = nil, true
+			commit(t, l, &short)
+		}, decided, decided},
+		{"decided without a vote", func(l *Acceptor, table *schema.Table) { commit(t, l, proposalOf(table, decided, decided, "k")) }, decided, decided},
+		{"a later proposal", func(l *Acceptor, table *schema.Table) {
+			commit(t, l, proposalOf(table, decided, decided, "k"))
+			accept(t, l, proposalOf(table, later, later, "k"))
+		}, later, later},
+		{"a later promise", func(l *Acceptor, table *schema.Table) {
+			commit(t, l, proposalOf(table, decided, decided, "k"))
+			prepare(t, l, table, promised)
+		}, decided, promised},
+		{"not decided", func(l *Acceptor, table *schema.Table) { accept(t, l, proposalOf(table, later, later, "k")) }, later, later},
+		{"nothing accepted", func(l *Acceptor, table *schema.Table) { prepare(t, l, table, promised) }, Ballot{}, promised},
+	} {
+		source, from, table := newAcceptor(t)
+		test.prepare(source, table)
+		block, _, err := from.Export(nil, schema.PaxosTable, ring.FullRange(), source.Select([]*schema.Table{table}), nil, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if block, err = storage.EditBlock(block, func(_ row.PartitionKey, r *row.Row) error { return source.Undecide(r) }); err != nil {
+			t.Fatal(err)
+		}
+		l, to, table := newAcceptor(t)
+		file := to.NewIngestion(schema.PaxosTable, ring.FullRange())
+		if err := errors.Join(file.Add(block), file.Commit()); err != nil {
+			t.Fatal(err)
+		}
+		l.Reload()
+		s, err := l.state(table, row.NewPartitionKey([]byte("k")))
+		if err != nil || s.commit.Ballot.Present() || s.accepted.Ballot != test.accepted || s.stored() != test.promised ||
+			(len(s.accepted.Update) > 0) != test.accepted.Present() {
+			t.Errorf("%s: decided %v, accepted %v with %d bytes, promised %v, %v; want accepted %v, promised %v", test.name, s.commit.Ballot,
+				s.accepted.Ballot, len(s.accepted.Update), s.stored(), err, test.accepted, test.promised)
+		}
 	}
 }

@@ -43,6 +43,7 @@ var (
 	errFloorUnknown = errors.New("paxos: this node does not know the Paxos low bound yet")
 	errRingMoves    = errors.New("paxos: a ring change is pending")
 	errPaxosCrowded = errors.New("paxos: too many requests are queued for a partition whose Paxos state is being purged")
+	errUnsettled    = errors.New("paxos: a proposal up to the low bound is not decided; it was streamed to this node")
 	errPaxosPulled  = errors.New("paxos: Paxos state is being streamed to this node")
 )
 
@@ -56,8 +57,8 @@ type PurgeRequest struct {
 	// LowBound is the table's low bound (µs). A replica that does not know it refuses. Before the first step, a replica
 	// waits until all requests that it admitted before are in its state.
 	LowBound int64
-	// Forget purges the state up to the low bound, durably. Otherwise the step lists proposals that were accepted up to the
-	// low bound, or that rest on a ballot before it, and that are not known to be decided.
+	// Forget purges the state up to the low bound, durably. In either case the step lists proposals that were accepted up to
+	// the low bound, or that rest on a ballot before it, and that are not known to be decided; they are not purged.
 	Forget bool
 	After  *row.PartitionKey // PurgeStep.Next of the previous step; nil in the first step
 }
@@ -177,7 +178,7 @@ func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(P
 		return
 	}
 	a.forget(table, old, floor, func(forgotten int, err error) {
-		step.Unsettled, step.Forgotten = nil, forgotten
+		step.Forgotten = forgotten
 		done(step, err)
 	})
 }
@@ -234,7 +235,10 @@ func (a *Acceptor) forgetOne(partition string, table *schema.Table, key row.Part
 func (a *Acceptor) forgetState(have *remembered, partition string, table *schema.Table, key row.PartitionKey, floor Ballot, answer func(int, error)) {
 	phase := a.replica.Enter()
 	s, _, err := a.known(have, partition, table, key, false)
-	if err != nil || !s.old(floor) || s.unsettled(floor) {
+	if err == nil && s.unsettled(floor) {
+		err = failed(errUnsettled)
+	}
+	if err != nil || !s.old(floor) {
 		a.replica.Leave(phase)
 		answer(0, err)
 		return

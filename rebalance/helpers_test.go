@@ -47,6 +47,7 @@ func (s services) Request(ring.NodeID, messaging.Verb, []byte, time.Duration, me
 type testStates struct{}
 
 func (testStates) ForgetTable(_ schema.StorageID, done func(error)) { done(nil) }
+func (testStates) Undecide(*row.Row) error                          { return nil }
 func (testStates) Reload()                                          {}
 func (testStates) Select(tables []*schema.Table) func(clustering []byte) bool {
 	return func(clustering []byte) bool {

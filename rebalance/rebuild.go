@@ -68,7 +68,7 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 			source := m.source(t, r.Replicas.Natural, o.Datacenter)
 			session := func(table schema.StorageID) Session {
 				id := fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), table, r.Range, source)
-				return Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id}
+				return Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id, Restore: true}
 			}
 			for _, table := range tablesOf(k) {
 				all = append(all, session(table))

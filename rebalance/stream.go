@@ -33,6 +33,8 @@ type Session struct {
 	// range. It must not receive the state of another keyspace's table. Such a state may list a change as decided that this
 	// node's rows lack, which would count as a replica that has the change.
 	Keyspaces []string
+	// Restore reports that this node is a replica of the range already, and restores its data.
+	Restore bool
 }
 
 // StreamEngine is the part of storage that Streams needs.
@@ -407,8 +409,14 @@ func (q *session) write(reply *streamReply) error {
 	if q.file == nil {
 		q.file = o.Engine.NewIngestion(q.Table, q.Range)
 	}
-	before := q.file.Size()
-	if err := q.file.Add(reply.block); err != nil {
+	before, block := q.file.Size(), reply.block
+	if q.Restore && q.Table == schema.PaxosTable {
+		var err error
+		if block, err = o.Local.UndecidedStates(block); err != nil {
+			return err
+		}
+	}
+	if err := q.file.Add(block); err != nil {
 		return err
 	}
 	q.streams.mu.Lock()

@@ -202,14 +202,19 @@ func (p *purge) forget() {
 		p.u.nextLeaf()
 		return
 	}
+	stay := func() {
+		p.u.keep()
+		p.u.nextLeaf()
+	}
 	p.step(true, func(s paxos.PurgeStep) {
 		p.u.j.report.Forgotten += s.Forgotten
+		if len(s.Unsettled) > 0 { // they were streamed to the replica since the last round
+			stay()
+			return
+		}
 		if p.after = s.Next; p.after == nil {
 			p.node++
 		}
 		p.forget()
-	}, func() {
-		p.u.keep()
-		p.u.nextLeaf()
-	})
+	}, stay)
 }

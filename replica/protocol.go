@@ -21,6 +21,9 @@ type PaxosState interface {
 	ForgetTable(table schema.StorageID, done func(error))
 	// Select returns a function that reports whether a row of system.paxos with a clustering belongs to one of the tables.
 	Select(tables []*schema.Table) func(clustering []byte) bool
+	// Undecide changes a row of system.paxos of another replica, so that it no longer lists a change as decided. r keeps what
+	// a quorum needs: the promise, and the change as accepted.
+	Undecide(r *row.Row) error
 	// Reload invalidates the cache of system.paxos: a stream or a truncation has changed its rows.
 	Reload()
 }
@@ -58,6 +61,15 @@ func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 		}
 	}
 	return l.paxos.Select(tables)
+}
+
+// UndecidedStates returns a copy of a block of storage.Export of system.paxos that lists no change as decided. The node that
+// receives it is a replica already: its votes count, and a decision would claim that its rows have the change.
+func (l *Local) UndecidedStates(block []byte) ([]byte, error) {
+	if l.paxos == nil {
+		return block, nil
+	}
+	return storage.EditBlock(block, func(_ row.PartitionKey, r *row.Row) error { return l.paxos.Undecide(r) })
 }
 
 // forgetPaxos removes accepted and decided updates of a table's partitions from the Paxos state.

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -108,6 +109,36 @@ func (x *exporter) add(key, value []byte) {
 	x.block = wire.AppendUvarint(x.block, uint64(len(value)))
 	x.block = append(x.block, value...)
 	x.last = append(x.last[:shared], key[shared:]...)
+}
+
+// EditBlock returns a copy of a block of Export in which edit has changed the rows. edit may modify the row, and must not
+// retain it.
+func EditBlock(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]byte, error) {
+	b, x := blockReader{c: wire.NewCursor(block)}, exporter{}
+	r := row.NewRow()
+	for b.next() {
+		_, key, suffix, err := parseKey(b.key)
+		if err != nil {
+			return nil, err
+		}
+		value := b.value
+		if row.EntryKind(suffix[0]) == row.KindRow {
+			r.Reset()
+			if err := row.DecodeRow(r, value); err != nil {
+				return nil, &CorruptError{Err: err}
+			}
+			r.Clustering = suffix[1:]
+			if err := edit(key, r); err != nil {
+				return nil, err
+			}
+			value = row.AppendRow(nil, r)
+		}
+		x.add(b.key, value)
+	}
+	if err := b.c.Err(); err != nil {
+		return nil, fmt.Errorf("%w block: %w", ErrInvalid, err)
+	}
+	return x.block, nil
 }
 
 // blockReader iterates over a block.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -116,5 +117,44 @@ func TestExportOfSelectedRows(t *testing.T) {
 	block, _, err := e.Export(nil, testTable, ring.FullRange(), func([]byte) bool { return false }, nil, 1<<20)
 	if err != nil || len(block) != 0 {
 		t.Errorf("without a selected row: %d bytes, %v", len(block), err)
+	}
+}
+
+// TestEditBlockChangesRowsOnly edits the rows of a block: the keys stay, and an edit that changes nothing yields the same entries.
+func TestEditBlockChangesRowsOnly(t *testing.T) {
+	e := openTest(t, Options{})
+	rowsOfTwoKinds(t, e)
+	block, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := EditBlock(block, func(row.PartitionKey, *row.Row) error { return nil })
+	if err != nil || !bytes.Equal(same, block) {
+		t.Errorf("an edit that changes nothing: %v, %d bytes of %d", err, len(same), len(block))
+	}
+	edited, err := EditBlock(block, func(_ row.PartitionKey, r *row.Row) error {
+		r.Liveness.Timestamp = 7
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := blockReader{c: wire.NewCursor(block)}, blockReader{c: wire.NewCursor(edited)}
+	for before.next() {
+		r := row.NewRow()
+		if !after.next() || !bytes.Equal(before.key, after.key) {
+			t.Fatalf("key %x became %x", before.key, after.key)
+		}
+		if err := row.DecodeRow(r, after.value); err != nil || r.Liveness.Timestamp != 7 {
+			t.Fatalf("row of key %x: %+v, %v", after.key, r, err)
+		}
+	}
+	if after.next() {
+		t.Error("the edited block has more entries")
+	}
+	for i := range block[:200] {
+		if _, err := EditBlock(block[:i], func(row.PartitionKey, *row.Row) error { return nil }); err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("a block of %d bytes: %v", i, err)
+		}
 	}
 }
