@@ -74,12 +74,12 @@ func (e *empty) Truncate(_ *schema.Table, _ time.Duration, done func(error)) {
 
 // guarded is an Authorizer that records the permissions that are checked, and denies one of them.
 type guarded struct {
-	asked  []string
-	denied string
+	requested []string
+	denied    string
 }
 
 func (g *guarded) Authorize(_ context.Context, p auth.Principal, need auth.Requirement) error {
-	if g.asked = append(g.asked, need.String()); need.String() == g.denied {
+	if g.requested = append(g.requested, need.String()); need.String() == g.denied {
 		return &auth.Denied{Principal: p, Requirement: need}
 	}
 	return nil
@@ -139,10 +139,10 @@ func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) 
 	if resp, body := b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"Races\"}"); resp.StatusCode != 201 {
 		t.Fatal(resp.StatusCode, body)
 	}
-	if want := []string{"CREATE on <all tables in devstoreaccount1>", "CREATE on <all keyspaces>"}; !slices.Equal(g.asked, want) {
-		t.Errorf("the first table asks for %q, want %q", g.asked, want)
+	if want := []string{"CREATE on <all tables in devstoreaccount1>", "CREATE on <all keyspaces>"}; !slices.Equal(g.requested, want) {
+		t.Errorf("the first table asks for %q, want %q", g.requested, want)
 	}
-	g.asked, cluster.effects = nil, 0
+	g.requested, cluster.effects = nil, 0
 	return b, g, cluster
 }
 
@@ -164,8 +164,8 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 	}
 	for text, want := range authorized() {
 		b, g, _ := newGuarded(t, answered)
-		if resp, body := b.send(text); !slices.Equal(g.asked, want) || strings.Contains(body, "Authorization") {
-			t.Errorf("%s asks for\n%q, want\n%q: %d %s", text, g.asked, want, resp.StatusCode, body)
+		if resp, body := b.send(text); !slices.Equal(g.requested, want) || strings.Contains(body, "Authorization") {
+			t.Errorf("%s asks for\n%q, want\n%q: %d %s", text, g.requested, want, resp.StatusCode, body)
 		}
 		for i, denied := range want {
 			b, g, cluster := newGuarded(t, answered)
@@ -175,8 +175,8 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 			if !refused || !strings.Contains(body, "AuthorizationPermissionMismatch") {
 				t.Errorf("%s without %s: %d %s", text, denied, resp.StatusCode, body)
 			}
-			if cluster.effects > 0 || len(g.asked) != i+1 {
-				t.Errorf("%s without %s: %d effects, asked for %q", text, denied, cluster.effects, g.asked)
+			if cluster.effects > 0 || len(g.requested) != i+1 {
+				t.Errorf("%s without %s: %d effects, asked for %q", text, denied, cluster.effects, g.requested)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 		r, op := &b.Requests[i], &ops[i]
 		op.Entity.Properties = free
 		err := c.inner(r, op, &wants[i])
-		free = behind(op, free, len(ops)-1-i)
+		free = reserveProperties(op, free, len(ops)-1-i)
 		switch _, twice := rows[op.Entity.RowKey]; {
 		case err != nil:
 		case !strings.EqualFold(r.Path.Table, first.Table):
@@ -99,15 +99,15 @@ func (c *call) transaction(b *odata.Batch) ([]odata.Reply, error) {
 // allocation.
 const linkExtra = 4
 
-// behind returns memory for the properties of the operations after op, which has taken its own from free. If free is
-// used up, it allocates memory for as many more operations as large as op, within bounds.
-func behind(op *entity.Operation, free []odata.Property, more int) []odata.Property {
+// reserveProperties returns memory for the properties of the operations after op, which has taken its own from free. If
+// free is used up, it allocates memory for as many more operations as large as op, within bounds.
+func reserveProperties(op *entity.Operation, free []odata.Property, more int) []odata.Property {
 	n := len(op.Entity.Properties)
 	op.Entity.Properties = op.Entity.Properties[:n:n]
 	if n < cap(free) {
 		return free[n:n]
 	}
-	return make([]odata.Property, 0, min(n*more, roomProperties))
+	return make([]odata.Property, 0, min(n*more, propertyChunk))
 }
 
 // inner parses one operation of a changeset, which has its own headers.

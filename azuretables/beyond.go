@@ -57,7 +57,7 @@ func (c *call) deleteMatching() error {
 	until := c.server.o.Clock.Monotonic() + c.server.limits.QueryTimeout
 	deleted := 0
 	for c.server.o.Clock.Monotonic() < until {
-		page, err := c.ask(q)
+		page, err := c.runQuery(q)
 		if err != nil {
 			return c.deletedSoFar(deleted, q.From, err)
 		}

@@ -21,7 +21,7 @@ type connection struct {
 	reads  deadline
 	writes deadline
 
-	asked atomic.Bool // has sent a request
+	requested atomic.Bool // has sent a request
 	// answer belongs to the current request: fasthttp writes the response body from its buffer after handle returned.
 	answer *pair
 
@@ -35,7 +35,7 @@ type connection struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	busy   atomic.Bool // a request is in progress
-	watch  *time.Timer // timer that calls look
+	watch  *time.Timer // timer that calls checkDisconnected
 }
 
 // begin starts to watch for a disconnect of the client: fasthttp does not read during a request.
@@ -50,11 +50,11 @@ func (c *connection) end() {
 	c.watch.Stop()
 }
 
-// look cancels the request in progress if its client has disconnected.
-func (c *connection) look() {
+// checkDisconnected cancels the request in progress if its client has disconnected.
+func (c *connection) checkDisconnected() {
 	switch {
 	case !c.busy.Load():
-	case gone(c.Conn):
+	case disconnected(c.Conn):
 		c.cancel()
 	default:
 		c.watch.Reset(watchEvery)
@@ -81,7 +81,7 @@ func (l listener) Accept() (net.Conn, error) {
 	x := &connection{Conn: c, slack: l.slack, tls: secure}
 	x.carrier = l.c
 	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
-	x.watch = time.AfterFunc(time.Hour, x.look)
+	x.watch = time.AfterFunc(time.Hour, x.checkDisconnected)
 	x.watch.Stop()
 	l.c.guests.enter(x)
 	return x, nil

@@ -87,8 +87,8 @@ func (r *corsRule) permits(headers string) bool {
 		}
 		found := false
 		for _, a := range r.allowed {
-			prefix, wild := strings.CutSuffix(a, "*")
-			found = found || strings.EqualFold(a, h) || wild && len(h) >= len(prefix) && strings.EqualFold(h[:len(prefix)], prefix)
+			prefix, wildcard := strings.CutSuffix(a, "*")
+			found = found || strings.EqualFold(a, h) || wildcard && len(h) >= len(prefix) && strings.EqualFold(h[:len(prefix)], prefix)
 		}
 		if !found {
 			return false
@@ -137,8 +137,8 @@ func (r *corsRule) allow(resp *response, origin string, exact bool) {
 func (r *corsRule) expose(resp *response) string {
 	var names []string
 	for _, e := range r.exposed {
-		prefix, wild := strings.CutSuffix(e, "*")
-		if !wild {
+		prefix, wildcard := strings.CutSuffix(e, "*")
+		if !wildcard {
 			names = append(names, e)
 			continue
 		}

@@ -60,10 +60,10 @@ func FuzzStrangers(f *testing.F) {
 		r := send1(b.server, req)
 		wellFormed(t, r)
 		if r.status < 400 {
-			t.Fatalf("a stranger got %d: %s", r.status, r.body)
+			t.Fatalf("an unauthenticated client got %d: %s", r.status, r.body)
 		}
 		if b.memory.writes != writes || strings.Contains(string(r.body), "nobody may see") {
-			t.Fatal("a stranger touched data")
+			t.Fatal("an unauthenticated client touched data")
 		}
 	})
 }

@@ -40,8 +40,8 @@ func newPatient(t *testing.T) (patient, *bench) {
 	return p, b
 }
 
-// ask sends a query on a new connection and does not wait for the response.
-func (p patient) ask(t *testing.T, b *bench) net.Conn {
+// runQuery sends a query on a new connection and does not wait for the response.
+func (p patient) runQuery(t *testing.T, b *bench) net.Conn {
 	c, err := net.Dial("tcp", b.address)
 	if err != nil {
 		t.Fatal(err)
@@ -71,9 +71,9 @@ func (p patient) mustEnd(t *testing.T) {
 
 func TestARequestEndsWithItsClient(t *testing.T) {
 	p, b := newPatient(t)
-	other := p.ask(t, b)
+	other := p.runQuery(t, b)
 	defer other.Close()
-	p.ask(t, b).Close()
+	p.runQuery(t, b).Close()
 	p.mustEnd(t)
 	select {
 	case <-p.ended:
@@ -86,7 +86,7 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 
 func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
 	p, b := newPatient(t)
-	defer p.ask(t, b).Close()
+	defer p.runQuery(t, b).Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := b.server.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -50,8 +50,8 @@ type pair struct {
 	body []byte // buffer for request bodies
 }
 
-// room returns a buffer for a body of size bytes.
-func (p *pair) room(size int) []byte {
+// bodyBuffer returns a buffer for a body of size bytes.
+func (p *pair) bodyBuffer(size int) []byte {
 	if size > bodyKeep {
 		return make([]byte, size)
 	}
@@ -146,15 +146,15 @@ func (d *Server) Drain(ctx context.Context) error {
 func (c *carrier) awaitLastRequests(ctx context.Context) {
 	late := time.NewTimer(c.server.limits.DrainTimeout)
 	defer late.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	ticker := time.NewTicker(disconnectPollInterval)
+	defer ticker.Stop()
 	for began := time.Now(); c.guests.count() > 0 || c.guests.waiting() > 0 && time.Since(began) < newcomerTime; {
 		select {
 		case <-late.C:
 			return
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-ticker.C:
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (c *carrier) written(x *connection) {
 // closeConns closes all connections, or those that have not sent a request.
 func (c *carrier) closeConns(all bool) {
 	c.conns.Range(func(key, _ any) bool {
-		if conn := key.(*connection); all || !conn.asked.Load() {
+		if conn := key.(*connection); all || !conn.requested.Load() {
 			conn.Close()
 		}
 		return true
@@ -225,7 +225,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	conn.begin()
 	defer conn.end()
 	if ctx.ConnRequestNum() == 1 { // fasthttp treats a new connection as one with a request
-		conn.asked.Store(true)
+		conn.requested.Store(true)
 	}
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
@@ -305,7 +305,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	stream := ctx.RequestBodyStream()
 	if stream == nil {
 		body := ctx.Request.Body()
-		r.body = p.room(len(body))
+		r.body = p.bodyBuffer(len(body))
 		copy(r.body, body)
 		return nil, nil
 	}
@@ -314,7 +314,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 		return nil, tooLarge(stream)
 	}
 	if size <= smallBodyBytes && size >= 0 {
-		r.body = p.room(size)
+		r.body = p.bodyBuffer(size)
 		_, err = io.ReadFull(stream, r.body)
 		return nil, unreadable(err)
 	}
@@ -335,7 +335,7 @@ func (c *carrier) readBody(ctx *fasthttp.RequestCtx, p *pair) (held *intake.Body
 	if chunked {
 		r.body, err = io.ReadAll(io.LimitReader(arriving, int64(size)+1))
 	} else {
-		r.body = p.room(size)
+		r.body = p.bodyBuffer(size)
 		_, err = io.ReadFull(arriving, r.body)
 	}
 	if err == nil && len(r.body) > limit {

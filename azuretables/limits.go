@@ -50,17 +50,17 @@ const (
 	smallBodyBytes = 64 << 10
 	bodyBytesTotal = 128 << 20
 
-	readTimeout    = 30 * time.Second
-	writeTimeout   = 30 * time.Second
-	guestTimeout   = 5 * time.Second
-	drainTimeout   = time.Second
-	newcomerTime   = 250 * time.Millisecond // during a drain, for connections that have not sent anything yet
-	lookEvery      = 10 * time.Millisecond
-	guestsShare    = 4 // the guests are at most 1/guestsShare of all connections
-	closingMax     = 1024
-	idleTimeout    = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
-	requestTimeout = 30 * time.Second
-	queryTimeout   = 5 * time.Second
+	readTimeout            = 30 * time.Second
+	writeTimeout           = 30 * time.Second
+	guestTimeout           = 5 * time.Second
+	drainTimeout           = time.Second
+	newcomerTime           = 250 * time.Millisecond // during a drain, for connections that have not sent anything yet
+	disconnectPollInterval = 10 * time.Millisecond
+	guestsShare            = 4 // the guests are at most 1/guestsShare of all connections
+	closingMax             = 1024
+	idleTimeout            = 5 * time.Minute // SDKs keep connections for 100 s to 4 min
+	requestTimeout         = 30 * time.Second
+	queryTimeout           = 5 * time.Second
 
 	// watchEvery is the interval of checks whether the client of a running request has disconnected, which cancels the
 	// request.
@@ -90,8 +90,8 @@ const (
 	// bodyKeep is the same limit for request buffers: a batch of a hundred entities of 1 KB has 130 KB.
 	bodyKeep = 256 << 10
 
-	// roomProperties is the maximum number of properties of a changeset for which memory is allocated at a time: 64 KiB.
-	roomProperties = 1000
+	// propertyChunk is the maximum number of properties of a changeset for which memory is allocated at a time: 64 KiB.
+	propertyChunk = 1000
 
 	dateSkew = 15 * time.Minute // maximum difference between a signed request's date and the server's clock
 

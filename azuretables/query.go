@@ -21,7 +21,7 @@ func (c *call) query() error {
 	r := c.resp
 	r.body = ctx.AppendListBegin(r.body)
 	q.Each = func(e *odata.Entity) { r.body = ctx.AppendListEntity(r.body, e) }
-	page, err := c.ask(q)
+	page, err := c.runQuery(q)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *call) count() error {
 		return err
 	}
 	q.CountOnly = true
-	page, err := c.ask(q)
+	page, err := c.runQuery(q)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (c *call) count() error {
 	return nil
 }
 
-// ask runs a query. The throttles count the query before it runs, and its results after.
-func (c *call) ask(q *entity.Query) (*entity.Page, error) {
+// runQuery runs a query. The throttles count the query before it runs, and its results after.
+func (c *call) runQuery(q *entity.Query) (*entity.Page, error) {
 	table := ""
 	partitionKey, one := onePartition(q.Filter)
 	if one {

@@ -172,7 +172,7 @@ func (c *call) admit(table, partitionKey string, n int) error {
 	wait, ok := c.server.byAccount.admit(c.account.name, n)
 	if ok && table != "" && c.server.partitions != nil {
 		if wait, ok = c.server.partitions.admit(c.partition(table, partitionKey), n); !ok {
-			c.server.byAccount.giveBack(c.account.name, n) // a refused request does not count against the account
+			c.server.byAccount.release(c.account.name, n) // a refused request does not count against the account
 		}
 	}
 	if ok {

@@ -58,8 +58,8 @@ func (t *throttle) charge(name string, n int) {
 	}
 }
 
-// giveBack undoes admit.
-func (t *throttle) giveBack(name string, n int) { t.take(name, -n) }
+// release undoes admit.
+func (t *throttle) release(name string, n int) { t.take(name, -n) }
 
 func (t *throttle) take(name string, n int) {
 	if t == nil {

@@ -80,9 +80,9 @@ func (a *altering) end(table schema.UUID) {
 	}
 }
 
-// turn returns the columns that the caller must add to the table; the caller then calls altering.end. If it returns
+// awaitAlter returns the columns that the caller must add to the table; the caller then calls altering.end. If it returns
 // none, another writer has just changed the table, and the caller checks it again.
-func (s *Store) turn(r *request.Request, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
+func (s *Store) awaitAlter(r *request.Request, table schema.UUID, missing []schema.ColumnSpec) (all []schema.ColumnSpec, err error) {
 	waiter := s.o.Executor.NewWaiter()
 	var once sync.Once
 	wake := func() { once.Do(waiter.Signal) }
@@ -122,7 +122,7 @@ func (s *Store) planFor(r *request.Request, account, table string, ops []Operati
 			return nil, invalid(fmt.Sprintf("The entities of table %s have %d properties of different name or type, and %s is one "+
 				"too many: %d are kept.", p.spelled, len(p.table.Regulars), missing[0].Name, s.o.Limits.Columns))
 		}
-		all, err := s.turn(r, p.table.ID, missing)
+		all, err := s.awaitAlter(r, p.table.ID, missing)
 		if err != nil {
 			return nil, err
 		}

@@ -73,7 +73,7 @@ const ticksPerMicro = 10
 // attempt proposes the change once.
 func (t *transaction) attempt(r *request.Request) error {
 	t.stamps = t.stamps[:0]
-	_, call, err := t.s.o.Executor.CAS(r, &t.asked.req)
+	_, call, err := t.s.o.Executor.CAS(r, &t.cas.req)
 	if err != nil {
 		return known(err)
 	}
@@ -117,7 +117,7 @@ func (t *transaction) outcome(r *request.Request, deadline time.Duration) (next 
 	if len(t.stamps) == 0 {
 		return nil, false
 	}
-	page, ok := t.s.settled(r, t.asked.cmd, deadline)
+	page, ok := t.s.settled(r, t.cas.cmd, deadline)
 	if !ok {
 		return nil, false
 	}

@@ -18,12 +18,12 @@ type decoder struct {
 	// wanted selects the properties to decode, by index; nil means all.
 	wanted []bool
 
-	found []found // by property
-	turn  uint32
-	props []odata.Property // those of many entities in sequence
-	arena []byte           // converted text values
-	key   []byte
-	keys  strings.Builder // RowKeys in sequence, so that many share an allocation
+	found      []found // by property
+	generation uint32
+	props      []odata.Property // those of many entities in sequence
+	arena      []byte           // converted text values
+	key        []byte
+	keys       strings.Builder // RowKeys in sequence, so that many share an allocation
 
 	reader row.PageReader
 	row    row.Row
@@ -31,12 +31,12 @@ type decoder struct {
 
 // found is the position of a property of the current row.
 type found struct {
-	turn      uint32
-	ticksTurn uint32
-	at        int32 // in props; valid if turn is the decoder's
-	rest      int16 // ticks of a DateTime; valid if ticksTurn is the decoder's
-	timestamp int64
-	ticksAt   int64 // timestamp of rest
+	generation      uint32
+	ticksGeneration uint32
+	at              int32 // in props; valid if generation is the decoder's
+	rest            int16 // ticks of a DateTime; valid if ticksGeneration is the decoder's
+	timestamp       int64
+	ticksAt         int64 // timestamp of rest
 }
 
 // keysChunk is the maximum number of bytes of RowKeys that share an allocation.
@@ -49,7 +49,7 @@ func (d *decoder) reset(p *plan, now int64) {
 	d.p, d.now, d.wanted = p, now, nil
 	if len(d.found) < len(p.properties) {
 		d.found = make([]found, len(p.properties))
-		d.turn = 0
+		d.generation = 0
 	}
 }
 
@@ -61,10 +61,10 @@ func (d *decoder) release() {
 
 // next starts a row.
 func (d *decoder) next() {
-	d.turn++
-	if d.turn == 0 {
+	d.generation++
+	if d.generation == 0 {
 		clear(d.found)
-		d.turn = 1
+		d.generation = 1
 	}
 }
 
@@ -135,7 +135,7 @@ func (d *decoder) cells(r *row.Row) (ticks bool) {
 		}
 		if col.ticks {
 			f := &d.found[col.prop.index]
-			f.rest, f.ticksAt, f.ticksTurn = int16(b16(c.Value)), c.Timestamp, d.turn
+			f.rest, f.ticksAt, f.ticksGeneration = int16(b16(c.Value)), c.Timestamp, d.generation
 			ticks = true
 			continue
 		}
@@ -151,13 +151,13 @@ func (d *decoder) cells(r *row.Row) (ticks bool) {
 // with the property's name wins.
 func (d *decoder) add(col *column, v *odata.Value, timestamp int64) {
 	f := &d.found[col.prop.index]
-	if f.turn == d.turn {
+	if f.generation == d.generation {
 		if timestamp > f.timestamp || timestamp == f.timestamp && col == col.prop.base {
 			d.props[f.at].Value, f.timestamp = *v, timestamp
 		}
 		return
 	}
-	f.turn, f.at, f.timestamp = d.turn, int32(len(d.props)), timestamp
+	f.generation, f.at, f.timestamp = d.generation, int32(len(d.props)), timestamp
 	d.props = append(d.props, odata.Property{Name: col.prop.name, Value: *v})
 }
 
@@ -169,7 +169,7 @@ func (d *decoder) addTicks(from int) {
 			continue
 		}
 		f := &d.found[d.p.byName[d.props[i].Name].index]
-		if f.ticksTurn == d.turn && f.ticksAt == f.timestamp && f.rest > 0 && f.rest < ticksPerMilli {
+		if f.ticksGeneration == d.generation && f.ticksAt == f.timestamp && f.rest > 0 && f.rest < ticksPerMilli {
 			v.Int += int64(f.rest)
 		}
 	}

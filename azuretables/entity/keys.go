@@ -98,48 +98,50 @@ func join(in []interval) []interval {
 	return out
 }
 
-// box is the set of entities whose keys lie in two intervals.
-type box struct{ partitions, rows interval }
+// keyRectangle is the set of entities whose keys lie in two intervals.
+type keyRectangle struct{ partitions, rows interval }
 
-// boxes contains all entities that a filter matches; exact means that it contains no others.
-type boxes struct {
-	list  []box
+// keyRectangles contains all entities that a filter matches; exact means that it contains no others.
+type keyRectangles struct {
+	list  []keyRectangle
 	exact bool
 }
 
-func allBoxes(exact bool) boxes { return boxes{[]box{{everything(), everything()}}, exact} }
-
-// boxesOf returns the boxes of a filter, or of its negation if not is true.
-func boxesOf(x odata.Expr, not bool) boxes {
-	switch x := x.(type) {
-	case nil:
-		return allBoxes(true)
-	case *odata.And:
-		if not {
-			return either(boxesOf(x.Left, true), boxesOf(x.Right, true))
-		}
-		return both(boxesOf(x.Left, false), boxesOf(x.Right, false))
-	case *odata.Or:
-		if not {
-			return both(boxesOf(x.Left, true), boxesOf(x.Right, true))
-		}
-		return either(boxesOf(x.Left, false), boxesOf(x.Right, false))
-	case *odata.Not:
-		return boxesOf(x.X, !not)
-	case *odata.Constant:
-		if x.True == not {
-			return boxes{exact: true}
-		}
-		return allBoxes(true)
-	case *odata.Comparison:
-		return comparisonBoxes(x, not)
-	}
-	return allBoxes(false)
+func allRectangles(exact bool) keyRectangles {
+	return keyRectangles{[]keyRectangle{{everything(), everything()}}, exact}
 }
 
-func comparisonBoxes(x *odata.Comparison, not bool) boxes {
+// rectanglesOf returns the key rectangles of a filter, or of its negation if not is true.
+func rectanglesOf(x odata.Expr, not bool) keyRectangles {
+	switch x := x.(type) {
+	case nil:
+		return allRectangles(true)
+	case *odata.And:
+		if not {
+			return either(rectanglesOf(x.Left, true), rectanglesOf(x.Right, true))
+		}
+		return both(rectanglesOf(x.Left, false), rectanglesOf(x.Right, false))
+	case *odata.Or:
+		if not {
+			return both(rectanglesOf(x.Left, true), rectanglesOf(x.Right, true))
+		}
+		return either(rectanglesOf(x.Left, false), rectanglesOf(x.Right, false))
+	case *odata.Not:
+		return rectanglesOf(x.X, !not)
+	case *odata.Constant:
+		if x.True == not {
+			return keyRectangles{exact: true}
+		}
+		return allRectangles(true)
+	case *odata.Comparison:
+		return comparisonRectangles(x, not)
+	}
+	return allRectangles(false)
+}
+
+func comparisonRectangles(x *odata.Comparison, not bool) keyRectangles {
 	if x.Value.Type != odata.String || x.Property != "PartitionKey" && x.Property != "RowKey" {
-		return allBoxes(false)
+		return allRectangles(false)
 	}
 	op := x.Op
 	if not {
@@ -157,14 +159,14 @@ func comparisonBoxes(x *odata.Comparison, not bool) boxes {
 		i, exact = of(op, s)
 		list = []interval{i}
 	}
-	out := boxes{exact: exact}
+	out := keyRectangles{exact: exact}
 	for _, i := range list {
 		switch {
 		case i.empty():
 		case x.Property == "PartitionKey":
-			out.list = append(out.list, box{i, everything()})
+			out.list = append(out.list, keyRectangle{i, everything()})
 		default:
-			out.list = append(out.list, box{everything(), i})
+			out.list = append(out.list, keyRectangle{everything(), i})
 		}
 	}
 	return out
@@ -190,18 +192,18 @@ func opposite(op odata.Op) odata.Op {
 }
 
 // both returns the intersection of a and b.
-func both(a, b boxes) boxes {
-	if len(a.list)*len(b.list) > boxesMax {
+func both(a, b keyRectangles) keyRectangles {
+	if len(a.list)*len(b.list) > rectanglesMax {
 		// Each side alone contains the intersection; the shorter list is used.
 		if len(b.list) < len(a.list) {
 			a = b
 		}
-		return boxes{a.list, false}
+		return keyRectangles{a.list, false}
 	}
-	out := boxes{exact: a.exact && b.exact}
+	out := keyRectangles{exact: a.exact && b.exact}
 	for _, x := range a.list {
 		for _, y := range b.list {
-			z := box{x.partitions.intersect(y.partitions), x.rows.intersect(y.rows)}
+			z := keyRectangle{x.partitions.intersect(y.partitions), x.rows.intersect(y.rows)}
 			if !z.partitions.empty() && !z.rows.empty() {
 				out.list = append(out.list, z)
 			}
@@ -211,18 +213,18 @@ func both(a, b boxes) boxes {
 }
 
 // either returns the union of a and b.
-func either(a, b boxes) boxes {
-	out := boxes{slices.Concat(a.list, b.list), a.exact && b.exact}
-	if len(out.list) <= boxesMax {
+func either(a, b keyRectangles) keyRectangles {
+	out := keyRectangles{slices.Concat(a.list, b.list), a.exact && b.exact}
+	if len(out.list) <= rectanglesMax {
 		return out
 	}
-	// The bounding box of all of them contains the union.
-	around := box{partitions: hull(out.list, func(b box) interval { return b.partitions }),
-		rows: hull(out.list, func(b box) interval { return b.rows })}
-	return boxes{list: []box{around}}
+	// The bounding rectangle of all of them contains the union.
+	bounding := keyRectangle{partitions: hull(out.list, func(b keyRectangle) interval { return b.partitions }),
+		rows: hull(out.list, func(b keyRectangle) interval { return b.rows })}
+	return keyRectangles{list: []keyRectangle{bounding}}
 }
 
-func hull(list []box, side func(box) interval) interval {
+func hull(list []keyRectangle, side func(keyRectangle) interval) interval {
 	out := side(list[0])
 	for _, b := range list[1:] {
 		i := side(b)
@@ -236,14 +238,14 @@ func hull(list []box, side func(box) interval) interval {
 	return out
 }
 
-// stretch is a range of consecutive partitions in which a query reads the same rows.
-type stretch struct {
+// partitionRange is a range of consecutive partitions in which a query reads the same rows.
+type partitionRange struct {
 	partitions interval
 	rows       []interval // in order, disjoint
 }
 
-// stretches converts boxes to stretches in key order.
-func stretches(list []box) []stretch {
+// partitionRanges converts key rectangles to partition ranges in key order.
+func partitionRanges(list []keyRectangle) []partitionRange {
 	if len(list) == 0 {
 		return nil
 	}
@@ -256,9 +258,9 @@ func stretches(list []box) []stretch {
 	}
 	slices.Sort(bounds)
 	bounds = slices.Compact(bounds)
-	var out []stretch
+	var out []partitionRange
 	for i, from := range bounds {
-		s := stretch{partitions: interval{From: from, Endless: true}}
+		s := partitionRange{partitions: interval{From: from, Endless: true}}
 		if i+1 < len(bounds) {
 			s.partitions = interval{From: from, To: bounds[i+1]}
 		}
@@ -279,8 +281,8 @@ func stretches(list []box) []stretch {
 	return out
 }
 
-// planOf returns the plan that reads the stretches.
-func planOf(list []stretch) Plan {
+// planOf returns the plan that reads the partition ranges.
+func planOf(list []partitionRange) Plan {
 	plan := PointQuery
 	for _, s := range list {
 		if _, ok := s.partitions.one(); !ok {

@@ -27,10 +27,10 @@ func (l Limits) withDefaults() Limits {
 
 // Bounds on the work of a query.
 const (
-	// boxesMax is the maximum number of key ranges derived from a filter; a filter with more is read as fewer, larger
+	// rectanglesMax is the maximum number of key ranges derived from a filter; a filter with more is read as fewer, larger
 	// ranges. A batch of point reads, which clients write as a disjunction of 100 of them, fits twice. Sorting them
 	// takes quadratic time: 65,536 comparisons are 0.3 ms.
-	boxesMax = 256
+	rectanglesMax = 256
 	// readsMax is the maximum number of partitions read concurrently: at 1 ms for a quorum, 64,000 partitions per
 	// second.
 	readsMax = 64

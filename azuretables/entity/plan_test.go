@@ -47,8 +47,8 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			return err.Error() + "\n"
 		}
-		where := boxesOf(filter, false)
-		list := stretches(where.list)
+		where := rectanglesOf(filter, false)
+		list := partitionRanges(where.list)
 		var b strings.Builder
 		fmt.Fprint(&b, planOf(list))
 		if !where.exact {
@@ -153,8 +153,8 @@ func TestPlansAreTheirFilters(t *testing.T) {
 	exact := 0
 	for range 5000 {
 		x := filter(rnd.IntN(9))
-		where := boxesOf(x, false)
-		list := stretches(where.list)
+		where := rectanglesOf(x, false)
+		list := partitionRanges(where.list)
 		for i := 1; i < len(list); i++ {
 			if before := list[i-1].partitions; before.Endless || before.To > list[i].partitions.From {
 				t.Fatalf("%s: %v", odata.AppendFilter(nil, x), list)

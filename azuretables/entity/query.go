@@ -96,9 +96,9 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 	if err := s.permits(req, auth.Select, p); err != nil {
 		return nil, err
 	}
-	where := boxesOf(q.Filter, false)
+	where := rectanglesOf(q.Filter, false)
 	r := &run{s: s, p: p, q: q, request: req, cancel: env.NewCancel(req.Context), rowsBefore: req.Cost.Rows, now: s.now(), exact: where.exact}
-	list := stretches(where.list)
+	list := partitionRanges(where.list)
 	r.page.Plan = planOf(list)
 	r.left = s.o.Limits.PageEntities
 	if q.CountOnly {
@@ -113,10 +113,10 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 	r.d.reset(p, r.now)
 	r.selected = p.wanted(q.Select)
 	if !r.exact {
-		r.asked = make([]bool, len(p.properties))
-		r.ask(q.Filter)
+		r.filterProperties = make([]bool, len(p.properties))
+		r.noteProperties(q.Filter)
 	}
-	r.feed = newFeed(r, list)
+	r.cursor = newCursor(r, list)
 	err = r.run()
 	r.drain()
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 // run is the state of one query. It reads partitions in order, several concurrently, with one reading each, and takes
 // rows from the first reading.
 //
-//	feed ─ key ─▶ [reading][reading][reading] ─ rows ─▶ filter ─▶ page
+//	cursor ─ key ─▶ [reading][reading][reading] ─ rows ─▶ filter ─▶ page
 type run struct {
 	s       *Store
 	p       *plan
@@ -141,12 +141,12 @@ type run struct {
 	end        time.Duration
 	rowsBefore int // rows that the request had read before this query
 
-	exact    bool   // all entities in the boxes match the filter
-	asked    []bool // properties that the filter refers to
-	asks     bool   // asked contains at least one property
-	selected []bool
+	exact             bool   // all entities in the key rectangles match the filter
+	filterProperties  []bool // properties that the filter refers to
+	filtersProperties bool   // filterProperties contains at least one property
+	selected          []bool
 
-	feed     *feed
+	cursor   *cursor
 	readings []*reading
 	width    int // maximum number of concurrent readings
 	page     Page
@@ -162,20 +162,20 @@ type run struct {
 	takenBytes int // size of their pages
 }
 
-// ask records the properties that the filter refers to.
-func (r *run) ask(x odata.Expr) {
+// noteProperties records the properties that the filter refers to.
+func (r *run) noteProperties(x odata.Expr) {
 	switch x := x.(type) {
 	case *odata.And:
-		r.ask(x.Left)
-		r.ask(x.Right)
+		r.noteProperties(x.Left)
+		r.noteProperties(x.Right)
 	case *odata.Or:
-		r.ask(x.Left)
-		r.ask(x.Right)
+		r.noteProperties(x.Left)
+		r.noteProperties(x.Right)
 	case *odata.Not:
-		r.ask(x.X)
+		r.noteProperties(x.X)
 	case *odata.Comparison:
 		if prop := r.p.byName[x.Property]; prop != nil {
-			r.asked[prop.index], r.asks = true, true
+			r.filterProperties[prop.index], r.filtersProperties = true, true
 		}
 	}
 }
@@ -188,8 +188,8 @@ func (r *run) run() error {
 			return r.cut(err)
 		}
 		if len(r.readings) == 0 {
-			if r.feed.paused {
-				r.stop(Position{PartitionKey: string(r.feed.behind)})
+			if r.cursor.paused {
+				r.stop(Position{PartitionKey: string(r.cursor.resume)})
 			}
 			return nil // the query is complete
 		}
@@ -240,7 +240,7 @@ func (r *run) cut(err error) error {
 // reached returns the position after everything processed so far.
 func (r *run) reached() Position {
 	if r.passed {
-		return r.behind(r.at.PartitionKey, r.last)
+		return r.positionAfter(r.at.PartitionKey, r.last)
 	}
 	return r.at
 }
@@ -248,14 +248,14 @@ func (r *run) reached() Position {
 // fill starts readings up to the maximum number, or until the first one has its result.
 func (r *run) fill() error {
 	for len(r.readings) < r.width {
-		key, rows, from, ok, err := r.feed.next()
+		key, rows, from, ok, err := r.cursor.next()
 		if err != nil && len(r.readings) > 0 {
 			return nil // the next call returns the error again, after these readings
 		}
 		if !ok || err != nil {
 			return err
 		}
-		x := &reading{key: key, from: from, limit: r.limit(len(r.readings) == 0 && r.feed.single)}
+		x := &reading{key: key, from: from, limit: r.limit(len(r.readings) == 0 && r.cursor.single)}
 		x.cmd = row.ReadCommand{Table: r.p.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: rows,
 			Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
 		r.start(x)
@@ -355,7 +355,7 @@ func (r *run) take(x *reading) (full bool, err error) {
 			break
 		}
 		if last != nil {
-			x.cmd.Slices = behind(x.cmd.Slices, last, x.cmd.Reversed)
+			x.cmd.Slices = slicesAfter(x.cmd.Slices, last, x.cmd.Reversed)
 		}
 		if len(x.cmd.Slices) == 0 {
 			break
@@ -370,7 +370,7 @@ func (r *run) take(x *reading) (full bool, err error) {
 		r.start(x)
 	}
 	if r.request.Cost.Rows == scanned {
-		r.feed.dead = true
+		r.cursor.dead = true
 	}
 	r.taken++
 	r.takenCount += r.page.Count - before
@@ -422,8 +422,8 @@ func (r *run) before(partitionKey, rowKey string) Position {
 	return Position{partitionKey, rowKey}
 }
 
-// behind returns the position after the entity.
-func (r *run) behind(partitionKey, rowKey string) Position {
+// positionAfter returns the position after the entity.
+func (r *run) positionAfter(partitionKey, rowKey string) Position {
 	if r.q.Order == Descending {
 		if rowKey == "" { // no row is before it
 			return Position{PartitionKey: after(partitionKey)}
@@ -439,9 +439,9 @@ func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: newest * ticksPerMicro}
 	e := &r.entity
 	if !r.exact {
-		if r.asks {
+		if r.filtersProperties {
 			from := len(d.props)
-			d.wanted = r.asked
+			d.wanted = r.filterProperties
 			e.Properties = d.properties(&d.reader.Header, &d.row)
 			if len(e.Properties) <= len(d.props)-from {
 				d.props = d.props[:from]
@@ -483,8 +483,8 @@ const (
 	valueBytes  = 16
 )
 
-// behind returns the parts of slices that remain after the clustering c.
-func behind(in []row.Slice, c []byte, reversed bool) []row.Slice {
+// slicesAfter returns the parts of slices that remain after the clustering c.
+func slicesAfter(in []row.Slice, c []byte, reversed bool) []row.Slice {
 	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // nothing lies between c and c·00
 	var out []row.Slice
 	for _, s := range in {

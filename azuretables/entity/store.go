@@ -79,8 +79,8 @@ func (s *Store) newID() (id schema.UUID) {
 // known converts an error of the coordinator for the protocol server: the error of a table deleted during the request
 // becomes TableNotFound.
 func known(err error) error {
-	var gone *coordinator.UnknownTable
-	if errors.As(err, &gone) {
+	var unknownTable *coordinator.UnknownTable
+	if errors.As(err, &unknownTable) {
 		return odata.Of(odata.TableNotFound)
 	}
 	return err

@@ -318,7 +318,7 @@ func TestColumnsThatOthersAddAreUsed(t *testing.T) {
 	waiting := make(chan struct{}, 3)
 	r := newTestRing(t, 1, func(o *entity.Options) {
 		changer.Changer, o.Changer, o.Executor = o.Changer, changer,
-			o.View.(*testNode).executor(func() env.Waiter { return told{env.NewChannelWaiter(), waiting} })
+			o.View.(*testNode).executor(func() env.Waiter { return notifyingWaiter{env.NewChannelWaiter(), waiting} })
 	})
 	r.create("Things")
 	var wg sync.WaitGroup
@@ -342,13 +342,13 @@ func TestColumnsThatOthersAddAreUsed(t *testing.T) {
 	}
 }
 
-// told is a waiter that reports when a goroutine waits.
-type told struct {
+// notifyingWaiter is a waiter that reports when a goroutine waits.
+type notifyingWaiter struct {
 	env.Waiter
 	waiting chan struct{}
 }
 
-func (w told) Wait() {
+func (w notifyingWaiter) Wait() {
 	select {
 	case w.waiting <- struct{}{}:
 	default:
@@ -364,7 +364,7 @@ func TestManyWritersWithNewNamesAllSucceed(t *testing.T) {
 	waiting := make(chan struct{}, writers)
 	r := newTestRing(t, 1, func(o *entity.Options) {
 		changer.Changer, o.Changer, o.Executor = o.Changer, changer,
-			o.View.(*testNode).executor(func() env.Waiter { return told{env.NewChannelWaiter(), waiting} })
+			o.View.(*testNode).executor(func() env.Waiter { return notifyingWaiter{env.NewChannelWaiter(), waiting} })
 	})
 	r.create("Things")
 	var wg sync.WaitGroup

@@ -22,23 +22,23 @@ type transaction struct {
 	cells   []write // of all changes in sequence
 	arena   []byte  // values
 	key     []byte
-	asked   *asked
+	cas     *casCall
 
-	mutation *row.Mutation // under construction
-	reader   row.PageReader
-	spare    row.Row // the row read last
-	row      row.Row // under construction
-	written  []mark  // by property
-	turn     uint32
-	stamps   []int64 // timestamps with which the change was proposed
-	failed   *Failed
+	mutation   *row.Mutation // under construction
+	reader     row.PageReader
+	spare      row.Row // the row read last
+	row        row.Row // under construction
+	written    []mark  // by property
+	generation uint32
+	stamps     []int64 // timestamps with which the change was proposed
+	failed     *Failed
 
 	onUpdate func(page []byte, timestamp int64) (*row.Mutation, bool, error)
 }
 
-// asked is the request to the coordinator. It is never reused, because replicas that a quorum did not need may read it
+// casCall is the request to the coordinator. It is never reused, because replicas that a quorum did not need may read it
 // after the response.
-type asked struct {
+type casCall struct {
 	req    paxos.CASRequest
 	cmd    row.ReadCommand
 	slices [1]row.Slice
@@ -66,10 +66,10 @@ type write struct {
 	text  *odata.Value
 }
 
-// mark records the column to which a property is written in the row of turn.
+// mark records the column to which a property is written in the row of generation.
 type mark struct {
-	turn   uint32
-	column schema.ColumnID
+	generation uint32
+	column     schema.ColumnID
 }
 
 func newTransaction(s *Store) *transaction {
@@ -91,7 +91,7 @@ func (t *transaction) release() {
 		t.changes[i].op = nil
 	}
 	clear(t.cells)
-	t.p, t.ops, t.failed, t.asked, t.mutation = nil, nil, nil, nil, nil
+	t.p, t.ops, t.failed, t.cas, t.mutation = nil, nil, nil, nil, nil
 	if cap(t.arena) > arenaMax {
 		t.arena = nil
 	}
@@ -112,16 +112,16 @@ func (t *transaction) prepare(r *request.Request, p *plan, ops []Operation) erro
 	}
 	t.changes = t.changes[:len(ops)]
 	if len(t.written) < len(p.properties) {
-		t.written, t.turn = make([]mark, len(p.properties)), 0
+		t.written, t.generation = make([]mark, len(p.properties)), 0
 	}
-	a := new(asked)
-	room := len(ops[0].Entity.PartitionKey)
+	a := new(casCall)
+	size := len(ops[0].Entity.PartitionKey)
 	for i := range ops {
-		room += len(ops[i].Entity.RowKey) + clusteringExtra
+		size += len(ops[i].Entity.RowKey) + clusteringExtra
 	}
-	a.keys = append(make([]byte, 0, room), ops[0].Entity.PartitionKey...)
+	a.keys = append(make([]byte, 0, size), ops[0].Entity.PartitionKey...)
 	key := a.keys[:len(a.keys):len(a.keys)]
-	t.asked = a
+	t.cas = a
 	for i := range ops {
 		if err := t.prepareChange(i); err != nil {
 			return &Failed{Index: i, Err: err}
@@ -162,10 +162,10 @@ func (t *transaction) prepareChange(i int) error {
 		return invalid("A time to live is from 1 to 630720000 seconds.")
 	}
 	t.key = append(t.key[:0], e.RowKey...)
-	keys := t.asked.keys
+	keys := t.cas.keys
 	at := len(keys)
 	keys = append(t.p.appendClustering(keys, t.key), 0)
-	c.clustering, t.asked.keys = keys[at:len(keys)-1:len(keys)], keys
+	c.clustering, t.cas.keys = keys[at:len(keys)-1:len(keys)], keys
 	if op.Kind == Delete {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (t *transaction) prepareChange(i int) error {
 		return odata.Of(odata.TooManyProperties)
 	}
 	c.size = (&odata.Entity{PartitionKey: e.PartitionKey, RowKey: e.RowKey}).EntityBytes()
-	t.nextTurn()
+	t.nextRow()
 	for k := range e.Properties {
 		if err := t.prepareProperty(&e.Properties[k]); err != nil {
 			return err
@@ -191,11 +191,11 @@ func (t *transaction) checkSize(size int) error {
 	return nil
 }
 
-// nextTurn starts a row, without any written properties.
-func (t *transaction) nextTurn() {
-	if t.turn++; t.turn == 0 {
+// nextRow starts a row, without any written properties.
+func (t *transaction) nextRow() {
+	if t.generation++; t.generation == 0 {
 		clear(t.written)
-		t.turn = 1
+		t.generation = 1
 	}
 }
 
@@ -206,10 +206,10 @@ func (t *transaction) prepareProperty(p *odata.Property) error {
 		return odata.Of(odata.InternalError)
 	}
 	m := &t.written[col.prop.index]
-	if m.turn == t.turn {
+	if m.generation == t.generation {
 		return odata.Of(odata.DuplicatePropertiesSpecified)
 	}
-	*m = mark{turn: t.turn, column: col.ID}
+	*m = mark{generation: t.generation, column: col.ID}
 	w := write{col: col}
 	if col.readOnly {
 		w.text = &p.Value
@@ -264,7 +264,7 @@ func (t *transaction) update(page []byte, timestamp int64) (*row.Mutation, bool,
 		return nil, false, err
 	}
 	// The coordinator keeps the mutation.
-	t.mutation = &row.Mutation{Table: t.p.table.StorageID, Key: t.asked.cmd.Key}
+	t.mutation = &row.Mutation{Table: t.p.table.StorageID, Key: t.cas.cmd.Key}
 	t.mutation.Grow(t.mutationSize())
 	for i := range t.changes {
 		c := &t.changes[i]
@@ -372,7 +372,7 @@ func (t *transaction) build(c *change, timestamp int64) error {
 	if ttl == 0 {
 		ttl = t.p.table.Options.DefaultTTL
 	}
-	t.nextTurn()
+	t.nextRow()
 	if err := t.addCells(c, timestamp, ttl); err != nil {
 		return err
 	}
@@ -403,7 +403,7 @@ func (t *transaction) addCells(c *change, timestamp int64, ttl int32) error {
 	}
 	for i := c.from; i < c.to; i++ {
 		w := &t.cells[i]
-		t.written[w.col.prop.index] = mark{turn: t.turn, column: w.col.ID}
+		t.written[w.col.prop.index] = mark{generation: t.generation, column: w.col.ID}
 		if w.text != nil {
 			if err := t.checkSame(c, w); err != nil {
 				return err
@@ -489,9 +489,9 @@ func (t *transaction) settle(c *change, timestamp int64, merge bool) error {
 		}
 		m := &t.written[col.prop.index]
 		switch {
-		case m.turn == t.turn && m.column == col.ID:
+		case m.generation == t.generation && m.column == col.ID:
 			continue
-		case m.turn != t.turn && merge:
+		case m.generation != t.generation && merge:
 			c.timestamp = max(c.timestamp, cell.Timestamp)
 			total += len(cell.Path) + col.size(cell.Value)
 			if !col.many || i == 0 || c.row.Cells[i-1].Column != cell.Column {

@@ -7,11 +7,11 @@ import (
 	"cqld/row"
 )
 
-// feed returns the partitions that a query reads, in order: those that a stretch names, and the existing ones in a
-// stretch's range.
-type feed struct {
+// cursor returns the partitions that a query reads, in order: those that a partitionRange names, and the existing
+// ones in its interval.
+type cursor struct {
 	r       *run
-	list    []stretch
+	list    []partitionRange
 	from    Position
 	started bool // list[0] has been started
 	slices  []row.Slice
@@ -19,17 +19,17 @@ type feed struct {
 	single bool
 
 	keys   [][]byte // existing keys in list[0]
-	more   bool     // further keys may exist, from behind on
-	behind []byte
-	asked  bool // keys were listed at least once
+	more   bool     // further keys may exist, from resume on
+	resume []byte
+	listed bool // keys were listed at least once
 	paused bool // the page's time ended before further keys were listed
 	limit  int
 	// dead is true once a listed partition contained no live rows. From then on, listings omit such partitions.
 	dead bool
 }
 
-func newFeed(r *run, list []stretch) *feed {
-	f := &feed{r: r, list: list}
+func newCursor(r *run, list []partitionRange) *cursor {
+	f := &cursor{r: r, list: list}
 	if r.q.From != nil {
 		f.from = *r.q.From
 		rest := interval{From: f.from.PartitionKey, Endless: true}
@@ -52,12 +52,12 @@ func newFeed(r *run, list []stretch) *feed {
 }
 
 // next returns the next partition's key, the slices of rows to read in it, and the RowKey at which they start.
-func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err error) {
+func (f *cursor) next() (key string, rows []row.Slice, from string, ok bool, err error) {
 	for len(f.list) > 0 {
 		s := &f.list[0]
 		if !f.started {
 			f.started, f.slices = true, f.r.p.slices(s.rows)
-			f.behind, f.more = []byte(s.partitions.From), true
+			f.resume, f.more = []byte(s.partitions.From), true
 			f.keys = f.keys[:0]
 		}
 		if key, ok := s.partitions.one(); ok {
@@ -71,7 +71,7 @@ func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err e
 			continue
 		}
 		if len(f.keys) == 0 && f.more {
-			if f.paused = f.asked && f.r.late(); f.paused {
+			if f.paused = f.listed && f.r.late(); f.paused {
 				return "", nil, "", false, nil
 			}
 			if err := f.fetch(); err != nil {
@@ -93,10 +93,10 @@ func (f *feed) next() (key string, rows []row.Slice, from string, ok bool, err e
 	return "", nil, "", false, nil
 }
 
-func (f *feed) pop() { f.list, f.started = f.list[1:], false }
+func (f *cursor) pop() { f.list, f.started = f.list[1:], false }
 
-// of returns the slices to read in a partition: the stretch's, restricted to those after the query's start position.
-func (f *feed) of(s *stretch, key string) (rows []row.Slice, from string) {
+// of returns the slices to read in a partition: those of s, restricted to those after the query's start position.
+func (f *cursor) of(s *partitionRange, key string) (rows []row.Slice, from string) {
 	if f.r.q.From == nil || key != f.from.PartitionKey {
 		return f.slices, ""
 	}
@@ -117,11 +117,11 @@ func (f *feed) of(s *stretch, key string) (rows []row.Slice, from string) {
 }
 
 // fetch lists existing partition keys. If that takes too long, it may return no keys although more exist.
-func (f *feed) fetch() error {
+func (f *cursor) fetch() error {
 	s := &f.list[0]
-	f.asked = true
+	f.listed = true
 	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
-	req := &listing.Request{Table: f.r.p.table, Span: listing.Span{From: f.behind}, Limit: f.limit,
+	req := &listing.Request{Table: f.r.p.table, Span: listing.Span{From: f.resume}, Limit: f.limit,
 		Consistency: f.r.request.Consistency, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
@@ -132,7 +132,7 @@ func (f *feed) fetch() error {
 	}
 	f.keys, f.more = result.Keys, result.More
 	if f.more {
-		f.behind = append(append(make([]byte, 0, len(result.Reached)+1), result.Reached...), 0)
+		f.resume = append(append(make([]byte, 0, len(result.Reached)+1), result.Reached...), 0)
 	}
 	f.limit = min(4*f.limit, keysMax)
 	return nil
