@@ -32,14 +32,14 @@ func (l *Log) HandOver(done func(error)) {
 	h.proceed()
 }
 
-// GiveAway asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the mutations
+// Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the mutations
 // were made. It calls done once, with nil when the batch is on their disks.
-func (l *Log) GiveAway(created int64, mutations []*row.Mutation, done func(error)) {
-	l.handAway(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
+func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error)) {
+	l.transferEncoded(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
 }
 
-// handAway asks two other nodes to store an encoded batch.
-func (l *Log) handAway(id coordinator.RequestID, encoded []byte, done func(error)) {
+// transferEncoded asks two other nodes to store an encoded batch.
+func (l *Log) transferEncoded(id coordinator.RequestID, encoded []byte, done func(error)) {
 	op := &storeOp{l: l, id: id, encoded: encoded, handed: true, done: done}
 	op.req.Timeout = handOverTimeout
 	op.deadline = l.clock.Monotonic() + op.req.Timeout
@@ -52,16 +52,16 @@ func (l *Log) handAway(id coordinator.RequestID, encoded []byte, done func(error
 
 // handOver is the handover of a Log.
 //
-//	todo ──▶ in progress, a few at a time ──▶ removed here
-//	  ▲              │ too few nodes stored it
-//	  └── a pause ───┘
+//	queued ──▶ in progress, a few at a time ──▶ removed here
+//	  ▲                │ too few nodes stored it
+//	  └─── a pause ────┘
 type handOver struct {
 	l    *Log
 	done func(error)
 
 	// Guarded by Log.mu.
 	begun   bool
-	todo    []*held // by name
+	queued  []*held // by name
 	again   []*held // after a pause
 	open    int     // in progress
 	paused  bool
@@ -80,7 +80,7 @@ func (h *handOver) proceed() {
 		next, err := h.nextLocked()
 		l.mu.Unlock()
 		for _, b := range next {
-			h.give(b)
+			h.transferBatch(b)
 		}
 		if h.ended { // only this goroutine sets it while working
 			h.done(err)
@@ -99,11 +99,11 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 	}
 	if !h.begun && l.mu.loaded {
 		h.begun = true
-		h.todo = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(recordKey(a.id), recordKey(b.id)) })
+		h.queued = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(recordKey(a.id), recordKey(b.id)) })
 	}
-	for len(h.todo) > 0 && h.open < l.limits.HandOvers {
-		b := h.todo[0]
-		h.todo = h.todo[1:]
+	for len(h.queued) > 0 && h.open < l.limits.HandOvers {
+		b := h.queued[0]
+		h.queued = h.queued[1:]
 		switch {
 		case l.mu.held[b.id] != b: // meanwhile applied or removed
 		case !b.stored:
@@ -114,7 +114,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		}
 	}
 	switch {
-	case h.open > 0 || len(h.todo) > 0:
+	case h.open > 0 || len(h.queued) > 0:
 	case h.begun && len(h.again) == 0:
 		h.ended = true
 	case !h.paused:
@@ -128,13 +128,13 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 func (h *handOver) resume() {
 	h.l.mu.Lock()
 	h.paused = false
-	h.todo, h.again = append(h.todo, h.again...), nil
+	h.queued, h.again = append(h.queued, h.again...), nil
 	h.l.mu.Unlock()
 	h.proceed()
 }
 
-// give asks two other nodes to store a batch.
-func (h *handOver) give(b *held) {
+// transferBatch asks two other nodes to store a batch.
+func (h *handOver) transferBatch(b *held) {
 	l := h.l
 	encoded, err := l.encoded(b.id)
 	switch {
@@ -146,7 +146,7 @@ func (h *handOver) give(b *held) {
 		h.given(b, nil)
 		return
 	}
-	l.handAway(b.id, encoded, func(err error) { l.run(func() { h.given(b, err) }) })
+	l.transferEncoded(b.id, encoded, func(err error) { l.run(func() { h.given(b, err) }) })
 }
 
 // given is the event that other nodes store a batch, or that too few do.

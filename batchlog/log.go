@@ -158,7 +158,7 @@ func (l *Log) load() {
 		l.holdLocked(h)
 	}
 	l.mu.loaded = true
-	l.lookLocked()
+	l.scheduleLocked()
 }
 
 func (l *Log) holdLocked(h *held) {
@@ -167,15 +167,15 @@ func (l *Log) holdLocked(h *held) {
 	l.mu.bytes += h.size
 }
 
-// lookLocked schedules the replay of the oldest batch.
-func (l *Log) lookLocked() {
+// scheduleLocked schedules the replay of the oldest batch.
+func (l *Log) scheduleLocked() {
 	if len(l.mu.order) > 2*len(l.mu.held)+64 {
 		l.mu.order = slices.DeleteFunc(l.mu.order, func(h *held) bool { return l.mu.held[h.id] != h })
 	}
 	if l.mu.timer != nil || l.mu.busy || l.mu.closed || len(l.mu.order) == 0 {
 		return
 	}
-	l.mu.timer = l.clock.After(max(l.mu.order[0].due-l.clock.Monotonic(), 0), func() { l.run(l.look) })
+	l.mu.timer = l.clock.After(max(l.mu.order[0].due-l.clock.Monotonic(), 0), func() { l.run(l.replayDue) })
 }
 
 // Keep stores a batch, as its coordinator encoded it, and calls done when it is on disk. Overloaded means that the log is full,
@@ -220,7 +220,7 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 	}
 	held.stored = true
 	l.stored.Add(1)
-	l.lookLocked()
+	l.scheduleLocked()
 	return nil
 }
 
@@ -254,20 +254,20 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 	done(first)
 }
 
-// look replays the oldest batch when it is due.
-func (l *Log) look() {
+// replayDue replays the oldest batch when it is due.
+func (l *Log) replayDue() {
 	l.mu.Lock()
 	l.mu.timer = nil
 	for len(l.mu.order) > 0 && l.mu.held[l.mu.order[0].id] != l.mu.order[0] {
 		l.mu.order = l.mu.order[1:]
 	}
 	if l.mu.busy || l.mu.closed || len(l.mu.order) == 0 || l.mu.order[0].due > l.clock.Monotonic() {
-		l.lookLocked()
+		l.scheduleLocked()
 		l.mu.Unlock()
 		return
 	}
 	if !l.c.MayReplay() {
-		l.mu.timer = l.clock.After(l.limits.Retry, func() { l.run(l.look) })
+		l.mu.timer = l.clock.After(l.limits.Retry, func() { l.run(l.replayDue) })
 		l.mu.Unlock()
 		return
 	}
@@ -373,7 +373,7 @@ func (l *Log) written(h *held, secured bool) {
 	l.clock.After(pause, func() {
 		l.mu.Lock()
 		l.mu.busy = false
-		l.lookLocked()
+		l.scheduleLocked()
 		l.mu.Unlock()
 	})
 }

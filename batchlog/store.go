@@ -37,12 +37,12 @@ type storeOp struct {
 
 // holder is a node that may store the batch.
 type holder struct {
-	node      ring.NodeID
-	state     holderState
-	asked     time.Duration // monotonic: when it was asked last
-	spared    bool          // a further node was asked because this one is late
-	uncertain bool          // an answer was lost: it may have the batch
-	err       error         // of holderSilent and holderRefused
+	node        ring.NodeID
+	state       holderState
+	requestedAt time.Duration // monotonic: when it was asked last
+	spared      bool          // a further node was asked because this one is late
+	uncertain   bool          // an answer was lost: it may have the batch
+	err         error         // of holderSilent and holderRefused
 }
 
 // holderState is the state of a candidate.
@@ -50,7 +50,7 @@ type holderState uint8
 
 const (
 	holderSpare   holderState = iota // not asked
-	holderAsked                      // no outcome yet
+	holderPending                    // no outcome yet
 	holderHas                        // the batch is on its disk
 	holderSilent                     // unreachable, or the answer was lost: it may be asked again
 	holderRefused                    // it answered that it does not store the batch
@@ -134,13 +134,13 @@ func (op *storeOp) nextLocked() (next []*holder) {
 	now := op.l.clock.Monotonic()
 	missing := op.need
 	for _, h := range op.candidates {
-		if h.state == holderHas || h.state == holderAsked && !h.spared {
+		if h.state == holderHas || h.state == holderPending && !h.spared {
 			missing--
 		}
 	}
 	for _, h := range op.candidates {
 		if missing > 0 && h.state == holderSpare && op.aliveNow(h.node) {
-			h.state, h.asked = holderAsked, now
+			h.state, h.requestedAt = holderPending, now
 			next = append(next, h)
 			missing--
 		}
@@ -216,7 +216,7 @@ func (op *storeOp) tick() {
 	}
 	spare := false
 	for _, h := range op.candidates {
-		late := h.state == holderAsked && (now-h.asked >= l.limits.Spare || !op.aliveNow(h.node))
+		late := h.state == holderPending && (now-h.requestedAt >= l.limits.Spare || !op.aliveNow(h.node))
 		h.spared = h.spared || late
 		spare = spare || h.state == holderSpare && op.aliveNow(h.node)
 	}
@@ -272,7 +272,7 @@ func (op *storeOp) uncertainLocked() bool {
 }
 
 func (h *holder) mayHave() bool {
-	return h.uncertain || h.state == holderHas || h.state == holderAsked
+	return h.uncertain || h.state == holderHas || h.state == holderPending
 }
 
 // refuseLocked ends the operation when certainly no node stores the batch. It unlocks mu.
@@ -313,7 +313,7 @@ func (op *storeOp) endLocked() (done func(error)) {
 		timer.Stop()
 	}
 	if !op.handed {
-		op.l.c.GiveBack(op.size)
+		op.l.c.Release(op.size)
 	}
 	return done
 }

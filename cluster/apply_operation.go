@@ -46,7 +46,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 			return err
 		}
 	}
-	for _, u := range m.Unclean {
+	for _, u := range m.PendingCleanup {
 		// A forced operation does not wait: the node keeps its data of a range that it gains (rebalance.Drops).
 		if slices.Contains(o.Gaining, u.Node) && !o.Force {
 			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, which needs confirmation by half of the "+
@@ -175,7 +175,7 @@ func (m *Metadata) without(nodes []*ring.Node, id ring.NodeID, index uint64, rea
 	n := m.Topology.Node(id)
 	m.Removed = append(slices.Clone(m.Removed), Removed{id, n.Host, index, n.Internode, fmt.Sprintf("node %s %s", n.Host, reason)})
 	m.Removed = m.Removed[max(0, len(m.Removed)-removedMax):]
-	m.Unclean = slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return u.Node == id })
+	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return u.Node == id })
 	m.settle(id, func(*Former) bool { return true })
 	return slices.DeleteFunc(nodes, func(n *ring.Node) bool { return n.ID == id })
 }
@@ -299,7 +299,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was removed")
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
-	m.noteUnclean(before, index)
+	m.notePendingCleanup(before, index)
 	m.regain(index)
 	return nil
 }
@@ -326,8 +326,8 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 	return out
 }
 
-// noteUnclean records the nodes that held ranges in before and no longer hold them.
-func (m *Metadata) noteUnclean(before *ring.Topology, index uint64) {
+// notePendingCleanup records the nodes that held ranges in before and no longer hold them.
+func (m *Metadata) notePendingCleanup(before *ring.Topology, index uint64) {
 	var losers []ring.NodeID
 	for _, r := range replications(m.Schema) {
 		now := m.Topology.Placement(r)
@@ -341,12 +341,12 @@ func (m *Metadata) noteUnclean(before *ring.Topology, index uint64) {
 			}
 		}
 	}
-	unclean := slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return slices.Contains(losers, u.Node) })
+	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return slices.Contains(losers, u.Node) })
 	for _, id := range losers {
-		unclean = append(unclean, Unclean{id, index})
+		pending = append(pending, PendingCleanup{id, index})
 	}
-	slices.SortFunc(unclean, func(a, b Unclean) int { return int(int64(a.Node) - int64(b.Node)) })
-	m.Unclean = unclean
+	slices.SortFunc(pending, func(a, b PendingCleanup) int { return int(int64(a.Node) - int64(b.Node)) })
+	m.PendingCleanup = pending
 }
 
 // applyAbort undoes an operation in either phase: until the operation ends, a quorum of the previous replicas has
@@ -366,12 +366,12 @@ func applyAbort(m *Metadata, c *abortCommand, index uint64) error {
 		nodes = m.withNode(o.Node, func(n *ring.Node) { n.State = ring.Normal })
 	}
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
-	m.noteUnclean(before, index)
+	m.notePendingCleanup(before, index)
 	m.regain(index)
 	return nil
 }
 
 func applyCleaned(m *Metadata, c *cleanedCommand) error {
-	m.Unclean = slices.DeleteFunc(slices.Clone(m.Unclean), func(u Unclean) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })
+	m.PendingCleanup = slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return u.Node == c.Node && u.Epoch <= c.Epoch })
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 // timersClock records the functions of its timers by their durations.
 type timersClock struct {
-	*handClock
+	*manualClock
 	timers map[time.Duration]func()
 }
 
@@ -25,12 +25,12 @@ func (c *timersClock) After(d time.Duration, f func()) env.Timer {
 func TestANodeArrivesUntilItIsHeard(t *testing.T) {
 	for _, end := range []string{"heard", "heard before", "taken back", "silent"} {
 		d, hand, _ := newTestDetector()
-		clock := &timersClock{handClock: hand, timers: map[time.Duration]func(){}}
+		clock := &timersClock{manualClock: hand, timers: map[time.Duration]func(){}}
 		c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.DiscardHandler)}, detector: d, events: make(chan func(), 1), stopped: make(chan struct{})}
 		before := ring.NewTopology(1, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}})
 		with := ring.NewTopology(2, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}, {ID: 3, State: ring.Joining}})
 		c.meta.Store(&Metadata{Topology: before})
-		if c.expect(before, before); c.Arriving() || len(clock.timers) != 0 {
+		if c.expect(before, before); c.AwaitingFirstHeartbeat() || len(clock.timers) != 0 {
 			t.Error("a node arrives that was there before")
 		}
 		if end == "heard before" {
@@ -38,7 +38,7 @@ func TestANodeArrivesUntilItIsHeard(t *testing.T) {
 			d.heartbeat(3)
 		}
 		c.meta.Store(&Metadata{Topology: with})
-		if c.expect(before, with); !c.Arriving() {
+		if c.expect(before, with); !c.AwaitingFirstHeartbeat() {
 			t.Error("a node that was let in does not arrive")
 		}
 		switch end {
@@ -49,7 +49,7 @@ func TestANodeArrivesUntilItIsHeard(t *testing.T) {
 			<-c.events // proposals are checked
 			fallthrough
 		case "heard before":
-			if !c.Arriving() {
+			if !c.AwaitingFirstHeartbeat() {
 				t.Error("a request that was planned before the first heartbeat does not wait")
 			}
 			clock.timers[arrivalSettle]()
@@ -61,7 +61,7 @@ func TestANodeArrivesUntilItIsHeard(t *testing.T) {
 			clock.timers[arrivalPatience]()
 			(<-c.events)()
 		}
-		if c.Arriving() {
+		if c.AwaitingFirstHeartbeat() {
 			t.Errorf("it arrives for ever, though it is %s", end)
 		}
 	}

@@ -83,13 +83,13 @@ type Cluster struct {
 	heard         uint64        // tick of the last Raft message, or of the last request for this node's membership
 	pace          atomic.Uint64 // ticks per timer event; also read by the timer
 	newer         newerMembers  // reported by other members
-	inquiry       int           // addresses that were asked about strangers
+	inquiry       int           // addresses that were asked about unknown peers
 	joins         int           // join requests being decided
 	refusalLogged uint64        // tick at which a refused Raft message was last logged
 	joining       *joining      // nil if this node is a member, or has not started to join
 	closed        atomic.Bool
 	refused       atomic.Uint64 // Raft messages refused
-	inquired      atomic.Int64  // monotonic time (ns) of the last request to members about a stranger
+	inquired      atomic.Int64  // monotonic time (ns) of the last request to members about an unknown peer
 
 	confirmations confirmations
 }
@@ -432,7 +432,7 @@ func (c *Cluster) publish(m *Metadata) {
 		c.opts.Changed(old, m)
 	}
 	if c.joining != nil {
-		c.joining.look()
+		c.joining.onMetadata()
 	}
 }
 

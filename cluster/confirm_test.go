@@ -77,7 +77,7 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 		for len(w.m.Topology.Operations()) > 0 {
 			w.proceed()
 		}
-		for _, u := range slices.Clone(w.m.Unclean) {
+		for _, u := range slices.Clone(w.m.PendingCleanup) {
 			w.clean(u)
 		}
 	}
@@ -108,12 +108,12 @@ func TestAChangeOfReplicationIsRemembered(t *testing.T) {
 	if got := recode(t, w.m).Former; len(got) != 1 || !slices.Equal(got[0].Nodes, f.Nodes) {
 		t.Errorf("decoded, the former replications are %+v", got)
 	}
-	w.m.Unclean = []Unclean{{w.m.Topology.Nodes()[0].ID, 1}}
-	w.log.Unclean = w.m.Unclean
+	w.m.PendingCleanup = []PendingCleanup{{w.m.Topology.Nodes()[0].ID, 1}}
+	w.log.PendingCleanup = w.m.PendingCleanup
 	if err := alter(4); err == nil {
 		t.Error("a node that drops data gains ranges")
 	}
-	w.m.Unclean, w.log.Unclean = nil, nil
+	w.m.PendingCleanup, w.log.PendingCleanup = nil, nil
 	for _, n := range f.Nodes {
 		if err := w.apply(&command{Settled: &settledCommand{n, "ks", f.Epoch}}); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestChangesOfReplicationAddUp(t *testing.T) {
 		for len(w.m.Topology.Operations()) > 0 {
 			w.proceed()
 		}
-		for _, u := range slices.Clone(w.m.Unclean) {
+		for _, u := range slices.Clone(w.m.PendingCleanup) {
 			w.clean(u)
 		}
 	}

@@ -9,34 +9,34 @@ import (
 	"cqld/ring"
 )
 
-// handClock is a clock that the test advances.
-type handClock struct{ now time.Duration }
+// manualClock is a clock that the test advances.
+type manualClock struct{ now time.Duration }
 
-func (c *handClock) Now() time.Time                        { return time.Unix(0, int64(c.now)) }
-func (c *handClock) Monotonic() time.Duration              { return c.now }
-func (c *handClock) After(time.Duration, func()) env.Timer { panic("the detector sets no timers") }
-func (c *handClock) pass(d time.Duration, each func())     { c.passBy(d, heartbeatEvery, each) }
-func (c *handClock) passBy(d, step time.Duration, do func()) {
+func (c *manualClock) Now() time.Time                        { return time.Unix(0, int64(c.now)) }
+func (c *manualClock) Monotonic() time.Duration              { return c.now }
+func (c *manualClock) After(time.Duration, func()) env.Timer { panic("the detector sets no timers") }
+func (c *manualClock) pass(d time.Duration, each func())     { c.passBy(d, heartbeatEvery, each) }
+func (c *manualClock) passBy(d, step time.Duration, do func()) {
 	for end := c.now + d; c.now < end; {
 		c.now += step
 		do()
 	}
 }
 
-type tale struct {
+type transition struct {
 	id ring.NodeID
 	up bool
 }
 
-func newTestDetector() (*detector, *handClock, *[]tale) {
-	clock, told := &handClock{}, &[]tale{}
-	d := newDetector(clock, func(id ring.NodeID, up bool) { *told = append(*told, tale{id, up}) })
+func newTestDetector() (*detector, *manualClock, *[]transition) {
+	clock, transitions := &manualClock{}, &[]transition{}
+	d := newDetector(clock, func(id ring.NodeID, up bool) { *transitions = append(*transitions, transition{id, up}) })
 	d.self.Store(1)
-	return d, clock, told
+	return d, clock, transitions
 }
 
 func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
-	d, _, told := newTestDetector()
+	d, _, transitions := newTestDetector()
 	if !d.Alive(1) {
 		t.Error("a node doubts itself")
 	}
@@ -45,8 +45,8 @@ func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
 		t.Error("up without a stream to it")
 	}
 	d.connected(2, true)
-	if !d.Alive(2) || !slices.Equal(*told, []tale{{2, true}}) {
-		t.Errorf("alive %v, told %v", d.Alive(2), *told)
+	if !d.Alive(2) || !slices.Equal(*transitions, []transition{{2, true}}) {
+		t.Errorf("alive %v, told %v", d.Alive(2), *transitions)
 	}
 	d.connected(3, true)
 	if d.Alive(3) {
@@ -56,7 +56,7 @@ func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
 
 // A peer that becomes silent while its stream stays open is down within 2 s, and up after its next heartbeat.
 func TestSilenceIsNoticed(t *testing.T) {
-	d, clock, told := newTestDetector()
+	d, clock, transitions := newTestDetector()
 	d.connected(2, true)
 	clock.pass(10*time.Second, func() { d.heartbeat(2) })
 	since := clock.now
@@ -67,14 +67,14 @@ func TestSilenceIsNoticed(t *testing.T) {
 		}
 	})
 	d.heartbeat(2)
-	if want := []tale{{2, true}, {2, false}, {2, true}}; !slices.Equal(*told, want) {
-		t.Errorf("told %v, want %v", *told, want)
+	if want := []transition{{2, true}, {2, false}, {2, true}}; !slices.Equal(*transitions, want) {
+		t.Errorf("told %v, want %v", *transitions, want)
 	}
 }
 
 // Lost and late heartbeats, as on a busy machine, do not make a peer down.
 func TestLateHeartbeatsAreBorne(t *testing.T) {
-	d, clock, told := newTestDetector()
+	d, clock, transitions := newTestDetector()
 	d.connected(2, true)
 	beat := 0
 	clock.pass(time.Minute, func() {
@@ -83,14 +83,14 @@ func TestLateHeartbeatsAreBorne(t *testing.T) {
 		}
 		d.evaluate()
 	})
-	if !slices.Equal(*told, []tale{{2, true}}) {
-		t.Errorf("told %v", *told)
+	if !slices.Equal(*transitions, []transition{{2, true}}) {
+		t.Errorf("told %v", *transitions)
 	}
 }
 
 // A flapping stream: each loss is detected at once, and a stale heartbeat does not count for the new stream.
 func TestFlappingIsToldInOrder(t *testing.T) {
-	d, clock, told := newTestDetector()
+	d, clock, transitions := newTestDetector()
 	for range 5 {
 		d.connected(2, true)
 		if d.Alive(2) {
@@ -106,22 +106,22 @@ func TestFlappingIsToldInOrder(t *testing.T) {
 			t.Fatal("up without a stream")
 		}
 	}
-	for i, x := range *told {
-		if x != (tale{2, i%2 == 0}) {
-			t.Errorf("told %v", *told)
+	for i, x := range *transitions {
+		if x != (transition{2, i%2 == 0}) {
+			t.Errorf("told %v", *transitions)
 		}
 	}
-	if len(*told) != 10 {
-		t.Errorf("told %v", *told)
+	if len(*transitions) != 10 {
+		t.Errorf("told %v", *transitions)
 	}
 }
 
 func TestAForgottenPeerIsDown(t *testing.T) {
-	d, _, told := newTestDetector()
+	d, _, transitions := newTestDetector()
 	d.connected(2, true)
 	d.heartbeat(2)
 	d.forget(2)
-	if d.Alive(2) || !slices.Equal(*told, []tale{{2, true}, {2, false}}) {
-		t.Errorf("alive %v, told %v", d.Alive(2), *told)
+	if d.Alive(2) || !slices.Equal(*transitions, []transition{{2, true}, {2, false}}) {
+		t.Errorf("alive %v, told %v", d.Alive(2), *transitions)
 	}
 }

@@ -19,7 +19,7 @@ func (m *Metadata) noteFormer(next *schema.Schema, at int64, index uint64) error
 			continue
 		}
 		change := m.compareReplications(old.Replication, now.Replication)
-		for _, u := range m.Unclean {
+		for _, u := range m.PendingCleanup {
 			if slices.Contains(change.gain, u.Node) {
 				return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost; if it is down, it continues when "+
 					"it is up again", m.Topology.Node(u.Node).Internode.Addr())}

@@ -27,9 +27,9 @@ func (c *Cluster) keepRing(old, now *ring.Topology) {
 	}
 }
 
-// AwaitGone returns when every live node has applied that this node is no longer a member. Nodes that have applied it
+// AwaitDeparture returns when every live node has applied that this node is no longer a member. Nodes that have applied it
 // send this node no heartbeats, so nodes that do not respond are considered dead after the usual time.
-func (c *Cluster) AwaitGone(ctx context.Context) error {
+func (c *Cluster) AwaitDeparture(ctx context.Context) error {
 	for unaware := c.Metadata().peers(); ; {
 		knows := make(chan ring.NodeID, len(unaware))
 		for _, id := range sortedIDs(unaware) {
@@ -38,7 +38,7 @@ func (c *Cluster) AwaitGone(ctx context.Context) error {
 				delete(unaware, id)
 				continue
 			}
-			c.askMembership(addr, c.opts.Self, func(err error) {
+			c.requestMembership(addr, c.opts.Self, func(err error) {
 				var refused *Refused
 				if !errors.As(err, &refused) {
 					id = 0

@@ -53,11 +53,11 @@ func TestALeaverKnowsWhenAllOthersDo(t *testing.T) {
 	}
 	short, stop := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer stop()
-	if err := leaver.AwaitGone(short); !errors.Is(err, context.DeadlineExceeded) {
+	if err := leaver.AwaitDeparture(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the leaver waits no more, with %v, while a node has not heard that it is gone", err)
 	}
 	deaf.Store(false)
-	if err := leaver.AwaitGone(ctx); err != nil {
+	if err := leaver.AwaitDeparture(ctx); err != nil {
 		t.Error(err)
 	}
 	for i, n := range nodes[:4] {

@@ -107,7 +107,7 @@ func (c *Cluster) StartJoin(done func(error)) {
 		founder: len(c.opts.Seeds) == 0 || c.opts.Seeds[0] == c.opts.Self.Internode,
 		waiting: fmt.Errorf("cluster: no seed of %v could be reached", c.opts.Seeds)}
 	c.joining = j
-	j.later(joinTold, j.tell)
+	j.later(joinLogDelay, j.logWaiting)
 	if c.identity.Node == 0 {
 		j.ask()
 		return
@@ -128,14 +128,14 @@ func (c *Cluster) StartJoin(done func(error)) {
 
 // How long a node waits for its admission before it logs that, and the interval of the log messages.
 const (
-	joinTold      = time.Second
-	joinToldEvery = 10 * time.Second
+	joinLogDelay    = time.Second
+	joinLogInterval = 10 * time.Second
 )
 
-// tell logs what the node is waiting for, repeatedly.
-func (j *joining) tell() {
+// logWaiting logs what the node is waiting for, repeatedly.
+func (j *joining) logWaiting() {
 	j.c.opts.Logger.Warn("not joined to the cluster yet", "cluster", j.c.opts.Name, "waiting", j.waiting)
-	j.later(joinToldEvery, j.tell)
+	j.later(joinLogInterval, j.logWaiting)
 }
 
 // giveUp ends the attempt to join and returns what was missing.
@@ -197,9 +197,9 @@ func (j *joining) ask() {
 	j.establish()
 }
 
-// membersAsked is the maximum number of members, other than seeds, that are asked between two attempts with the
+// membersMax is the maximum number of members, other than seeds, that are asked between two attempts with the
 // seeds.
-const membersAsked = 16
+const membersMax = 16
 
 // noteMembers records some of the members that a reply lists: the seeds may leave the ring before they admit this
 // node.
@@ -213,7 +213,7 @@ func (j *joining) noteMembers(r joinReply) {
 	}
 	j.epoch, j.members = r.Epoch, nil
 	for _, id := range sortedIDs(r.Peers) {
-		if a := r.Peers[id]; len(j.members) < membersAsked && a.IsValid() && a != j.c.opts.Self.Internode && !slices.Contains(j.seeds, a) {
+		if a := r.Peers[id]; len(j.members) < membersMax && a.IsValid() && a != j.c.opts.Self.Internode && !slices.Contains(j.seeds, a) {
 			j.members = append(j.members, a)
 		}
 	}
@@ -267,17 +267,17 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 	}
 }
 
-// await waits until this node has applied its own admission, which look detects. The admission may be undone before
+// await waits until this node has applied its own admission, which onMetadata detects. The admission may be undone before
 // any part of the log has arrived. Then none ever will: Raft has dropped a node that it never heard from.
 func (j *joining) await() {
 	j.waiting, j.admitted = errors.New("cluster: admitted, but the metadata did not arrive"), true
-	if j.look(); !j.over() {
+	if j.onMetadata(); !j.over() {
 		j.later(confirmPause, j.confirm)
 	}
 }
 
-// look checks the metadata after a change.
-func (j *joining) look() {
+// onMetadata checks the metadata after a change.
+func (j *joining) onMetadata() {
 	c := j.c
 	self := c.Self()
 	if self == 0 || !j.admitted {
@@ -291,7 +291,7 @@ func (j *joining) look() {
 		j.end(nil)
 		return
 	}
-	c.joining = nil // look must not run again
+	c.joining = nil // onMetadata must not run again
 	c.start(&command{Update: &updateCommand{c.opts.Self}}, func(err error) { j.done(err) })
 }
 
@@ -366,7 +366,7 @@ func (j *joining) confirm() {
 	}
 	answered := false
 	for _, a := range addrs {
-		j.c.askMembership(a, j.c.opts.Self, func(err error) {
+		j.c.requestMembership(a, j.c.opts.Self, func(err error) {
 			if j.over() {
 				return
 			}

@@ -18,8 +18,8 @@ type Metadata struct {
 	// Secret authenticates data that clients carry between nodes, such as paging states.
 	Secret []byte
 
-	// Unclean are the nodes that still have data of ranges that they no longer hold, ascending by node.
-	Unclean []Unclean
+	// PendingCleanup are the nodes that still have data of ranges that they no longer hold, ascending by node.
+	PendingCleanup []PendingCleanup
 	// Removed are former members, which must not return.
 	Removed []Removed
 	// PaxosFloors are the low bounds of tables: acceptors refuse ballots up to them (µs), because they may have
@@ -34,8 +34,8 @@ type Metadata struct {
 	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
 }
 
-// Unclean records the epoch since which a node has data of ranges that it lost.
-type Unclean struct {
+// PendingCleanup records the epoch since which a node has data of ranges that it lost.
+type PendingCleanup struct {
 	Node  ring.NodeID
 	Epoch uint64
 }
@@ -93,10 +93,10 @@ type metadataJSON struct {
 	Nodes    []nodeJSON
 	Recent   []CommandID
 	// Added with changes of the ring:
-	Moved      uint64            `json:",omitempty"`
-	Operations []*ring.Operation `json:",omitempty"`
-	Unclean    []Unclean         `json:",omitempty"`
-	Removed    []Removed         `json:",omitempty"`
+	Moved          uint64            `json:",omitempty"`
+	Operations     []*ring.Operation `json:",omitempty"`
+	PendingCleanup []PendingCleanup  `json:"Unclean,omitempty"`
+	Removed        []Removed         `json:",omitempty"`
 	// Added with the purge of Paxos state:
 	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
 	// Added with former replications:
@@ -123,7 +123,7 @@ func emptyMetadata() *Metadata {
 func (m *Metadata) encode() ([]byte, error) {
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
-		Unclean: m.Unclean, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former}
+		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
 	}
@@ -151,7 +151,7 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
-		Unclean: j.Unclean, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former, nextNode: j.NextNode, recent: j.Recent}, nil
+		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.

@@ -78,7 +78,7 @@ func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range nodes[1:] {
-			m.Unclean = append(m.Unclean, Unclean{n.ID, 5})
+			m.PendingCleanup = append(m.PendingCleanup, PendingCleanup{n.ID, 5})
 		}
 		forced := *m
 		var refused *Refused

@@ -40,7 +40,7 @@ func report(nodes ...*testNode) bool {
 				n.StartCompared(o.ID, func(error) {})
 			}
 		}
-		for _, u := range m.Unclean {
+		for _, u := range m.PendingCleanup {
 			idle = false
 			if u.Node == n.Self() {
 				n.StartCleaned(u.Epoch, func(error) {})
@@ -351,7 +351,7 @@ func (w *operationsWalk) step() {
 			_ = w.apply(&command{Abort: &abortCommand{os[0].ID}})
 		}
 	case 5:
-		for _, u := range w.m.Unclean {
+		for _, u := range w.m.PendingCleanup {
 			w.clean(u)
 		}
 	default:
@@ -360,7 +360,7 @@ func (w *operationsWalk) step() {
 	w.check()
 }
 
-func (w *operationsWalk) clean(u Unclean) {
+func (w *operationsWalk) clean(u PendingCleanup) {
 	for tok := range w.has[u.Node] {
 		if !w.m.Topology.Placement(walkReplication).Replicas(tok).Contains(u.Node) {
 			delete(w.has[u.Node], tok)

@@ -100,7 +100,7 @@ func (d *driver) onlyVoter() bool {
 // receiveRaft handles a Raft message, or the attempt of a node that is not a known member to send one.
 func (c *Cluster) receiveRaft(from messaging.Sender, p []byte, _ messaging.Respond) {
 	if !from.Member {
-		c.noteStranger(from)
+		c.noteUnknownPeer(from)
 		return
 	}
 	message := slices.Clone(p) // the message is used after the call

@@ -272,9 +272,9 @@ func (m *Metadata) check() (err error) {
 			}
 		}
 	}
-	for _, u := range m.Unclean {
+	for _, u := range m.PendingCleanup {
 		if m.Topology.Node(u.Node) == nil {
-			return fmt.Errorf("unclean node %d is unknown", u.Node)
+			return fmt.Errorf("node %d with pending cleanup is unknown", u.Node)
 		}
 	}
 	for _, r := range replications(m.Schema) {

@@ -34,7 +34,7 @@ func (silentNetwork) AskAddr(netip.AddrPort, messaging.Verb, []byte, time.Durati
 }
 
 // idleClock never calls back.
-type idleClock struct{ handClock }
+type idleClock struct{ manualClock }
 
 func (c *idleClock) After(time.Duration, func()) env.Timer { return time.NewTimer(time.Hour) }
 

@@ -29,7 +29,7 @@ func (c *Cluster) breakSilence() {
 	peers := m.peers()
 	delete(peers, c.Self())
 	for _, id := range sortedIDs(peers) {
-		c.askMembership(peers[id], c.opts.Self, func(err error) {
+		c.requestMembership(peers[id], c.opts.Self, func(err error) {
 			var refused *Refused
 			if errors.As(err, &refused) {
 				c.opts.Fatal(refused)
@@ -38,9 +38,9 @@ func (c *Cluster) breakSilence() {
 	}
 }
 
-// askMembership asks the node at an address whether the node described by spec is, or may be, a member. The loop
+// requestMembership asks the node at an address whether the node described by spec is, or may be, a member. The loop
 // calls then, with a Refused if it is not.
-func (c *Cluster) askMembership(addr netip.AddrPort, spec NodeSpec, then func(error)) {
+func (c *Cluster) requestMembership(addr netip.AddrPort, spec NodeSpec, then func(error)) {
 	spec.Replace = "" // its first start is complete, and the replaced node may be gone
 	c.ask(addr, spec, func(r joinReply, err error) {
 		if err == nil {

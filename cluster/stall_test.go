@@ -9,7 +9,7 @@ import (
 )
 
 func TestANodeThatStoodStillSaysSo(t *testing.T) {
-	clock, log := &handClock{now: time.Hour}, &bytes.Buffer{}
+	clock, log := &manualClock{now: time.Hour}, &bytes.Buffer{}
 	c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.NewTextHandler(log, nil))}}
 	c.noteStall(1)
 	clock.passBy(10*time.Second, tickEvery, func() { c.noteStall(1) })

@@ -23,16 +23,16 @@ type newerMembers struct {
 // newerMax bounds newerMembers: no ring is larger.
 const newerMax = 4096
 
-// inquireEvery is the minimum interval between requests about strangers, and inquiries the number of members asked
+// inquireEvery is the minimum interval between requests about unknown peers, and inquiries the number of members asked
 // each time.
 const (
 	inquireEvery = 500 * time.Millisecond
 	inquiries    = 3
 )
 
-// noteStranger is called when a node that is not a known member tries to send a Raft message. It is safe for
+// noteUnknownPeer is called when a node that is not a known member tries to send a Raft message. It is safe for
 // concurrent use.
-func (c *Cluster) noteStranger(s messaging.Sender) {
+func (c *Cluster) noteUnknownPeer(s messaging.Sender) {
 	now := int64(c.opts.Clock.Monotonic())
 	last := c.inquired.Load()
 	if s.Node == 0 || s.Node == c.Self() || last != 0 && now-last < int64(inquireEvery) || !c.inquired.CompareAndSwap(last, max(now, 1)) {
@@ -54,7 +54,7 @@ func (c *Cluster) inquire() {
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	addrs = slices.DeleteFunc(slices.Compact(addrs), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode })
 	for i := range min(inquiries, len(addrs)) {
-		c.askMembership(addrs[(c.inquiry+i)%len(addrs)], c.opts.Self, func(error) {})
+		c.requestMembership(addrs[(c.inquiry+i)%len(addrs)], c.opts.Self, func(error) {})
 	}
 	c.inquiry += inquiries // continue with the following ones
 }

@@ -50,7 +50,7 @@ func TestStrangersAreNotBelieved(t *testing.T) {
 		}
 		var remote *messaging.RemoteError
 		for _, verb := range []messaging.Verb{messaging.VerbHeartbeat, messaging.VerbApplied} {
-			if _, err := forger.RequestAddr(t.Context(), first.addr, verb, make([]byte, 16)); !errors.As(err, &remote) || remote.Code != messaging.CodeStranger {
+			if _, err := forger.RequestAddr(t.Context(), first.addr, verb, make([]byte, 16)); !errors.As(err, &remote) || remote.Code != messaging.CodeUnknownPeer {
 				t.Errorf("verb %d as node %d: %v", verb, id, err)
 			}
 		}

@@ -62,13 +62,13 @@ func (c *Coordinator) Note(e Event) {
 // WriteSize returns the bytes that a write of the mutations reserves.
 func WriteSize(mutations ...*row.Mutation) int64 { return sized(mutations) + writeOpBytes }
 
-// Reserve admits one more write of size bytes, or refuses it with Overloaded. GiveBack releases the reservation.
+// Reserve admits one more write of size bytes, or refuses it with Overloaded. Release releases the reservation.
 func (c *Coordinator) Reserve(size int64) error { return c.reserve(size) }
 
-// GiveBack releases a write that Reserve admitted.
-func (c *Coordinator) GiveBack(size int64) { c.giveBack(size) }
+// Release releases a write that Reserve admitted.
+func (c *Coordinator) Release(size int64) { c.releaseBytes(size) }
 
-// ReserveRead admits one more read, or refuses it with Overloaded. GiveBackRead ends what ReserveRead began.
+// ReserveRead admits one more read, or refuses it with Overloaded. ReleaseRead ends what ReserveRead began.
 func (c *Coordinator) ReserveRead() error {
 	if n := c.reading.Add(1); n > c.limits.ReadsInFlight {
 		c.reading.Add(-1)
@@ -78,8 +78,8 @@ func (c *Coordinator) ReserveRead() error {
 	return nil
 }
 
-// GiveBackRead ends a read that ReserveRead admitted.
-func (c *Coordinator) GiveBackRead() { c.reading.Add(-1) }
+// ReleaseRead ends a read that ReserveRead admitted.
+func (c *Coordinator) ReleaseRead() { c.reading.Add(-1) }
 
 // Available returns Unavailable if this node considers too few replicas alive for a write of m at level, and UnknownTable if
 // its table was dropped.
@@ -167,14 +167,14 @@ func (c *Coordinator) reserve(size int64) error {
 		return &Overloaded{What: "too many writes in flight"}
 	}
 	if n := c.writeBytes.Add(size); n > c.limits.WriteBytesInFlight && n > size {
-		c.giveBack(size)
+		c.releaseBytes(size)
 		c.counts.overloaded.Add(1)
 		return &Overloaded{What: "too many bytes of writes in flight"}
 	}
 	return nil
 }
 
-func (c *Coordinator) giveBack(size int64) {
+func (c *Coordinator) releaseBytes(size int64) {
 	c.writing.Add(-1)
 	c.writeBytes.Add(-size)
 }

@@ -11,7 +11,9 @@ const arrivalPause = 20 * time.Millisecond
 
 // arrives reports whether a node has just been admitted to the ring and has not sent its first heartbeat. From its admission
 // on, writes and votes must meet their level among the replicas that include it; if another replica is down, none can.
-func (c *Coordinator) arrives() bool { return c.arriving != nil && c.arriving() }
+func (c *Coordinator) arrives() bool {
+	return c.awaitingFirstHeartbeat != nil && c.awaitingFirstHeartbeat()
+}
 
 // waits reports whether a request that could not be planned may wait, because it lacks replicas only until the new node's
 // first heartbeat.

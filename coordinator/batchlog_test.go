@@ -18,13 +18,13 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// leaver is a node's view, which changes to Leaving at some time.
-type leaver struct {
+// leavingView is a node's view, which changes to Leaving at some time.
+type leavingView struct {
 	*fakeView
 	leaves atomic.Pointer[ring.Topology]
 }
 
-func (v *leaver) Topology() *ring.Topology {
+func (v *leavingView) Topology() *ring.Topology {
 	if t := v.leaves.Load(); t != nil {
 		return t
 	}
@@ -70,7 +70,7 @@ func (s *memoryStore) ScanLocal(prefix []byte, f func(key, value []byte) error) 
 
 // fickleHolder stores batches in a separate goroutine, and refuses some.
 type fickleHolder struct {
-	wildReplica
+	faultyReplica
 	mu    sync.Mutex
 	asked int
 	kept  map[coordinator.RequestID]bool
@@ -97,7 +97,7 @@ func (h *fickleHolder) ForgetBatches([]coordinator.RequestID, time.Duration, fun
 // the handover has ended, and none is accepted after that.
 func TestHandOverWhileBatchesCome(t *testing.T) {
 	var holders []*fickleHolder
-	view := &leaver{fakeView: newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica {
+	view := &leavingView{fakeView: newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica {
 		h := &fickleHolder{kept: map[coordinator.RequestID]bool{}}
 		holders = append(holders, h)
 		return h
@@ -112,13 +112,13 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 	const clients, each = 8, 200
 	acked := make([][]coordinator.RequestID, clients)
 	var all sync.WaitGroup
-	half, told := make(chan bool), make(chan bool)
+	half, resume := make(chan bool), make(chan bool)
 	for i := range clients {
 		all.Go(func() {
 			for n := range each {
 				if i == 0 && n == each/2 { // later ones are refused
 					half <- true
-					<-told
+					<-resume
 				}
 				id := coordinator.RequestID{Node: ring.NodeID(2 + i%3), Incarnation: uint64(i), Sequence: uint64(n)}
 				c.Batches.Keep(id, encoded, func(err error) {
@@ -138,7 +138,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 	self.State = ring.Leaving
 	nodes[0] = &self
 	view.leaves.Store(ring.NewTopology(2, nodes))
-	close(told)
+	close(resume)
 	handed := make(chan error, 1)
 	c.Batches.HandOver(func(err error) { handed <- err })
 	if err := <-handed; err != nil {

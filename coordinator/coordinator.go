@@ -26,8 +26,8 @@ type Options struct {
 	Store           LocalStore // stores truncations; nil means that a restart forgets them
 	Stamps          Timestamps // nil means timestamps come from Clock and are not synchronized with peers
 	Unsafe          Unsafe
-	// Arriving reports whether a node has just been admitted to the ring and has not sent its first heartbeat; nil means never.
-	Arriving func() bool
+	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first heartbeat; nil means never.
+	AwaitingFirstHeartbeat func() bool
 	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had committed when
 	// this node started. Until then, hints and logged batches wait. nil means that it always is.
 	Confirmed func() bool
@@ -63,18 +63,18 @@ type Unsafe struct {
 
 // Coordinator executes requests at their replicas. Its methods may be called concurrently.
 type Coordinator struct {
-	view     View
-	replicas Replicas
-	clock    env.Clock
-	localDC  string
-	limits   Limits
-	unsafe   Unsafe
-	hints    Hints // nil means none
-	store    LocalStore
-	stamps   Timestamps
-	onError  func(error)
-	guard    *guard.Guard // may be nil
-	arriving func() bool  // nil means never
+	view                   View
+	replicas               Replicas
+	clock                  env.Clock
+	localDC                string
+	limits                 Limits
+	unsafe                 Unsafe
+	hints                  Hints // nil means none
+	store                  LocalStore
+	stamps                 Timestamps
+	onError                func(error)
+	guard                  *guard.Guard // may be nil
+	awaitingFirstHeartbeat func() bool  // nil means never
 	// confirmed reports whether background work may use the metadata; nil means always.
 	confirmed func() bool
 	// identifies this node's requests that other nodes must execute only once
@@ -99,7 +99,7 @@ type Coordinator struct {
 func New(o Options) *Coordinator {
 	c := &Coordinator{
 		view: o.View, replicas: o.Replicas, clock: o.Clock, localDC: o.LocalDatacenter,
-		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, arriving: o.Arriving,
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, onError: o.OnError, guard: o.Guard, awaitingFirstHeartbeat: o.AwaitingFirstHeartbeat,
 		confirmed: o.Confirmed, hints: o.Hints,
 	}
 	if c.stamps = o.Stamps; c.stamps == nil {

@@ -23,18 +23,18 @@ func (op *readOp) arm() {
 }
 
 // needPage requests the page of a replica that has sent a digest, unless another page is outstanding.
-func (op *readOp) needPage() (ask, bool) {
+func (op *readOp) needPage() (readRequest, bool) {
 	var again *readTarget
 	for _, t := range op.targets {
 		if t.state == readOpenPage {
-			return ask{}, false
+			return readRequest{}, false
 		}
 		if t.state == readAnswered && again == nil {
 			again = t
 		}
 	}
 	if again == nil {
-		return ask{}, false
+		return readRequest{}, false
 	}
 	op.tally.Again(again.node)
 	return op.mark(again, false), true
@@ -57,12 +57,12 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 		return
 	}
 	if spares := op.sparesFor(t.node); len(spares) > 0 && op.deadline > op.c.clock.Monotonic() {
-		asks := make([]ask, 0, len(spares))
+		requests := make([]readRequest, 0, len(spares))
 		for i, spare := range spares {
-			asks = append(asks, op.mark(spare, !wasPage || i > 0))
+			requests = append(requests, op.mark(spare, !wasPage || i > 0))
 		}
 		op.mu.Unlock()
-		op.ask(asks, false)
+		op.send(requests, false)
 		op.release()
 		return
 	}
@@ -152,6 +152,6 @@ func (op *readOp) tick() {
 	op.mu.Unlock()
 	op.c.counts.speculated.Add(1)
 	trace(op.trace, op.self, "Speculating: asking one more replica")
-	op.ask([]ask{a}, false)
+	op.send([]readRequest{a}, false)
 	op.release()
 }

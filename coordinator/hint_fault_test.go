@@ -52,7 +52,7 @@ func (s *failingStore) ScanLocal(prefix []byte, f func(key, value []byte) error)
 }
 
 // obedientReplica accepts everything.
-type obedientReplica struct{ wildReplica }
+type obedientReplica struct{ faultyReplica }
 
 func (*obedientReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done func(error)) {
 	done(nil)

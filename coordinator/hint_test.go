@@ -40,7 +40,7 @@ func (h *slowHints) ScanLocal(prefix []byte, _ func(k, v []byte) error) error {
 
 // TestNobodyWaitsForTheScanOfHints uses hints while those of an earlier process are being read.
 func TestNobodyWaitsForTheScanOfHints(t *testing.T) {
-	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &wildReplica{} })
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &faultyReplica{} })
 	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}
 	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}}, Store: store,
 		Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})

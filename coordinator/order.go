@@ -112,10 +112,10 @@ func (op *orderOp) proceed() {
 	defer op.guarded()
 	c := op.c
 	wait := c.remaining(op.deadline)
-	asks := make([][]ring.NodeID, len(op.parts))
+	requests := make([][]ring.NodeID, len(op.parts))
 	for i, p := range op.parts {
 		var err error
-		if asks[i], err = p.plan(); err != nil {
+		if requests[i], err = p.plan(); err != nil {
 			if c.waits(err, op.deadline) {
 				c.clock.After(arrivalPause, op.proceed)
 				return
@@ -133,13 +133,13 @@ func (op *orderOp) proceed() {
 	op.timer = c.clock.After(wait, op.tick)
 	op.mu.Unlock()
 	for i, p := range op.parts {
-		p.ask(asks[i], p.plans, p.epoch)
+		p.ask(requests[i], p.plans, p.epoch)
 	}
 }
 
 // plan determines the live replicas and chooses the first to ask, as for a read. The caller holds mu, or no other goroutine
 // uses p.
-func (p *orderPart) plan() (asks []ring.NodeID, err error) {
+func (p *orderPart) plan() (requests []ring.NodeID, err error) {
 	c := p.op.c
 	t, self := c.view.Topology(), c.view.Self()
 	set := c.replicasOf(t, p.table, p.cmd.Key.Token)
@@ -166,12 +166,12 @@ func (p *orderPart) plan() (asks []ring.NodeID, err error) {
 	SortByProximity(c, t, self, live, func(n ring.NodeID) ring.NodeID { return n })
 	for _, node := range live {
 		if p.tally.Ask(node) {
-			asks = append(asks, node)
+			requests = append(requests, node)
 		} else {
 			p.spares = append(p.spares, node)
 		}
 	}
-	return asks, nil
+	return requests, nil
 }
 
 // ask sends the request to nodes, this node last, because it may answer synchronously.
@@ -247,7 +247,7 @@ func (p *orderPart) replan(plan int) {
 		op.mu.Unlock()
 		return
 	}
-	asks, err := p.plan()
+	requests, err := p.plan()
 	if err != nil && op.c.waits(err, op.deadline) {
 		plan = p.plans
 		op.mu.Unlock()
@@ -260,7 +260,7 @@ func (p *orderPart) replan(plan int) {
 	}
 	plan, epoch := p.plans, p.epoch
 	op.mu.Unlock()
-	p.ask(asks, plan, epoch)
+	p.ask(requests, plan, epoch)
 }
 
 // tick is the event of the timer. The first one asks the remaining replicas; the last one is the deadline.
@@ -278,15 +278,15 @@ func (op *orderOp) tick() {
 		return
 	}
 	op.timer = op.c.clock.After(left, op.tick)
-	var asks []func()
+	var requests []func()
 	for _, p := range op.parts {
 		if spares, plan, epoch := p.spares, p.plans, p.epoch; len(spares) > 0 {
 			p.spares = nil
-			asks = append(asks, func() { p.ask(spares, plan, epoch) })
+			requests = append(requests, func() { p.ask(spares, plan, epoch) })
 		}
 	}
 	op.mu.Unlock()
-	for _, ask := range asks {
+	for _, ask := range requests {
 		ask()
 	}
 }
@@ -309,7 +309,7 @@ func (op *orderOp) concludeLocked() (done func(error)) {
 	if timer != nil {
 		timer.Stop()
 	}
-	op.c.giveBack(op.size)
+	op.c.releaseBytes(op.size)
 	return done
 }
 

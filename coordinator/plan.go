@@ -191,26 +191,26 @@ func (op *readOp) slot(node ring.NodeID) *readTarget {
 // choose returns the nearest replicas that satisfy the level, and one more if the table always speculates. tally.open counts
 // all that may be asked. The first one sends its page and, if one more is asked, so does the second, because any one of them
 // may not answer (Cassandra's AlwaysSpeculatingReadExecutor).
-func (op *readOp) choose(asks []ask) []ask {
+func (op *readOp) choose(requests []readRequest) []readRequest {
 	for _, t := range op.targets {
 		if op.tally.Ask(t.node) {
-			asks = append(asks, op.mark(t, len(asks) > 0))
+			requests = append(requests, op.mark(t, len(requests) > 0))
 		}
 	}
-	if len(asks) < len(op.targets) && op.c.tables.Always(op.table) {
-		asks = append(asks, op.mark(op.nextSpare(), true))
-		asks[1] = op.mark(asks[1].target, false)
+	if len(requests) < len(op.targets) && op.c.tables.Always(op.table) {
+		requests = append(requests, op.mark(op.nextSpare(), true))
+		requests[1] = op.mark(requests[1].target, false)
 	}
-	return asks
+	return requests
 }
 
 // mark changes a spare target to a requested one.
-func (op *readOp) mark(t *readTarget, digest bool) ask {
+func (op *readOp) mark(t *readTarget, digest bool) readRequest {
 	t.state = readOpenPage
 	if digest {
 		t.state = readOpenDigest
 	}
-	return ask{t, digest}
+	return readRequest{t, digest}
 }
 
 // nextSpare returns the nearest replica that was not asked yet; nil means that there is none.
@@ -242,9 +242,9 @@ func (op *readOp) replan() {
 		return
 	}
 	op.filtered()
-	asks := op.choose(nil)
+	requests := op.choose(nil)
 	op.mu.Unlock()
-	op.ask(asks, false)
+	op.send(requests, false)
 	op.release()
 }
 

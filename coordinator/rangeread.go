@@ -270,7 +270,7 @@ func (op *rangeOp) finish(page []byte, err error) {
 	done := op.done
 	op.done = nil
 	op.mu.Unlock()
-	op.c.GiveBackRead()
+	op.c.ReleaseRead()
 	if op.unhook != nil {
 		op.unhook()
 	}

@@ -134,7 +134,7 @@ type readOp struct {
 	tally      quorum.Tally
 	targets    []*readTarget // live, nearest first
 	spareSlots []*readTarget
-	first      []ask // the requests of the first round
+	first      []readRequest // the requests of the first round
 	refused    bool
 	remote     bool // another node was asked
 	timer      env.Timer
@@ -181,35 +181,35 @@ func (op *readOp) begin(blocks bool) {
 	if op.deadline > 0 {
 		op.started = op.c.clock.Monotonic()
 	}
-	op.ask(op.first, blocks)
+	op.send(op.first, blocks)
 	op.arm()
 }
 
-// ask is one request to be sent.
-type ask struct {
+// readRequest is one request to be sent.
+type readRequest struct {
 	target *readTarget
 	digest bool
 }
 
-// ask sends requests, this node's own last: if the goroutine may block, it is executed there.
-func (op *readOp) ask(asks []ask, blocks bool) {
+// send sends requests, this node's own last: if the goroutine may block, it is executed there.
+func (op *readOp) send(requests []readRequest, blocks bool) {
 	c := op.c
 	var now, timeout time.Duration
 	op.mu.Lock()
 	round, cmd, epoch := op.round, op.asked, op.topology.Epoch()
-	op.refs += len(asks)
+	op.refs += len(requests)
 	if op.deadline > 0 {
 		now = c.clock.Monotonic()
 		timeout = max(op.deadline-now, time.Millisecond)
 	}
-	for _, a := range asks {
+	for _, a := range requests {
 		a.target.sent = now
 		op.remote = op.remote || a.target.node != op.self
 	}
 	op.mu.Unlock()
 	var request *[]byte
 	own := -1
-	for i, a := range asks {
+	for i, a := range requests {
 		if a.target.node == op.self {
 			own = i
 			continue
@@ -231,15 +231,15 @@ func (op *readOp) ask(asks []ask, blocks bool) {
 	if own >= 0 {
 		replica := c.replica(op.self, op.trace)
 		if local, ok := replica.(Blocking); ok && blocks {
-			asks[own].here(local, round, cmd, timeout)
+			requests[own].here(local, round, cmd, timeout)
 			return
 		}
-		asks[own].send(replica, round, cmd, timeout)
+		requests[own].send(replica, round, cmd, timeout)
 	}
 }
 
 // callbacks returns the receivers of the answer; those of the first round are allocated once per target.
-func (a ask) callbacks(round int) (func([]byte, error), func(row.Digest, error)) {
+func (a readRequest) callbacks(round int) (func([]byte, error), func(row.Digest, error)) {
 	t := a.target
 	if round == 0 {
 		return t.onPage, t.onDigest
@@ -248,7 +248,7 @@ func (a ask) callbacks(round int) (func([]byte, error), func(row.Digest, error))
 		func(d row.Digest, err error) { t.op.gotDigest(t, round, d, err) }
 }
 
-func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time.Duration) {
+func (a readRequest) send(replica Replica, round int, cmd *row.ReadCommand, timeout time.Duration) {
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
 		replica.Digest(a.target.op.topology.Epoch(), cmd, timeout, onDigest)
@@ -258,7 +258,7 @@ func (a ask) send(replica Replica, round int, cmd *row.ReadCommand, timeout time
 }
 
 // here executes the request at this node's replica in the caller's goroutine.
-func (a ask) here(replica Blocking, round int, cmd *row.ReadCommand, timeout time.Duration) {
+func (a readRequest) here(replica Blocking, round int, cmd *row.ReadCommand, timeout time.Duration) {
 	onPage, onDigest := a.callbacks(round)
 	if a.digest {
 		replica.DigestHere(a.target.op.topology.Epoch(), cmd, timeout, onDigest)
@@ -267,7 +267,7 @@ func (a ask) here(replica Blocking, round int, cmd *row.ReadCommand, timeout tim
 	replica.ReadHere(a.target.op.topology.Epoch(), cmd, timeout, onPage)
 }
 
-func (a ask) sendEncoded(remote Remote, round int, request []byte, timeout time.Duration) {
+func (a readRequest) sendEncoded(remote Remote, round int, request []byte, timeout time.Duration) {
 	what := "Sending read to"
 	if a.digest {
 		what = "Sending digest read to"
@@ -374,7 +374,7 @@ func (op *readOp) compareLocked() {
 		// The page is outstanding, or its sender failed and all others sent digests.
 		if a, ok := op.needPage(); ok {
 			op.mu.Unlock()
-			op.ask([]ask{a}, false)
+			op.send([]readRequest{a}, false)
 			op.release()
 			return
 		}
@@ -442,7 +442,7 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 	op.round++
 	op.rounds++
 	op.resetTally()
-	var asks []ask
+	var requests []readRequest
 	for _, t := range op.targets {
 		switch t.state {
 		case readAnswered:
@@ -451,19 +451,19 @@ func (op *readOp) dataRoundLocked(has func(*readTarget) bool) {
 				op.tally.Answered(t.node)
 			} else {
 				t.page = nil
-				asks = append(asks, op.mark(t, false))
+				requests = append(requests, op.mark(t, false))
 			}
 		case readOpenPage, readOpenDigest, readSpare:
 			t.state = readSpare
 			op.tally.Opened(t.node)
 		}
 	}
-	if len(asks) == 0 {
+	if len(requests) == 0 {
 		op.gatherLocked()
 		return
 	}
 	op.mu.Unlock()
-	op.ask(asks, false)
+	op.send(requests, false)
 	op.release()
 }
 
@@ -486,7 +486,7 @@ func (op *readOp) concludeLocked(page []byte, err error) {
 	op.resolver = resolve.Resolver{}
 	op.mu.Unlock()
 	if op.whole {
-		op.c.GiveBackRead()
+		op.c.ReleaseRead()
 	}
 	done(page, err)
 	for _, b := range kept {

@@ -23,7 +23,7 @@ func (k *aheadClock) Now() time.Time { return k.Clock.Now().Add(k.ahead) }
 func TestWritesAfterATruncationAreNotVoid(t *testing.T) {
 	const table, other = schema.StorageID(7), schema.StorageID(8)
 	clock := &aheadClock{ahead: time.Hour}
-	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &wildReplica{} })
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &faultyReplica{} })
 	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: clock})
 	follow := func(phase coordinator.TruncationPhase) {
 		err := error(coordinator.ErrNoReply)

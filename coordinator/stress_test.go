@@ -64,8 +64,8 @@ func newFakeView(t testing.TB, nodes, factor int, replica func(ring.NodeID) coor
 	return v
 }
 
-// wildReplica answers at random times with random results, in separate goroutines.
-type wildReplica struct {
+// faultyReplica answers at random times with random results, in separate goroutines.
+type faultyReplica struct {
 	goroutines running
 	pages      [][]byte
 }
@@ -88,7 +88,7 @@ func (r *running) Wait() {
 	}
 }
 
-func (w *wildReplica) later(timeout time.Duration, f func(err error)) {
+func (w *faultyReplica) later(timeout time.Duration, f func(err error)) {
 	n := rand.IntN(100)
 	switch {
 	case n < 20:
@@ -112,11 +112,11 @@ func (w *wildReplica) later(timeout time.Duration, f func(err error)) {
 	})
 }
 
-func (w *wildReplica) Apply(_ uint64, _ []*row.Mutation, timeout time.Duration, done func(error)) {
+func (w *faultyReplica) Apply(_ uint64, _ []*row.Mutation, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) Read(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func([]byte, error)) {
+func (w *faultyReplica) Read(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func([]byte, error)) {
 	page := append([]byte(nil), w.pages[rand.IntN(len(w.pages))]...)
 	w.later(timeout, func(err error) {
 		done(page, err)
@@ -124,28 +124,28 @@ func (w *wildReplica) Read(_ uint64, _ *row.ReadCommand, timeout time.Duration, 
 	})
 }
 
-func (w *wildReplica) Newest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(int64, error)) {
+func (w *faultyReplica) Newest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(int64, error)) {
 	newest := rand.Int64N(20)
 	w.later(timeout, func(err error) { done(newest, err) })
 }
 
-func (w *wildReplica) KeepBatch(_ coordinator.RequestID, _ []byte, timeout time.Duration, done func(error)) {
+func (w *faultyReplica) KeepBatch(_ coordinator.RequestID, _ []byte, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) ForgetBatches(_ []coordinator.RequestID, timeout time.Duration, done func(error)) {
+func (w *faultyReplica) ForgetBatches(_ []coordinator.RequestID, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
 
-func (w *wildReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
+func (w *faultyReplica) Digest(_ uint64, _ *row.ReadCommand, timeout time.Duration, done func(row.Digest, error)) {
 	d := row.DigestOf(w.pages[rand.IntN(len(w.pages))])
 	w.later(timeout, func(err error) { done(d, err) })
 }
 
-// wildAcceptors answer like a wildReplica.
-type wildAcceptors struct{ w *wildReplica }
+// faultyAcceptors answer like a faultyReplica.
+type faultyAcceptors struct{ w *faultyReplica }
 
-func (a wildAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*paxos.Promise, error)) {
+func (a faultyAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, _ paxos.Ballot, _ *row.ReadCommand, timeout time.Duration, done func(*paxos.Promise, error)) {
 	p := &paxos.Promise{Promised: paxos.Ballot{Micros: 1}, Page: append([]byte(nil), a.w.pages[rand.IntN(len(a.w.pages))]...)}
 	if p.Refused = rand.IntN(10) == 0; p.Refused {
 		p.Promised.Micros, p.Page = time.Now().UnixMicro(), nil
@@ -160,35 +160,35 @@ func (a wildAcceptors) Prepare(_ ring.NodeID, _ coordinator.Trace, _ uint64, _, 
 	})
 }
 
-func (a wildAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(int, paxos.Ballot, error)) {
+func (a faultyAcceptors) Accept(to []ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(int, paxos.Ballot, error)) {
 	for i := range to {
 		a.w.later(timeout, func(err error) { done(i, paxos.Ballot{}, err) })
 	}
 }
 
-func (a wildAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(error)) {
+func (a faultyAcceptors) Commit(_ ring.NodeID, _ coordinator.Trace, _ uint64, _ *paxos.Proposal, timeout time.Duration, done func(error)) {
 	a.w.later(timeout, done)
 }
 
-func (a wildAcceptors) Decide(_ uint64, _ *row.ReadCommand, _ func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
+func (a faultyAcceptors) Decide(_ uint64, _ *row.ReadCommand, _ func(paxos.Known, []byte) (*paxos.Proposal, *row.Mutation), done func(error)) {
 	done(paxos.ErrUnsettled)
 }
 
-func (a wildAcceptors) RequestTurn(_ ring.NodeID, _ string, timeout time.Duration, done func(contention.Turn, error)) {
+func (a faultyAcceptors) RequestTurn(_ ring.NodeID, _ string, timeout time.Duration, done func(contention.Turn, error)) {
 	a.w.later(timeout, func(err error) { done(contention.Turn{}, err) })
 }
 
-func (a wildAcceptors) EndTurn(ring.NodeID, string, uint64) {}
+func (a faultyAcceptors) EndTurn(ring.NodeID, string, uint64) {}
 
-func (w *wildReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.Duration, done func(error)) {
+func (w *faultyReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout time.Duration, done func(error)) {
 	w.later(timeout, done)
 }
 
 // TestEveryRequestIsAnsweredOnce uses one coordinator with wild replicas from many goroutines: each request must be answered once,
 // with a page that can be read.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
-	wild := &wildReplica{}
-	view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return wild })
+	faulty := &faultyReplica{}
+	view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return faulty })
 	key := row.NewPartitionKey([]byte("k"))
 	for i := range 3 {
 		w := row.NewPageWriter(nil)
@@ -200,12 +200,12 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			w.Row(r)
 		}
 		w.EndPartition()
-		wild.pages = append(wild.pages, w.Finish(i == 0))
+		faulty.pages = append(faulty.pages, w.Finish(i == 0))
 	}
 	stamps := env.NewHLC(realClock{time.Now()}, time.Minute)
 	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1", Stamps: stamps},
 		Store: noHints{}})
-	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: wildAcceptors{wild}, Coordinator: c.Coordinator, Clock: realClock{time.Now()},
+	proposer := paxos.NewProposer(paxos.Options{View: view, Acceptors: faultyAcceptors{faulty}, Coordinator: c.Coordinator, Clock: realClock{time.Now()},
 		Stamps: stamps, LocalDatacenter: "dc1"})
 	var asked, answered, broken atomic.Int64
 	var all sync.WaitGroup
@@ -280,7 +280,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	clients.Wait()
 	all.Wait()
 	time.Sleep(100 * time.Millisecond) // time for a second answer
-	wild.goroutines.Wait()
+	faulty.goroutines.Wait()
 	if broken.Load() > 0 || asked.Load() != answered.Load() {
 		t.Errorf("%d requests, %d answers, %d broken", asked.Load(), answered.Load(), broken.Load())
 	}

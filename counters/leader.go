@@ -74,7 +74,7 @@ func (c *Counters) Lead(update *Update, timeout time.Duration, done func(error))
 		return
 	}
 	u.done = func(err error) {
-		c.c.GiveBack(u.size)
+		c.c.Release(u.size)
 		done(err)
 	}
 	c.leader.enqueue(u)

@@ -244,6 +244,6 @@ func (op *updateOp) conclude(err error) {
 	if timer != nil {
 		timer.Stop()
 	}
-	op.c.c.GiveBack(op.size)
+	op.c.c.Release(op.size)
 	done(err)
 }

@@ -15,7 +15,7 @@ import (
 //
 //  1. a hint that it stores does not satisfy ANY any more (Add, SatisfyAny), and
 //  2. it gives the hints that it stores to two other nodes, as logged batches: these write them to all replicas, and store hints of
-//     their own for replicas that are down (giveAway).
+//     their own for replicas that are down (transfer).
 //
 // The operation that removes the node ends after that (replica.Moves.handOver).
 
@@ -37,13 +37,13 @@ func (h *Hints) SatisfyAny() bool { return !h.leaves() }
 // Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it. created (ns since
 // 1970) is when the mutations were made. done is called once: with nil when the batch is on their disks.
 type Batches interface {
-	GiveAway(created int64, mutations []*row.Mutation, done func(error))
+	Transfer(created int64, mutations []*row.Mutation, done func(error))
 }
 
-// giveAway makes a logged batch of hints.
-func (h *Hints) giveAway(q *queue, batch records) {
+// transfer makes a logged batch of hints.
+func (h *Hints) transfer(q *queue, batch records) {
 	created := slices.Max(batch.made) // a truncation since the newest of them makes all of them void
-	h.batches.GiveAway(created, batch.mutations, func(err error) {
+	h.batches.Transfer(created, batch.mutations, func(err error) {
 		h.run(func() {
 			if err != nil {
 				h.pause(q, h.limits.Retry)

@@ -101,7 +101,7 @@ type queue struct {
 	generation uint64        // of Coordinator.BeginSending, while sending
 	reported   bool          // a failure was reported
 	reportedAt time.Duration // monotonic
-	timer      env.Timer     // of the next look
+	timer      env.Timer     // of the next replay
 }
 
 // New returns Hints that refuse hints until Start is called.
@@ -196,7 +196,7 @@ func (h *Hints) load() {
 	h.mu.nodes, h.mu.loaded = nodes, true
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		h.mu.bytes += nodes[node].bytes
-		h.lookLocked(nodes[node], h.limits.Retry)
+		h.scheduleLocked(nodes[node], h.limits.Retry)
 	}
 }
 
@@ -329,7 +329,7 @@ func (h *Hints) flush(q *queue) {
 		h.counts.lost.Add(1)
 	} else {
 		q.records++
-		h.lookLocked(q, h.limits.Retry)
+		h.scheduleLocked(q, h.limits.Retry)
 	}
 	h.mu.Unlock()
 	if err != nil {

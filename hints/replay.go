@@ -10,15 +10,15 @@ import (
 	"cqld/row"
 )
 
-// lookLocked schedules the next replay of q, unless one is scheduled or running.
-func (h *Hints) lookLocked(q *queue, after time.Duration) {
+// scheduleLocked schedules the next replay of q, unless one is scheduled or running.
+func (h *Hints) scheduleLocked(q *queue, after time.Duration) {
 	if q.sending || q.timer != nil || q.records == 0 || h.mu.closed {
 		return
 	}
 	if h.mu.rand != nil && after >= h.limits.Retry {
 		after += time.Duration(h.mu.rand.Uint64() % uint64(h.limits.Retry/4+1))
 	}
-	q.timer = h.clock.After(after, func() { h.run(func() { h.look(q) }) })
+	q.timer = h.clock.After(after, func() { h.run(func() { h.replay(q) }) })
 }
 
 // NodeUp begins at once to replay the hints of a node that came up.
@@ -35,7 +35,7 @@ func (h *Hints) NodeUp(node ring.NodeID) {
 	}
 	q.timer = nil
 	h.mu.Unlock()
-	h.run(func() { h.look(q) })
+	h.run(func() { h.replay(q) })
 }
 
 // records are the records of one delivery.
@@ -50,8 +50,8 @@ type records struct {
 	damaged   int             // records of which the rest could not be read
 }
 
-// look delivers the oldest records of q, if its node is alive.
-func (h *Hints) look(q *queue) {
+// replay delivers the oldest records of q, if its node is alive.
+func (h *Hints) replay(q *queue) {
 	h.mu.Lock()
 	q.timer = nil
 	if q.sending || q.records == 0 || h.mu.closed {
@@ -59,7 +59,7 @@ func (h *Hints) look(q *queue) {
 		return
 	}
 	if !h.c.MayReplay() {
-		h.lookLocked(q, h.limits.Retry)
+		h.scheduleLocked(q, h.limits.Retry)
 		h.mu.Unlock()
 		return
 	}
@@ -131,7 +131,7 @@ func (h *Hints) reroute(q *queue, batch records) {
 		return
 	}
 	if h.leaves() {
-		h.giveAway(q, batch)
+		h.transfer(q, batch)
 		return
 	}
 	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: coordinator.WriteSimple, Timeout: deliveryTimeout}
@@ -216,7 +216,7 @@ func (h *Hints) pause(q *queue, d time.Duration) {
 	h.mu.Lock()
 	q.sending = false
 	generation := q.generation
-	h.lookLocked(q, d)
+	h.scheduleLocked(q, d)
 	h.mu.Unlock()
 	h.c.EndSending(generation)
 }

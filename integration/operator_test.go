@@ -251,18 +251,18 @@ func TestAStartThatFindsNoClusterSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Stop)
-	seed, stranger, orphan := r.Servers[0], r.Spare[0], r.Spare[1]
+	seed, foreign, orphan := r.Servers[0], r.Spare[0], r.Spare[1]
 	if err := seed.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if err := seed.WaitAnswer(ringStart); err != nil {
 		t.Fatal(err)
 	}
-	stranger.AddFlags("--cluster-name", "another")
+	foreign.AddFlags("--cluster-name", "another")
 	for _, c := range []struct {
 		server *process.Server
 		reason string
-	}{{stranger, "cluster_name differs"}, {orphan, "connection refused"}} {
+	}{{foreign, "cluster_name differs"}, {orphan, "connection refused"}} {
 		if c.server == orphan {
 			seed.Kill()
 		}

@@ -118,8 +118,8 @@ func (r *racing) prepare() {
 	}
 }
 
-// say counts a statement's outcome.
-func (r *racing) say(err error) {
+// record counts a statement's outcome.
+func (r *racing) record(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done++
@@ -145,10 +145,10 @@ func (r *racing) work(server int, statement func(n int) string) {
 				break
 			}
 			if a.Err != nil {
-				r.say(a.Err)
+				r.record(a.Err)
 				continue
 			}
-			r.say(nil)
+			r.record(nil)
 			time.Sleep(30 * time.Millisecond)
 		}
 		c.Close()

@@ -60,19 +60,19 @@ func TestTablesInABrowser(t *testing.T) {
 		}
 		a.must(p, client.Transaction("Browsed", changes), 202)
 	}
-	friend, stranger := servePage(t, page), servePage(t, page)
+	allowed, denied := servePage(t, page), servePage(t, page)
 	properties := func(rules string) {
 		t.Helper()
 		a.must(0, client.Request{Method: "PUT", Path: "/", Query: "restype=service&comp=properties", ContentType: "application/xml",
 			Body: []byte("<StorageServiceProperties><Cors>" + rules + "</Cors></StorageServiceProperties>")}, 202)
 	}
-	properties("<CorsRule><AllowedOrigins>" + friend.url + "</AllowedOrigins><AllowedMethods>GET,DELETE</AllowedMethods><AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
+	properties("<CorsRule><AllowedOrigins>" + allowed.url + "</AllowedOrigins><AllowedMethods>GET,DELETE</AllowedMethods><AllowedHeaders>accept,x-ms-*,dataserviceversion,if-match</AllowedHeaders>" +
 		"<ExposedHeaders>x-ms-*,etag</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>")
 	defer properties("")
 	endpoint := ring.Servers[1].Tables + "/" + azuretables.DevelopmentAccount + "/Browsed"
 	fragment := "#" + url.Values{"table": {endpoint}, "sas": {readSAS(t, "Browsed")}}.Encode()
 
-	r := friend.visit(t, chromium, fragment)
+	r := allowed.visit(t, chromium, fragment)
 	total, last := 0, -1
 	for _, p := range r.Pages {
 		var body struct{ Value []struct{ N int } }
@@ -100,7 +100,7 @@ func TestTablesInABrowser(t *testing.T) {
 		t.Errorf("a delete with a SAS for reading: %+v", r.Remove)
 	}
 
-	s := stranger.visit(t, chromium, fragment)
+	s := denied.visit(t, chromium, fragment)
 	for _, x := range append(s.Pages, s.Entity, s.Unsigned, s.Insert, s.Remove, s.Forbidden) {
 		if x.Hidden == "" || x.Status != 0 || x.Body != "" {
 			t.Errorf("a page of another origin sees %+v", x)

@@ -62,9 +62,9 @@ type node struct {
 type nodeState uint8
 
 const (
-	nodeReady  nodeState = iota // may be asked for a page
-	nodeAsked                   // has a request for a page
-	nodeFailed                  // failed, or is down
+	nodeReady     nodeState = iota // may be asked for a page
+	nodeRequested                  // has a request for a page
+	nodeFailed                     // failed, or is down
 )
 
 // listOrdered starts an orderedOp.
@@ -266,7 +266,7 @@ func (op *orderedOp) tick() {
 	}
 	if after, ok := op.speculateAfterLocked(); ok {
 		for _, n := range op.nodes {
-			if n.state == nodeAsked && !n.slow && now-n.sent >= after {
+			if n.state == nodeRequested && !n.slow && now-n.sent >= after {
 				n.slow = true
 				op.l.c.Note(coordinator.EventSpeculated)
 			}
@@ -330,7 +330,7 @@ func (op *orderedOp) finishLocked(err error) {
 	if timer != nil {
 		timer.Stop()
 	}
-	op.l.c.GiveBackRead()
+	op.l.c.ReleaseRead()
 	if op.unhook != nil {
 		op.unhook()
 	}

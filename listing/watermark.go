@@ -107,7 +107,7 @@ func (op *orderedOp) neededLocked() (asked []*node, ok bool) {
 		if best == nil {
 			break
 		}
-		best.state = nodeAsked
+		best.state = nodeRequested
 		asked = append(asked, best)
 	}
 	for i := range op.quotas {
@@ -125,7 +125,7 @@ func (op *orderedOp) neededLocked() (asked []*node, ok bool) {
 // is set.
 func (op *orderedOp) expected(q *quota, slow bool) (count int) {
 	for _, n := range q.nodes {
-		if op.compare(n.position, op.watermark) > 0 || n.state == nodeAsked && (slow || !n.slow) {
+		if op.compare(n.position, op.watermark) > 0 || n.state == nodeRequested && (slow || !n.slow) {
 			count++
 		}
 	}

@@ -84,14 +84,14 @@ func (in *inbound) receive(e envelope) {
 	case service.Any != nil:
 		in.callAny(service, Sender{in.from, in.conn.addr, bound}, e.payload, respond)
 	case !bound:
-		in.t.refused.note(service.Name, in.from, errStranger)
-		respond(nil, &RemoteError{Code: CodeStranger, Message: errStranger.Error()})
+		in.t.refused.note(service.Name, in.from, errUnknownPeer)
+		respond(nil, &RemoteError{Code: CodeUnknownPeer, Message: errUnknownPeer.Error()})
 	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
 	case !service.Blocking:
 		in.call(service, call, respond)
 	default:
-		in.hand(service, &e, call, respond)
+		in.dispatch(service, &e, call, respond)
 	}
 }
 
@@ -123,8 +123,8 @@ func (in *inbound) respond(verb Verb, id uint64, trace *Trace, payload []byte, e
 	}
 }
 
-// hand gives a request that may block to a worker.
-func (in *inbound) hand(service *Service, e *envelope, call Call, respond Respond) {
+// dispatch gives a request that may block to a worker.
+func (in *inbound) dispatch(service *Service, e *envelope, call Call, respond Respond) {
 	select {
 	case in.slots <- struct{}{}:
 	default:
@@ -157,7 +157,7 @@ func (in *inbound) call(service *Service, call Call, respond Respond) {
 	service.Handler(call.From, call.Payload, respond)
 }
 
-// callAny calls the handler of a verb that strangers may use, like call.
+// callAny calls the handler of a verb that unknown peers may use, like call.
 func (in *inbound) callAny(service *Service, from Sender, payload []byte, respond Respond) {
 	defer in.t.opts.Guard.Recover("request of a peer", func(err error) { respond(nil, err) })
 	service.Any(from, payload, respond)

@@ -13,15 +13,15 @@ import (
 	"cqld/ring"
 )
 
-// errStranger ends the connection of a peer that is not bound to a member and has used up its bytes or its time.
-var errStranger = errors.New("messaging: the peer is not a known member")
+// errUnknownPeer ends the connection of a peer that is not bound to a member and has used up its bytes or its time.
+var errUnknownPeer = errors.New("messaging: the peer is not a known member")
 
 // inboundConns tracks the connections that other nodes opened. A connection is bound if its peer sent a node id in
-// the handshake and Bindings allows that peer to act as the node. Until then it is a stranger's: Limits.Strangers,
-// Limits.StrangerBytes and Limits.StrangerTime bound the number, the bytes and the duration of such connections.
+// the handshake and Bindings allows that peer to act as the node. Until then the peer is unknown: Limits.UnknownPeers,
+// Limits.UnknownPeerBytes and Limits.UnknownPeerTime bound the number, the bytes and the duration of such connections.
 //
 //	accepted ──handshake, bound──▶ bound ──the metadata bind the node elsewhere──▶ closed
-//	    └──handshake, not bound──▶ stranger ──the metadata arrive──▶ bound
+//	    └──handshake, not bound──▶ unknown ──the metadata arrive──▶ bound
 type inboundConns struct {
 	limits Limits
 	clock  monotonicClock
@@ -47,18 +47,18 @@ type inboundConn struct {
 	number uint64 // ascending in the order of acceptance
 	bound  atomic.Bool
 	bytes  atomic.Int64 // bytes received while the connection was not bound
-	timer  *time.Timer  // ends a stranger's connection
+	timer  *time.Timer  // ends an unknown peer's connection
 
 	// node is the id that the peer sent, if stated is set. set.mu guards both.
 	node   ring.NodeID
 	stated bool
 }
 
-// Read implements net.Conn. It fails when a stranger has sent more than Limits.StrangerBytes.
+// Read implements net.Conn. It fails when an unknown peer has sent more than Limits.UnknownPeerBytes.
 func (c *inboundConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && !c.bound.Load() && c.bytes.Add(int64(n)) > int64(c.set.limits.StrangerBytes) {
-		return 0, errStranger
+	if n > 0 && !c.bound.Load() && c.bytes.Add(int64(n)) > int64(c.set.limits.UnknownPeerBytes) {
+		return 0, errUnknownPeer
 	}
 	return n, err
 }
@@ -69,7 +69,7 @@ func (c *inboundConn) Close() error {
 	return c.Conn.Close()
 }
 
-// add registers a connection as a stranger's. When there are too many, the oldest is closed. After stop, the connection
+// add registers a connection as an unknown peer's. When there are too many, the oldest is closed. After stop, the connection
 // itself is closed.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c := &inboundConn{Conn: conn, set: s}
@@ -83,7 +83,7 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 		return c
 	}
 	var oldest *inboundConn
-	if s.unbound >= s.limits.Strangers {
+	if s.unbound >= s.limits.UnknownPeers {
 		for other := range s.open {
 			if !other.bound.Load() && (oldest == nil || other.number < oldest.number) {
 				oldest = other
@@ -94,7 +94,7 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	c.number = s.opened
 	s.open[c] = struct{}{}
 	s.unbound++
-	c.timer = time.AfterFunc(s.limits.StrangerTime, func() { s.expire(c) })
+	c.timer = time.AfterFunc(s.limits.UnknownPeerTime, func() { s.expire(c) })
 	s.mu.Unlock()
 	if oldest != nil {
 		_ = oldest.Close() // the connection is closed even after an error
@@ -102,7 +102,7 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	return c
 }
 
-// expire closes a connection that has been a stranger's for Limits.StrangerTime.
+// expire closes a connection that has been an unknown peer's for Limits.UnknownPeerTime.
 func (s *inboundConns) expire(c *inboundConn) {
 	if !c.bound.Load() {
 		_ = c.Close() // the connection is closed even after an error

@@ -27,10 +27,10 @@ func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Ser
 	return n
 }
 
-// isStranger reports whether a request was refused because its sender is not known as a member.
-func isStranger(err error) bool {
+// isUnknownPeer reports whether a request was refused because its sender is not known as a member.
+func isUnknownPeer(err error) bool {
 	var remote *RemoteError
-	return errors.As(err, &remote) && remote.Code == CodeStranger
+	return errors.As(err, &remote) && remote.Code == CodeUnknownPeer
 }
 
 // A node acts as the member that it says it is only from that member's address. Others can use the verbs that are for any
@@ -55,7 +55,7 @@ func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 		may  bool
 	}{{member, 1, true}, {forger, 9, false}, {newcomer, 3, false}} {
 		_, err := x.node.RequestAddr(context.Background(), b.Addr(), VerbTruncate, nil)
-		if x.may && err != nil && !isStranger(err) || x.may == isStranger(err) {
+		if x.may && err != nil && !isUnknownPeer(err) || x.may == isUnknownPeer(err) {
 			t.Errorf("127.63.1.%d truncates: %v", x.last, err)
 		}
 		p, err := x.node.RequestAddr(context.Background(), b.Addr(), VerbJoin, nil)
@@ -79,7 +79,7 @@ func TestConnectionsFollowTheMetadata(t *testing.T) {
 		Service{Verb: VerbRead, Name: "read", Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
 	a := openAt(t, 1, "127.63.1.1:0", DefaultLimits())
 	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: b.Addr()})
-	waitFor(t, func() bool { return isStranger(ask(a, VerbRead, "")) })
+	waitFor(t, func() bool { return isUnknownPeer(ask(a, VerbRead, "")) })
 	know(b, a)
 	if err := ask(a, VerbRead, ""); err != nil {
 		t.Errorf("as a member: %v", err)
@@ -89,7 +89,7 @@ func TestConnectionsFollowTheMetadata(t *testing.T) {
 		t.Errorf("as a former member: %v", err)
 	}
 	b.SetPeers(map[ring.NodeID]netip.AddrPort{1: netip.MustParseAddrPort("127.63.1.7:7000")})
-	waitFor(t, func() bool { return isStranger(ask(a, VerbRead, "")) })
+	waitFor(t, func() bool { return isUnknownPeer(ask(a, VerbRead, "")) })
 }
 
 func TestFormerMembersAreBoundForAWhile(t *testing.T) {
@@ -113,7 +113,7 @@ func TestFormerMembersAreBoundForAWhile(t *testing.T) {
 // Connections whose peers are not known as members are few, short and send little.
 func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 	l := DefaultLimits()
-	l.Strangers, l.StrangerBytes, l.StrangerTime = 3, 10_000, 300*time.Millisecond
+	l.UnknownPeers, l.UnknownPeerBytes, l.UnknownPeerTime = 3, 10_000, 300*time.Millisecond
 	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},
 		Service{Verb: VerbJoin, Name: "join", Any: func(_ Sender, p []byte, respond Respond) { respond(nil, nil) }})
 	a := openAt(t, 1, "127.63.1.1:0", l)
@@ -139,7 +139,7 @@ func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 	}
 	first := dial()
 	time.Sleep(20 * time.Millisecond) // it is the oldest
-	for range l.Strangers {
+	for range l.UnknownPeers {
 		dial()
 	}
 	if !ends(first, 200*time.Millisecond) {
@@ -148,17 +148,17 @@ func TestConnectionsOfStrangersAreBounded(t *testing.T) {
 	if !ends(dial(), 5*time.Second) {
 		t.Error("a silent connection goes on")
 	}
-	stranger := openAt(t, 7, "127.63.1.7:0", l)
-	if _, err := stranger.RequestAddr(context.Background(), b.Addr(), VerbJoin, make([]byte, 2*l.StrangerBytes)); err == nil {
-		t.Error("a stranger sends without bounds")
+	unknown := openAt(t, 7, "127.63.1.7:0", l)
+	if _, err := unknown.RequestAddr(context.Background(), b.Addr(), VerbJoin, make([]byte, 2*l.UnknownPeerBytes)); err == nil {
+		t.Error("an unknown peer sends more than its byte limit")
 	}
-	if err := ask(a, VerbHeartbeat, string(make([]byte, 2*l.StrangerBytes))); err != nil {
+	if err := ask(a, VerbHeartbeat, string(make([]byte, 2*l.UnknownPeerBytes))); err != nil {
 		t.Errorf("a member: %v", err)
 	}
 	b.conns.mu.Lock()
 	defer b.conns.mu.Unlock()
-	if b.conns.unbound < 0 || b.conns.unbound > l.Strangers || len(b.conns.open) > l.Strangers+2 {
-		t.Errorf("%d connections, %d of strangers", len(b.conns.open), b.conns.unbound)
+	if b.conns.unbound < 0 || b.conns.unbound > l.UnknownPeers || len(b.conns.open) > l.UnknownPeers+2 {
+		t.Errorf("%d connections, %d of unknown peers", len(b.conns.open), b.conns.unbound)
 	}
 }
 

@@ -24,15 +24,15 @@ type Limits struct {
 	// ReceiveBytes bounds the memory of all frames above receiveBufferMax that are being received or handled: four of
 	// the maximum size.
 	ReceiveBytes int
-	// Strangers is how many connections may be open whose peers are not known as members: more than all nodes of a large
+	// UnknownPeers is how many connections may be open whose peers are not known as members: more than all nodes of a large
 	// ring that start at once. When one more comes, the oldest is closed.
-	Strangers int
-	// StrangerBytes bounds the bytes that such a connection may send. A join request is under 1 KiB, and the first
+	UnknownPeers int
+	// UnknownPeerBytes bounds the bytes that such a connection may send. A join request is under 1 KiB, and the first
 	// messages of a new leader are below 64 KiB.
-	StrangerBytes int
-	// StrangerTime bounds the duration of such a connection. The default is longer than a seed takes to decide about
+	UnknownPeerBytes int
+	// UnknownPeerTime bounds the duration of such a connection. The default is longer than a seed takes to decide about
 	// a join request.
-	StrangerTime time.Duration
+	UnknownPeerTime time.Duration
 	// DialBackoffMax is the maximum pause between two attempts to connect to a peer.
 	DialBackoffMax time.Duration
 	// KeepaliveEvery is the interval at which connections are checked. A connection without progress is closed at the
@@ -91,19 +91,19 @@ const refusalsEvery = 10 * time.Second
 // DefaultLimits returns the limits of a node.
 func DefaultLimits() Limits {
 	return Limits{
-		QueuedBytes:     32 << 20,
-		Pending:         32768,
-		Handlers:        1024,
-		Workers:         256,
-		WorkWaiting:     4096,
-		WorkBytes:       64 << 20,
-		FrameBytes:      64 << 20,
-		ReceiveBytes:    256 << 20,
-		Strangers:       256,
-		StrangerBytes:   1 << 20,
-		StrangerTime:    10 * time.Second,
-		DialBackoffMax:  500 * time.Millisecond,
-		KeepaliveEvery:  5 * time.Second,
-		KeepaliveMissed: 3,
+		QueuedBytes:      32 << 20,
+		Pending:          32768,
+		Handlers:         1024,
+		Workers:          256,
+		WorkWaiting:      4096,
+		WorkBytes:        64 << 20,
+		FrameBytes:       64 << 20,
+		ReceiveBytes:     256 << 20,
+		UnknownPeers:     256,
+		UnknownPeerBytes: 1 << 20,
+		UnknownPeerTime:  10 * time.Second,
+		DialBackoffMax:   500 * time.Millisecond,
+		KeepaliveEvery:   5 * time.Second,
+		KeepaliveMissed:  3,
 	}
 }

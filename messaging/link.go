@@ -18,7 +18,7 @@ import (
 type link struct {
 	t    *StreamTransport
 	conn net.Conn
-	// bound reports whether the peer is a member: the clock does not follow strangers. nil means that this node opened
+	// bound reports whether the peer is a member: the clock does not follow unknown peers. nil means that this node opened
 	// the connection.
 	bound *atomic.Bool
 	ready chan struct{} // capacity 1: there is something to write, or the link is closed
@@ -156,7 +156,7 @@ func (l *link) Read(b []byte) (int, error) {
 // lengthMax returns the greatest length of a frame that the peer may send at present.
 func (l *link) lengthMax() int {
 	if l.bound != nil && !l.bound.Load() {
-		return min(l.t.limits.StrangerBytes, l.t.limits.FrameBytes)
+		return min(l.t.limits.UnknownPeerBytes, l.t.limits.FrameBytes)
 	}
 	return l.t.limits.FrameBytes
 }

@@ -170,8 +170,8 @@ func TestClusterNamesMayBeInAnyLanguage(t *testing.T) {
 	if got, err := b.RequestAddr(context.Background(), a.Addr(), VerbJoin, []byte("x")); err != nil || string(got) != "x" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	stranger := openNode(t, 0, "Prüfung", nil)
-	if _, err := stranger.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil); err == nil || !strings.Contains(err.Error(), "cluster_name differs") {
+	foreign := openNode(t, 0, "Prüfung", nil)
+	if _, err := foreign.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil); err == nil || !strings.Contains(err.Error(), "cluster_name differs") {
 		t.Errorf("got %v", err)
 	}
 }

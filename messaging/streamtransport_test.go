@@ -159,8 +159,8 @@ func TestConnectionLossAnswersWhatIsPending(t *testing.T) {
 
 func TestAnotherClusterIsRefused(t *testing.T) {
 	a := openNode(t, 1, "mine", nil)
-	stranger := openNode(t, 0, "other", nil)
-	_, err := stranger.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil)
+	foreign := openNode(t, 0, "other", nil)
+	_, err := foreign.RequestAddr(context.Background(), a.Addr(), VerbJoin, nil)
 	if err == nil || !strings.Contains(err.Error(), "cluster_name differs") || strings.Contains(err.Error(), "mine") {
 		t.Fatalf("got %v", err)
 	}

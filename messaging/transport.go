@@ -74,9 +74,9 @@ type Reply func(payload []byte, err error)
 // Respond sends the reply of a handler, once. err may be a *RemoteError, whose code is preserved.
 type Respond func(payload []byte, err error)
 
-// CodeStranger is the code of a RemoteError for a request of a peer that the receiver does not know as a member. The
+// CodeUnknownPeer is the code of a RemoteError for a request of a peer that the receiver does not know as a member. The
 // request was not executed.
-const CodeStranger = 254
+const CodeUnknownPeer = 254
 
 // Handler executes requests of a verb. from is a member, and the peer connects from the address that the metadata
 // register for it. payload is valid until Handler returns. Handler must not wait for the network. It may call respond
@@ -137,7 +137,7 @@ type Service struct {
 	// Call, unless nil, is called instead of Handler by transports that cancel and trace requests.
 	Call CallHandler
 	// Any, unless nil, is called instead of Handler, also for messages of peers that are not known as members. It
-	// must not block. A verb without Any is refused to such peers with CodeStranger.
+	// must not block. A verb without Any is refused to such peers with CodeUnknownPeer.
 	Any AnyHandler
 }
 

@@ -31,9 +31,9 @@ type estimated struct {
 	share      float64       // the part of all tokens that was sampled
 }
 
-// whole implements query.Options.Estimate: it extrapolates this node's estimate to the ranges that it does not replicate.
+// tableEstimate implements query.Options.Estimate: it extrapolates this node's estimate to the ranges that it does not replicate.
 // ok is false if the node replicates none.
-func (e *estimates) whole(t *schema.Table) (partitions, meanBytes int64, ok bool) {
+func (e *estimates) tableEstimate(t *schema.Table) (partitions, meanBytes int64, ok bool) {
 	last := e.newest(t)
 	if last.share == 0 {
 		return 0, 0, false

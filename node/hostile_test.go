@@ -42,7 +42,7 @@ func TestHostilePeers(t *testing.T) {
 		}
 		var remote *messaging.RemoteError
 		_, err := forger.RequestAddr(t.Context(), r.nodes[0].opts.Internode(), verb, []byte("forged"))
-		if !errors.As(err, &remote) || remote.Code != messaging.CodeStranger {
+		if !errors.As(err, &remote) || remote.Code != messaging.CodeUnknownPeer {
 			t.Errorf("verb %d: %v", verb, err)
 		}
 	}

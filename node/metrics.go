@@ -31,8 +31,8 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	m := metricSink{out}
 	c.ring(m)
 	c.requests(m)
-	c.asked(m, "cql", c.n.executors.cql)
-	c.asked(m, "tables", c.n.executors.tables)
+	c.coordinatorRequests(m, "cql", c.n.executors.cql)
+	c.coordinatorRequests(m, "tables", c.n.executors.tables)
 	c.answered(m)
 	c.storage(m)
 	c.tables(m)
@@ -198,8 +198,8 @@ func (c figuresCollector) requests(m metricSink) {
 	}
 }
 
-// asked collects the requests that an Executor sent to the coordinator.
-func (c figuresCollector) asked(m metricSink, protocol string, e *request.Executor) {
+// coordinatorRequests collects the requests that an Executor sent to the coordinator.
+func (c figuresCollector) coordinatorRequests(m metricSink, protocol string, e *request.Executor) {
 	f := e.Stats()
 	for k := range request.Kinds {
 		labels, values := []string{"protocol", "kind"}, []string{protocol, k.String()}

@@ -77,9 +77,9 @@ type Node struct {
 
 	mu struct {
 		sync.Mutex
-		onStatus func()
-		arriving map[ring.NodeID]bool // new members that clients have not been notified of yet
-		ringJobs map[uint64]*ringJob  // by operation; nil until the metadata log was replayed
+		onStatus    func()
+		unannounced map[ring.NodeID]bool // new members that clients have not been notified of yet
+		ringJobs    map[uint64]*ringJob  // by operation; nil until the metadata log was replayed
 	}
 }
 
@@ -108,7 +108,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.estimates.n = n
-	n.mu.arriving = map[ring.NodeID]bool{}
+	n.mu.unannounced = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
@@ -273,7 +273,7 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		ClusterName: n.opts.ClusterName, Estimate: n.estimates.whole,
+		ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},

@@ -24,9 +24,9 @@ func (n *Node) left() {
 func (n *Node) retire(clients *server.Server) {
 	defer close(n.retired)
 	n.log.Warn("node has left the cluster; it no longer serves clients")
-	ctx, cancel := context.WithTimeout(context.Background(), goneTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), departureTimeout)
 	defer cancel()
-	if err := n.cluster.AwaitGone(ctx); err != nil {
+	if err := n.cluster.AwaitDeparture(ctx); err != nil {
 		n.log.Warn("closing client connections before all nodes know that this node has left", "err", err)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), retireTimeout)
@@ -44,8 +44,8 @@ func (n *Node) retire(clients *server.Server) {
 // Bounds of the wait until the other nodes know that this node has left, and until the last requests of its clients have
 // ended. A node that does not answer is considered dead after two seconds.
 const (
-	goneTimeout   = 5 * time.Second
-	retireTimeout = 10 * time.Second
+	departureTimeout = 5 * time.Second
+	retireTimeout    = 10 * time.Second
 )
 
 // Retired returns a channel that is closed when this node is not a member any more and serves no clients.

@@ -108,12 +108,12 @@ func (n *Node) notifyTopology(clients *server.Server, old, now *ring.Topology) {
 // arrived immediately may not have sent a heartbeat yet.
 func (n *Node) notifyNew(m *ring.Node) {
 	n.mu.Lock()
-	n.mu.arriving[m.ID] = true
+	n.mu.unannounced[m.ID] = true
 	n.mu.Unlock()
 	n.running.Go(func() {
 		up := n.awaitNative(m, func() bool { return n.servingNode(m.ID) != nil })
 		n.mu.Lock()
-		delete(n.mu.arriving, m.ID)
+		delete(n.mu.unannounced, m.ID)
 		n.mu.Unlock()
 		if clients := n.server.Load(); clients != nil && n.servingNode(m.ID) != nil {
 			clients.NotifyTopology(frame.NodeNew, m.Native)
@@ -124,10 +124,10 @@ func (n *Node) notifyNew(m *ring.Node) {
 	})
 }
 
-func (n *Node) arriving(id ring.NodeID) bool {
+func (n *Node) unannounced(id ring.NodeID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.mu.arriving[id]
+	return n.mu.unannounced[id]
 }
 
 // servingNode returns a node if clients currently may see it.
@@ -147,7 +147,7 @@ func (n *Node) aliveChanged(id ring.NodeID, up bool) {
 		return
 	}
 	n.running.Go(func() {
-		if !n.awaitNative(m, func() bool { return n.cluster.Alive(id) }) || n.arriving(id) {
+		if !n.awaitNative(m, func() bool { return n.cluster.Alive(id) }) || n.unannounced(id) {
 			return
 		}
 		if clients := n.server.Load(); clients != nil && n.servingNode(id) != nil {

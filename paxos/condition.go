@@ -91,7 +91,7 @@ func (q *question) ask() (a verdict) {
 		if i == len(q.members)-1 {
 			break
 		}
-		if o.err = j.Lay(m.req.Command, change); o.err != nil {
+		if o.err = j.Apply(m.req.Command, change); o.err != nil {
 			failAll(a.outcomes, o.err)
 			return verdict{outcomes: a.outcomes}
 		}

@@ -128,9 +128,9 @@ func (j *Joined) PageOf(c *row.ReadCommand) ([]byte, error) {
 	return w.Finish(false), nil
 }
 
-// Lay applies a member's change, for the members after it in the round. Rows that no other member reads, the common case,
+// Apply applies a member's change, for the members after it in the round. Rows that no other member reads, the common case,
 // are skipped.
-func (j *Joined) Lay(own *row.ReadCommand, m *row.Mutation) error {
+func (j *Joined) Apply(own *row.ReadCommand, m *row.Mutation) error {
 	if j.disjoint && onlyRowsOf(own, m) {
 		return nil
 	}

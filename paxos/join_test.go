@@ -70,7 +70,7 @@ func TestJoinedPagesAreThoseOfOneAfterTheOther(t *testing.T) {
 			if apart && onlyRowsOf(c, change) {
 				skipped++
 			}
-			if err := j.Lay(c, change); err != nil {
+			if err := j.Apply(c, change); err != nil {
 				t.Fatal(err)
 			}
 			apply(change)

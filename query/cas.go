@@ -163,7 +163,7 @@ func (x *cas) addConditions(m *modification, clustering []byte, s *term.Scope) e
 	c := m.conditions
 	if c.exists || c.notExists {
 		x.all = true
-		return x.at(clustering).askExistence(c.notExists)
+		return x.at(clustering).requireExistence(c.notExists)
 	}
 	for _, condition := range c.columns {
 		at := clustering
@@ -203,7 +203,7 @@ func (x *cas) at(clustering []byte) *casRow {
 	return &x.rows[i]
 }
 
-func (r *casRow) askExistence(not bool) error {
+func (r *casRow) requireExistence(not bool) error {
 	switch {
 	case len(r.columns) > 0 && not:
 		return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")

@@ -249,7 +249,7 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 			v.clustering = []byte{}
 		}
 		v.mark(&v.row)
-		stop, skip, err := s.feed(c, r)
+		stop, skip, err := s.emit(c, r)
 		if err != nil || stop {
 			return stop, err
 		}
@@ -271,15 +271,15 @@ func (s *scan) runRows(c consumer, r *row.PageReader, resumed bool) (stop bool, 
 	}
 	s.request.Cost.Rows++
 	v.next(fixed, nil)
-	stop, _, err = s.feed(c, r)
+	stop, _, err = s.emit(c, r)
 	if !stop {
 		s.at.done = true
 	}
 	return stop, err
 }
 
-// feed passes the row in view to c.
-func (s *scan) feed(c consumer, r *row.PageReader) (stop, skip bool, err error) {
+// emit passes the row in view to c.
+func (s *scan) emit(c consumer, r *row.PageReader) (stop, skip bool, err error) {
 	verdict, err := c.consume(&s.view)
 	if err != nil {
 		return false, false, err

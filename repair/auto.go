@@ -94,7 +94,7 @@ func (a *Auto) Start() {
 	a.events.do(func() {
 		a.started = true
 		a.postpone()
-		a.look()
+		a.startDue()
 	})
 }
 
@@ -113,14 +113,14 @@ func (a *Auto) Close() {
 	})
 }
 
-// Look is the event of a node coming up: repairs that waited for it are retried at once.
-func (a *Auto) Look() {
+// RetryWaiting is the event of a node coming up: repairs that waited for it are retried at once.
+func (a *Auto) RetryWaiting() {
 	a.events.do(func() {
 		a.dirty.unblock()
 		for _, t := range a.tables {
 			t.blocked = 0
 		}
-		a.look()
+		a.startDue()
 	})
 }
 
@@ -136,19 +136,19 @@ func (a *Auto) postpone() {
 	a.from = a.r.clock.Monotonic() + delay
 }
 
-// look starts repairs that are due, and schedules its next call.
-func (a *Auto) look() {
+// startDue starts repairs that are due, and schedules its next call.
+func (a *Auto) startDue() {
 	if a.closed || !a.started {
 		return
 	}
-	a.lookDirty()
+	a.startDirty()
 	if a.running != nil {
 		return
 	}
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.timer = a.r.clock.After(a.o.RetryAfter/5, func() { a.events.do(a.look) })
+	a.timer = a.r.clock.After(a.o.RetryAfter/5, func() { a.events.do(a.startDue) })
 	now := a.r.clock.Monotonic()
 	if now < a.from {
 		return
@@ -248,5 +248,5 @@ func (a *Auto) ended(id schema.StorageID, t *autoTable, report Report, err error
 		}
 		a.o.Note(message, err)
 	}
-	a.r.clock.After(0, func() { a.events.do(a.look) })
+	a.r.clock.After(0, func() { a.events.do(a.startDue) })
 }

@@ -46,11 +46,11 @@ type dirty struct {
 
 // dirtyTable has the dirty chunks of one table.
 type dirtyTable struct {
-	bits    chunks // as stored on disk
-	again   chunks // hints lost since the repair under way started
-	fails   int
-	blocked time.Duration // monotonic; not repaired before
-	told    bool          // the operator was informed that it waits for a node
+	bits     chunks // as stored on disk
+	again    chunks // hints lost since the repair under way started
+	fails    int
+	blocked  time.Duration // monotonic; not repaired before
+	notified bool          // the operator was informed that it waits for a node
 }
 
 // load reads the chunks that an earlier process stored. The scheduled repair covers records that cannot be read.
@@ -88,7 +88,7 @@ func (a *Auto) Dirty(table schema.StorageID, t ring.Token) {
 			a.dirty.Lock()
 			a.dirty.looking = false
 			a.dirty.Unlock()
-			a.events.do(a.look)
+			a.events.do(a.startDue)
 		})
 	}
 }
@@ -149,8 +149,8 @@ func (a *Auto) DirtyTables() (out []schema.StorageID) {
 	return out
 }
 
-// lookDirty starts the repair of the first dirty range whose replicas are all alive.
-func (a *Auto) lookDirty() {
+// startDirty starts the repair of the first dirty range whose replicas are all alive.
+func (a *Auto) startDirty() {
 	now := a.r.clock.Monotonic()
 	for _, id := range a.DirtyTables() {
 		if a.urgent != nil {
@@ -199,8 +199,8 @@ func (a *Auto) takeDirty(id schema.StorageID, now time.Duration) (from, to int, 
 	for to = from; to < from+dirtyChunks && ready(to); to++ {
 		t.again.remove(to)
 	}
-	if len(dead) > 0 && !t.told {
-		t.told = true
+	if len(dead) > 0 && !t.notified {
+		t.notified = true
 		waits = fmt.Sprintf("hints for table %s were lost; it is repaired when %s is back", a.r.nameOf(id), a.r.addresses(dead))
 	}
 	return from, to, waits
@@ -267,9 +267,9 @@ func (a *Auto) dirtyRepaired(id schema.StorageID, from, to int, report Report, e
 	if err != nil || report.Rows > 0 {
 		a.o.Note(fmt.Sprintf("repair of table %s, %v, for which hints were lost: %d rows sent", a.r.nameOf(id), report.Job.Range, report.Rows), err)
 	}
-	a.r.clock.After(0, func() { a.events.do(a.look) }) // for other tables
+	a.r.clock.After(0, func() { a.events.do(a.startDue) }) // for other tables
 	if pause > 0 {
-		a.r.clock.After(pause, func() { a.events.do(a.look) })
+		a.r.clock.After(pause, func() { a.events.do(a.startDue) })
 	}
 }
 

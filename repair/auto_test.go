@@ -110,7 +110,7 @@ func TestLostHintsAreRepaired(t *testing.T) {
 	for _, n := range w.nodes {
 		n.down[3] = false
 	}
-	a.Look()
+	a.RetryWaiting()
 	w.pass(2 * time.Second)
 	if len(a.DirtyTables()) > 0 || !w.equal() {
 		t.Errorf("dirty: %v, equal: %v", a.DirtyTables(), w.equal())
@@ -167,7 +167,7 @@ func TestLostHintsDoNotWaitForTheSchedule(t *testing.T) {
 			for i, n := range w.nodes {
 				if n != gone {
 					n.hints.NodeUp(gone.id)
-					autos[i].Look()
+					autos[i].RetryWaiting()
 				}
 			}
 			w.pass(10 * time.Second)

@@ -31,7 +31,7 @@ import (
 //	roots, pages k1                                  whether all nodes have the same hashes; what each has
 func TestRepairScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &story{}
+		s := &scenarioRun{}
 		commands := map[string]func(*datadriven.TestData){"apply": s.apply, "fill": s.fill, "down": s.live, "up": s.live, "away": s.leave,
 			"deliver": s.deliver, "repair": s.repair, "cancel": s.cancel, "settle": s.settle, "repaired": s.until, "roots": s.compare, "pages": s.pages}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -52,8 +52,8 @@ func TestRepairScenarios(t *testing.T) {
 	})
 }
 
-// story is the state of a scenario: a world with its last repair.
-type story struct {
+// scenarioRun is the state of a scenario: a world with its last repair.
+type scenarioRun struct {
 	*world
 	last *repair.Run
 }
@@ -64,7 +64,7 @@ func number(t testing.TB, d *datadriven.TestData, name string, otherwise int) in
 }
 
 // named returns the nodes in an argument or, without one, in the line.
-func (s *story) named(d *datadriven.TestData, arg string) (nodes []*node) {
+func (s *scenarioRun) named(d *datadriven.TestData, arg string) (nodes []*node) {
 	for _, a := range d.CmdArgs {
 		ids := a.Vals
 		if arg == "" {
@@ -83,7 +83,7 @@ func (s *story) named(d *datadriven.TestData, arg string) (nodes []*node) {
 	return nodes
 }
 
-func (s *story) apply(d *datadriven.TestData) {
+func (s *scenarioRun) apply(d *datadriven.TestData) {
 	m := s.mutation(d)
 	for _, n := range s.named(d, "node") {
 		s.put(n, m)
@@ -91,7 +91,7 @@ func (s *story) apply(d *datadriven.TestData) {
 }
 
 // mutation parses a line of apply.
-func (s *story) mutation(d *datadriven.TestData) *row.Mutation {
+func (s *scenarioRun) mutation(d *datadriven.TestData) *row.Mutation {
 	kind, from, to := "write", "", ""
 	var bare []string
 	for _, a := range d.CmdArgs {
@@ -128,7 +128,7 @@ func (s *story) mutation(d *datadriven.TestData) *row.Mutation {
 	return m
 }
 
-func (s *story) fill(d *datadriven.TestData) {
+func (s *scenarioRun) fill(d *datadriven.TestData) {
 	nodes, skip := s.named(d, "node"), number(s.t, d, "skip", 0)
 	for i := range number(s.t, d, "rows", 100) {
 		m := s.insert(fmt.Sprint("key", i%60), string(rune('0'+i/60)), strings.Repeat("value", 20), 5)
@@ -141,7 +141,7 @@ func (s *story) fill(d *datadriven.TestData) {
 }
 
 // live sets whether all other nodes consider the nodes alive.
-func (s *story) live(d *datadriven.TestData) {
+func (s *scenarioRun) live(d *datadriven.TestData) {
 	for _, of := range s.named(d, "") {
 		for _, n := range s.nodes {
 			n.down[of.id] = n != of && d.Cmd == "down"
@@ -149,15 +149,17 @@ func (s *story) live(d *datadriven.TestData) {
 	}
 }
 
-func (s *story) leave(d *datadriven.TestData) {
+func (s *scenarioRun) leave(d *datadriven.TestData) {
 	for _, n := range s.named(d, "") {
 		s.away[n.id] = true
 	}
 }
 
-func (s *story) deliver(d *datadriven.TestData) { s.world.deliver(number(s.t, d, "n", 1_000_000)) }
+func (s *scenarioRun) deliver(d *datadriven.TestData) {
+	s.world.deliver(number(s.t, d, "n", 1_000_000))
+}
 
-func (s *story) repair(d *datadriven.TestData) {
+func (s *scenarioRun) repair(d *datadriven.TestData) {
 	name := ""
 	d.MaybeScanArgs(s.t, "name", &name)
 	r := s.nodes[number(s.t, d, "at", 1)-1].repairer(repair.Limits{LeafBytes: int64(number(s.t, d, "leaf_bytes", 0)),
@@ -183,17 +185,17 @@ func outcomeOf(err error) string {
 	return err.Error()
 }
 
-func (s *story) cancel(*datadriven.TestData) { s.last.Cancel() }
+func (s *scenarioRun) cancel(*datadriven.TestData) { s.last.Cancel() }
 
-func (s *story) settle(d *datadriven.TestData) {
+func (s *scenarioRun) settle(d *datadriven.TestData) {
 	clear(s.counts)
 	kept := s.take()
 	s.pass(20 * time.Second)
-	told := s.take()
+	notified := s.take()
 	if kept != "ok\n" {
 		s.printf("%s", strings.TrimSpace(kept))
 	}
-	for line := range strings.Lines(told) {
+	for line := range strings.Lines(notified) {
 		if strings.HasPrefix(line, "repair:") {
 			s.printf("%s", strings.TrimSpace(line))
 		}
@@ -203,7 +205,7 @@ func (s *story) settle(d *datadriven.TestData) {
 	}
 }
 
-func (s *story) until(*datadriven.TestData) {
+func (s *scenarioRun) until(*datadriven.TestData) {
 	now := s.clock.Now().Unix()
 	for _, n := range s.nodes {
 		var all []string
@@ -220,12 +222,12 @@ func (s *story) until(*datadriven.TestData) {
 	}
 }
 
-func (s *story) compare(*datadriven.TestData) {
+func (s *scenarioRun) compare(*datadriven.TestData) {
 	equal, rows := s.roots()
 	s.printf("equal %v, %d rows", equal, rows)
 }
 
-func (s *story) pages(d *datadriven.TestData) {
+func (s *scenarioRun) pages(d *datadriven.TestData) {
 	for _, n := range s.nodes {
 		page, err := n.engine.Read(nil, &row.ReadCommand{Table: s.table.StorageID, Key: row.NewPartitionKey([]byte(d.CmdArgs[0].Key)),
 			Slices: []row.Slice{row.AllRows()}, StaticCounts: true, Now: s.clock.Now().Unix()})

@@ -100,7 +100,7 @@ func (s *contacting) Read(req *coordinator.ReadRequest, done func([]byte, error)
 
 func TestReplicasAreThoseThatWereAsked(t *testing.T) {
 	s := &contacting{}
-	e := New(Options{Coordinator: s, Clock: &handClock{}})
+	e := New(Options{Coordinator: s, Clock: &manualClock{}})
 	for _, measured := range []bool{false, true} {
 		r := &Request{Context: t.Context()}
 		var want []ring.NodeID

@@ -19,12 +19,12 @@ import (
 	"cqld/schema"
 )
 
-// handClock is a clock that the test advances; its timers fire immediately.
-type handClock struct{ now atomic.Int64 }
+// manualClock is a clock that the test advances; its timers fire immediately.
+type manualClock struct{ now atomic.Int64 }
 
-func (c *handClock) Now() time.Time           { return time.Unix(0, c.now.Load()) }
-func (c *handClock) Monotonic() time.Duration { return time.Duration(c.now.Load()) }
-func (c *handClock) After(d time.Duration, f func()) env.Timer {
+func (c *manualClock) Now() time.Time           { return time.Unix(0, c.now.Load()) }
+func (c *manualClock) Monotonic() time.Duration { return time.Duration(c.now.Load()) }
+func (c *manualClock) After(d time.Duration, f func()) env.Timer {
 	c.now.Add(int64(d))
 	f()
 	return nil
@@ -109,8 +109,8 @@ func (s *scripted) Truncate(_ *schema.Table, timeout time.Duration, done func(er
 	done(s.err)
 }
 
-func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *handClock) {
-	clock := &handClock{}
+func newExecutor(s *scripted, change ...func(*Options)) (*Executor, *manualClock) {
+	clock := &manualClock{}
 	clock.now.Store(int64(time.Hour))
 	o := Options{Coordinator: s, Lister: s, Batches: scriptedBatches{s}, Counters: scriptedCounters{s}, Proposer: s, Clock: clock}
 	for _, f := range change {
@@ -333,7 +333,7 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	}
 	page := make([]byte, 1000)
 	s := &quiet{page: page}
-	e := New(Options{Coordinator: s, Proposer: s, Clock: &handClock{}})
+	e := New(Options{Coordinator: s, Proposer: s, Clock: &manualClock{}})
 	r := &Request{Context: t.Context(), Principal: auth.Principal{Name: "alice"}, Consistency: ring.Quorum}
 	write, read := &coordinator.WriteRequest{}, &coordinator.ReadRequest{Command: &row.ReadCommand{}}
 	needs := []auth.Requirement{{Permission: auth.Select, Resource: auth.Table("ks", "t")}}

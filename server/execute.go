@@ -57,7 +57,7 @@ func (w *worker) run(j job) {
 	}
 	sent = true
 	c.served.Store(true)
-	if c.give(w.reply, j.charge) || cap(w.reply) > outputBufferKeep {
+	if c.enqueueOwned(w.reply, j.charge) || cap(w.reply) > outputBufferKeep {
 		w.reply = nil
 	}
 }

@@ -78,7 +78,7 @@ func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []
 		t.process.at(onStream, func() { s.Any(from, payload, respond) })
 	case !from.Member:
 		t.process.node.cluster.count("requests of strangers refused")
-		respond(nil, &messaging.RemoteError{Code: messaging.CodeStranger, Message: "the peer is not a known member"})
+		respond(nil, &messaging.RemoteError{Code: messaging.CodeUnknownPeer, Message: "the peer is not a known member"})
 	case !s.Blocking || t.process.node.cluster.options.NoWorkers:
 		t.process.at(onStream, func() { s.Handler(from.Node, payload, respond) })
 	default:

@@ -46,7 +46,7 @@ func NewCluster(o Options) *Cluster {
 		counted: map[string]int{},
 	}
 	c.net.far = o.Far
-	k.after, k.story, c.meetings = c.stopFatal, o.Story, newMeetings(k)
+	k.after, k.traceText, c.meetings = c.stopFatal, o.Trace, newMeetings(k)
 	if o.Made != nil {
 		o.Made(c)
 	}

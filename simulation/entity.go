@@ -67,7 +67,7 @@ func (w *entities) store(l *process) *entity.Store {
 		l.entities = entity.New(entity.Options{
 			Executor: request.New(request.Options{Coordinator: l.coord, Lister: l.parts.Lister, Batches: l.parts.Batches, Counters: l.parts.Counters, Proposer: l.proposer,
 				Clock: clock{l}, NewWaiter: l.newWaiter}), View: l, Clock: clock{l},
-			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.lives)),
+			Rand: NewStream(w.c.options.Seed, fmt.Sprint("entity ", n.id, n.incarnations)),
 			Timeouts: entity.Timeouts{Read: operationTimeout, Write: operationTimeout, CAS: operationTimeout,
 				Change: 2 * operationTimeout, Page: operationTimeout},
 		})

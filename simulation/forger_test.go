@@ -117,7 +117,7 @@ func (f *forger) send(verbs []messaging.Verb) {
 	f.sent[verb]++
 	target.process.do(func() {
 		target.process.transport.serve(verb, from, payload, func(_ []byte, err error) {
-			if r, ok := err.(*messaging.RemoteError); ok && r.Code == messaging.CodeStranger {
+			if r, ok := err.(*messaging.RemoteError); ok && r.Code == messaging.CodeUnknownPeer {
 				f.refused++
 			}
 		})

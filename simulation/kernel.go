@@ -13,13 +13,13 @@ import (
 // Kernel is the event queue and its clock. Every action is an event: the arrival of a message, a timer, a step of a client or of
 // the nemesis. Events with the same time are executed in the order in which they were scheduled.
 type Kernel struct {
-	now   time.Duration
-	queue eventQueue
-	next  uint64
-	trace uint64 // FNV-1a of all events so far
-	count int
-	after func()    // called after every event
-	story io.Writer // receives the trace as text; nil means none
+	now       time.Duration
+	queue     eventQueue
+	next      uint64
+	trace     uint64 // FNV-1a of all events so far
+	count     int
+	after     func()    // called after every event
+	traceText io.Writer // receives the trace as text; nil means none
 }
 
 // event is a scheduled event.
@@ -90,8 +90,8 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 
 // Trace adds an occurrence to the hash of the run.
 func (k *Kernel) Trace(what string) {
-	if k.story != nil {
-		fmt.Fprintln(k.story, k.now, what)
+	if k.traceText != nil {
+		fmt.Fprintln(k.traceText, k.now, what)
 	}
 	k.trace = fnv(k.trace, steady(what))
 	for n := uint64(k.now); n > 0; n >>= 8 {

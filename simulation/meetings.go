@@ -112,7 +112,7 @@ func (c *Cluster) watch() {
 			continue
 		case !n.process.serves() && n.member && n.stopped:
 			down = true
-		case !n.process.serves() && n.member && n.lives > 0:
+		case !n.process.serves() && n.member && n.incarnations > 0:
 			killed = true
 		case !n.member && n.replace != "":
 			replacing = true

@@ -14,23 +14,23 @@ import (
 
 // Node is one machine: its disk and its clock outlive its processes.
 type Node struct {
-	cluster  *Cluster
-	id       ring.NodeID // of the machine; its node ID is process.Self
-	dc       string      // data center
-	addr     netip.AddrPort
-	replace  string // the address of the node that this one replaces when it joins
-	member   bool   // it has joined before
-	disk     *vfs.MemFS
-	faults   diskFaults
-	wall     wallClock
-	process  *process // nil while no process runs
-	lives    int
-	damaged  bool // tables on the disk are corrupt
-	leaving  bool // it is being decommissioned
-	retiring bool // it knows that it is no longer a member
-	stopped  bool // the last process was stopped gracefully
-	gone     bool // it has left the ring
-	dead     bool // it is permanently off
+	cluster      *Cluster
+	id           ring.NodeID // of the machine; its node ID is process.Self
+	dc           string      // data center
+	addr         netip.AddrPort
+	replace      string // the address of the node that this one replaces when it joins
+	member       bool   // it has joined before
+	disk         *vfs.MemFS
+	faults       diskFaults
+	wall         wallClock
+	process      *process // nil while no process runs
+	incarnations int
+	damaged      bool // tables on the disk are corrupt
+	leaving      bool // it is being decommissioned
+	retiring     bool // it knows that it is no longer a member
+	stopped      bool // the last process was stopped gracefully
+	gone         bool // it has left the ring
+	dead         bool // it is permanently off
 }
 
 // Paths on a machine's disk, and addresses.
@@ -71,7 +71,7 @@ func (n *Node) start() {
 	if n.process != nil || n.gone || n.dead {
 		return
 	}
-	n.lives++
+	n.incarnations++
 	l := &process{node: n, touched: map[tokenOf]time.Duration{}}
 	n.process = l
 	if err := l.open(); err != nil {
@@ -119,7 +119,7 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
-	torn, files, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.lives)))
+	torn, files, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations)))
 	if err != nil {
 		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
@@ -148,8 +148,8 @@ func (c *Cluster) stopFatal() {
 		}
 		l.ending = true
 		c.count("nodes stopped by themselves")
-		if c.kernel.story != nil { // not in the hash: storage's texts vary
-			fmt.Fprintln(c.kernel.story, "node", n.id, "stops:", *l.fatal.Load())
+		if c.kernel.traceText != nil { // not in the hash: storage's texts vary
+			fmt.Fprintln(c.kernel.traceText, "node", n.id, "stops:", *l.fatal.Load())
 		}
 		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {
 			if l.alive() {

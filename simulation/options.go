@@ -72,7 +72,7 @@ type Options struct {
 	// with both, weeks are simulated in minutes. Zero means 1.
 	Stretch, Pace int
 
-	Story io.Writer // receives the trace as text; may be nil
+	Trace io.Writer // receives the trace as text; may be nil
 
 	// Safeguards that tests remove.
 	Sync          storage.SyncMode

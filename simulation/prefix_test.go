@@ -38,7 +38,7 @@ func recordLog(t *testing.T, o Options) *Cluster {
 	r := NewStream(o.Seed, "record")
 	quiet := func() bool {
 		m := c.metadata()
-		return len(c.missing()) == 0 && len(m.Topology.Operations()) == 0 && len(m.Unclean) == 0
+		return len(c.missing()) == 0 && len(m.Topology.Operations()) == 0 && len(m.PendingCleanup) == 0
 	}
 	calmly := func(what string, f func()) {
 		f()

@@ -193,7 +193,7 @@ func (l *process) clusterOptions() cluster.Options {
 	n, c := l.node, l.node.cluster
 	return cluster.Options{
 		Name: "sim", Dir: raftDir, FS: l.raftDisk, Network: l.transport, Clock: pacedClock{clock{l}},
-		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.lives)),
+		Rand:   NewStream(c.options.Seed, fmt.Sprint("cluster ", n.id, n.incarnations)),
 		Logger: slog.New(slog.DiscardHandler), Seeds: c.seeds(n), ReplicationFactor: c.options.Factor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{
 			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
@@ -209,12 +209,12 @@ func (l *process) partsOptions() assembly.Options {
 	return assembly.Options{
 		Clock: clock{l}, Run: l.spawn,
 		Note: func(message string) {
-			if c.kernel.story != nil { // not in the hash: it may contain file names
-				fmt.Fprintln(c.kernel.story, c.kernel.Now(), "node", n.id, "notes:", message)
+			if c.kernel.traceText != nil { // not in the hash: it may contain file names
+				fmt.Fprintln(c.kernel.traceText, c.kernel.Now(), "node", n.id, "notes:", message)
 			}
 		},
 		Coordinator: coordinator.Options{
-			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.lives)),
+			Rand:            NewStream(c.options.Seed, fmt.Sprint("coordinator ", n.id, n.incarnations)),
 			LocalDatacenter: n.dc, Unsafe: c.options.Unsafe, Limits: limits, Stamps: l.hlc,
 		},
 		Paxos:    assembly.PaxosOptions{Limits: paxos.Limits{PlansMax: limits.PlansMax}, Unsafe: c.options.UnsafePaxos},
@@ -227,7 +227,7 @@ func (l *process) partsOptions() assembly.Options {
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
-			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.lives)),
+			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
 			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,

@@ -106,7 +106,7 @@ func TestSimStory(t *testing.T) {
 	}
 	defer f.Close()
 	o := optionsOf(t, *firstSeed)
-	o.Story = f
+	o.Trace = f
 	report(t, o, run(t, o))
 }
 

@@ -17,7 +17,7 @@ type spawned struct {
 // spawn starts a goroutine of the process.
 func (l *process) spawn(f func()) {
 	if l.schedule == nil {
-		l.schedule = NewStream(l.node.cluster.options.Seed, fmt.Sprint("goroutines ", l.node.id, l.node.lives))
+		l.schedule = NewStream(l.node.cluster.options.Seed, fmt.Sprint("goroutines ", l.node.id, l.node.incarnations))
 	}
 	delay := time.Duration(0)
 	switch {

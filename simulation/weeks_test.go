@@ -27,7 +27,7 @@ func TestSimWeeks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		o.Story = f
+		o.Trace = f
 	}
 	RunWeeks(o, func(n int, w Day) bool {
 		days = n

@@ -30,10 +30,10 @@ type localNode struct {
 
 	mu struct {
 		sync.Mutex
-		status string // last status line; empty before the first
-		ended  bool
-		err    error
-		told   bool // the exit has been printed
+		status   string // last status line; empty before the first
+		ended    bool
+		err      error
+		reported bool // the exit has been printed
 	}
 }
 
@@ -211,8 +211,8 @@ func (r *localRing) watch(ctx context.Context) {
 		}
 		for _, n := range r.nodes {
 			n.mu.Lock()
-			news := n.mu.ended && !n.mu.told
-			n.mu.told = n.mu.ended
+			news := n.mu.ended && !n.mu.reported
+			n.mu.reported = n.mu.ended
 			err := n.mu.err
 			n.mu.Unlock()
 			if news {

@@ -35,7 +35,7 @@ func (f *Fence) Enter() uint64 {
 // Leave ends a request that entered in generation g.
 func (f *Fence) Leave(g uint64) {
 	if f.open[g&1].Add(-1) == 0 && f.closing.Load() {
-		f.look()
+		f.advance()
 	}
 }
 
@@ -44,11 +44,11 @@ func (f *Fence) Wait(done func()) {
 	f.mu.Lock()
 	f.next = append(f.next, done)
 	f.mu.Unlock()
-	f.look()
+	f.advance()
 }
 
-// look ends a Wait whose requests have left, and begins the next.
-func (f *Fence) look() {
+// advance ends a Wait whose requests have left, and begins the next.
+func (f *Fence) advance() {
 	for {
 		f.mu.Lock()
 		var ended []func()
@@ -61,7 +61,7 @@ func (f *Fence) look() {
 			f.closing.Store(false)
 		default:
 			f.called, f.next = f.next, nil
-			f.closing.Store(true) // before the generation changes, so that a request that leaves the previous one calls look
+			f.closing.Store(true) // before the generation changes, so that a request that leaves the previous one calls advance
 			f.generation.Add(1)
 		}
 		f.mu.Unlock()

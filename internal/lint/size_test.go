@@ -49,13 +49,13 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 
 func TestEveryRoomSaysWhatItIs(t *testing.T) {
 	for pkg, r := range parsePackages(t) {
-		said := len(r.files) == 0 // only generated files
+		documented := len(r.files) == 0 // only generated files
 		for _, f := range r.files {
 			if f.Doc != nil && len(strings.Fields(f.Doc.Text())) >= 8 {
-				said = true
+				documented = true
 			}
 		}
-		if !said {
+		if !documented {
 			t.Errorf("package %s has no package comment", pkg)
 		}
 		for _, banned := range []string{"util", "utils", "common", "helpers", "helper", "misc", "base", "manager"} {

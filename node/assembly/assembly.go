@@ -152,7 +152,7 @@ func Assemble(o Options) *Parts {
 	})
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
 		View: p.View, Metadata: metadataLog{o.Cluster}, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock,
-		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.unclean,
+		Epoch: func() uint64 { return o.Cluster.Metadata().Epoch }, Unclean: p.pendingCleanup,
 		Former: p.former, Gained: p.gained, History: o.Repaired, Run: o.Run, Changed: p.Local.Changed, Log: o.Log, Unconfirmed: o.Unconfirmed,
 	})
 	c := o.Coordinator
@@ -161,7 +161,7 @@ func Assemble(o Options) *Parts {
 	h.View, h.Replicas, h.Clock, h.Store, h.Run, h.Rand, h.OnError = p.View, replicas, o.Clock, o.Store, o.Run, c.Rand, c.OnError
 	p.Hints = hints.New(h)
 	c.View, c.Replicas, c.Clock, c.Store = p.View, replicas, o.Clock, o.Store
-	c.Arriving, c.Confirmed = o.Cluster.Arriving, o.Confirmed
+	c.AwaitingFirstHeartbeat, c.Confirmed = o.Cluster.AwaitingFirstHeartbeat, o.Confirmed
 	if !h.Unsafe.Disabled {
 		c.Hints = p.Hints
 	}
@@ -257,10 +257,10 @@ func (p *Parts) handOver(done func(error)) {
 	})
 }
 
-// unclean returns the epoch since which this node has stored data of ranges that it lost; zero means that it has no such
+// pendingCleanup returns the epoch since which this node has stored data of ranges that it lost; zero means that it has no such
 // data.
-func (p *Parts) unclean() uint64 {
-	for _, u := range p.View.Cluster.Metadata().Unclean {
+func (p *Parts) pendingCleanup() uint64 {
+	for _, u := range p.View.Cluster.Metadata().PendingCleanup {
 		if u.Node == p.View.Self() {
 			return u.Epoch
 		}

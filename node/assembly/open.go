@@ -178,7 +178,7 @@ func (i *Instance) Stop() {
 // changed implements cluster.Options.Changed.
 func (i *Instance) changed(old, now *cluster.Metadata) {
 	if i.Reactions != nil { // nil while the first snapshot of the log is loaded
-		i.Reactions.look()
+		i.Reactions.onMetadata()
 	}
 	if i.opening.Changed != nil {
 		i.opening.Changed(old, now)

@@ -84,7 +84,7 @@ func (r *Reactions) enable(set func()) {
 	if r.o.opening.AutoRepair {
 		r.o.parts.AutoRepair.Start()
 	}
-	r.look()
+	r.onMetadata()
 }
 
 // enabled reports whether this node reacts. The caller holds mu.
@@ -107,13 +107,13 @@ func (r *Reactions) alive(id ring.NodeID, up bool) {
 	if enabled && up && id != r.o.cluster.Self() {
 		r.o.run(func() {
 			r.o.parts.Hints.NodeUp(id)
-			r.o.parts.AutoRepair.Look()
+			r.o.parts.AutoRepair.RetryWaiting()
 		})
 	}
 }
 
-// look is called when the metadata have changed.
-func (r *Reactions) look() {
+// onMetadata is called when the metadata have changed.
+func (r *Reactions) onMetadata() {
 	r.membership()
 	r.mu.Lock()
 	r.mu.pending = true
@@ -142,7 +142,7 @@ func (r *Reactions) reconcile() {
 		failed := r.dropTables(m) != nil
 		failed = r.ringMoved(m) != nil || failed
 		if failed {
-			r.o.clock.After(reactionRetry, r.look)
+			r.o.clock.After(reactionRetry, r.onMetadata)
 		}
 	}
 }

@@ -210,12 +210,12 @@ func (a *answer) end(result any, err error) {
 			return
 		}
 	}
-	told := &Error{Failed, err.Error()}
+	failure := &Error{Failed, err.Error()}
 	if errors.Is(err, context.Canceled) {
-		told.Message = "interrupted"
+		failure.Message = "interrupted"
 	}
-	errors.As(err, &told)
-	a.writeLocked(line{Error: told})
+	errors.As(err, &failure)
+	a.writeLocked(line{Error: failure})
 }
 
 // writeLocked writes a line. It ignores errors: a client that has disconnected cannot be notified.

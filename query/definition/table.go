@@ -184,16 +184,16 @@ func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) erro
 // clusteringOrder returns for each clustering column whether it is descending.
 func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 	descending := map[string]bool{}
-	var strangers []string
+	var unknownColumns []string
 	for _, o := range b.stmt.Options.ClusteringOrder {
 		descending[o.Column] = o.Descending
 		if !slices.Contains(b.key.Clustering, o.Column) {
-			strangers = append(strangers, o.Column)
+			unknownColumns = append(unknownColumns, o.Column)
 		}
 	}
-	if strangers != nil {
+	if unknownColumns != nil {
 		return nil, invalidf("Only clustering key columns can be defined in CLUSTERING ORDER directive: [%s] are not clustering columns",
-			strings.Join(strangers, ", "))
+			strings.Join(unknownColumns, ", "))
 	}
 	for i, o := range b.stmt.Options.ClusteringOrder {
 		if i >= len(b.key.Clustering) {

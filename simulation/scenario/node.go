@@ -128,7 +128,7 @@ func (n *Node) Start() {
 	n.Parts = NewParts(PartsOptions{
 		Coordinator: coordinator.Options{View: n, Replicas: replica.NewDirectory(local, post, n), Clock: clock,
 			LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.Unsafe, Limits: o.Limits, Stamps: stamps,
-			Arriving: func() bool { return n.arriving }},
+			AwaitingFirstHeartbeat: func() bool { return n.arriving }},
 		Store:    store,
 		Hints:    hints.Options{Limits: o.HintLimits, Unsafe: hints.Unsafe{Disabled: o.NoHints}},
 		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},

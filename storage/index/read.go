@@ -23,7 +23,7 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 	if err := l.run(); err != nil {
 		return l.page, err
 	}
-	for _, k := range l.gone {
+	for _, k := range l.removed {
 		if err := x.host.Emptied(q.Table, k); err != nil {
 			return l.page, err
 		}
@@ -33,11 +33,11 @@ func (x *Partitions) Partitions(q *storage.PartitionsRead) (page storage.Partiti
 
 // listing is the state of one step.
 type listing struct {
-	x     *Partitions
-	q     *storage.PartitionsRead
-	page  storage.PartitionsPage
-	gone  []row.PartitionKey // perhaps nothing is left of them
-	bytes int                // of the keys in the page
+	x       *Partitions
+	q       *storage.PartitionsRead
+	page    storage.PartitionsPage
+	removed []row.PartitionKey // perhaps nothing is left of them
+	bytes   int                // of the keys in the page
 }
 
 func (l *listing) run() (err error) {
@@ -62,7 +62,7 @@ func (l *listing) walk(entries *storage.Entries, p *storage.Prober) (err error) 
 	}
 	valid := first()
 	for ; valid && err == nil && !l.enough() && !p.Exhausted(); valid = next() {
-		err = l.look(entries.Key(), p)
+		err = l.add(entries.Key(), p)
 	}
 	l.page.More = valid
 	return err
@@ -73,8 +73,8 @@ func (l *listing) enough() bool {
 	return len(l.page.Keys) >= l.q.Limit || l.page.Scanned >= stepKeys || l.bytes >= stepBytes
 }
 
-// look takes a key into the page if its partition lives. The key is valid during the call.
-func (l *listing) look(key []byte, p *storage.Prober) error {
+// add takes a key into the page if its partition lives. The key is valid during the call.
+func (l *listing) add(key []byte, p *storage.Prober) error {
 	if l.page.Scanned++; l.page.Scanned%cancelEvery == 0 {
 		if err := l.q.Cancel.Err(); err != nil {
 			return err
@@ -104,8 +104,8 @@ func (l *listing) look(key []byte, p *storage.Prober) error {
 
 // suspect notes that a partition's entry may have to go.
 func (l *listing) suspect(k row.PartitionKey) {
-	if len(l.gone) < stepDropped {
+	if len(l.removed) < stepDropped {
 		k.Bytes = append([]byte{}, k.Bytes...)
-		l.gone = append(l.gone, k)
+		l.removed = append(l.removed, k)
 	}
 }

@@ -155,7 +155,7 @@ func (s *settings) runMutants(ctx context.Context, c *catalog, dir string) error
 	for range max(1, s.workers) {
 		workers.Go(func() {
 			for m := range queue {
-				v, err := r.look(ctx, m, before(done, m, s.resume))
+				v, err := r.runMutant(ctx, m, before(done, m, s.resume))
 				mu.Lock()
 				switch {
 				case ctx.Err() != nil: // interrupted: no verdict

@@ -183,7 +183,7 @@ func TestSample(t *testing.T) {
 			continue
 		}
 		sampled++
-		v, err := r.look(ctx, m, verdict{})
+		v, err := r.runMutant(ctx, m, verdict{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -237,8 +237,8 @@ func (r *runner) cost(m *mutant) (d time.Duration) {
 	return d
 }
 
-// look looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has found.
-func (r *runner) look(ctx context.Context, m *mutant, before verdict) (v verdict, err error) {
+// runMutant looks for one mutant: with the scenarios, then with the simulation. before is what an earlier run has found.
+func (r *runner) runMutant(ctx context.Context, m *mutant, before verdict) (v verdict, err error) {
 	v = verdict{Key: m.key, Clean: before.Clean, CPU: before.CPU}
 	for _, p := range r.order(m) {
 		if before.Clean {

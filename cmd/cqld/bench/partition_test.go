@@ -17,7 +17,7 @@ import (
 
 // busyTable responds like a table that accepts a limited number of requests at once and refuses the others.
 type busyTable struct {
-	room             int64
+	capacity         int64
 	inside           atomic.Int64
 	mu               sync.Mutex
 	created, dropped int
@@ -27,7 +27,7 @@ type busyTable struct {
 
 func (b *busyTable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	if n := b.inside.Add(1); n > b.room {
+	if n := b.inside.Add(1); n > b.capacity {
 		b.inside.Add(-1)
 		b.mu.Lock()
 		b.refused++
@@ -76,7 +76,7 @@ func command(t *testing.T, server *httptest.Server, flags ...string) *partitionC
 }
 
 func TestCurve(t *testing.T) {
-	b := &busyTable{room: 4, entities: map[string]bool{}}
+	b := &busyTable{capacity: 4, entities: map[string]bool{}}
 	server := httptest.NewServer(b)
 	defer server.Close()
 	c := command(t, server, "--rows", "250", "--steps", "1,4,16", "--step-time", "200ms", "--backoff", "2ms", "--backoff-min", "1ms", "--backoff-max", "20ms", "--retries", "1000")
