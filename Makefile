@@ -97,7 +97,7 @@ sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, 
 
 .PHONY: sim-weeks
 sim-weeks: ## one simulated cluster that lives for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
-	$(GO) test ./simulation -run 'TestSimWeeks$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
+	$(GO) test ./simulation -run 'TestSimSoak$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
 
 .PHONY: mutants
 mutants: ## one small fault at a time in the code that keeps data: which do the tests find? (hours; MUTANTS='-only=paxos/ -seeds=100')

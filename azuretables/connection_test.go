@@ -67,9 +67,9 @@ func TestDeadlinesAreSetWhenTheyMatter(t *testing.T) {
 	}
 }
 
-// TestSilentClientsAreLeft checks that the server closes connections after the timeout if the client sends nothing
+// TestSilentClientsAreDisconnected checks that the server closes connections after the timeout if the client sends nothing
 // more, or stops within a request.
-func TestSilentClientsAreLeft(t *testing.T) {
+func TestSilentClientsAreDisconnected(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.Limits = Limits{ReadTimeout: 50 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, WriteTimeout: time.Second}
 	})

@@ -12,9 +12,9 @@ import (
 	"cqld/coordinator"
 )
 
-// TestErrorsBelowLookLikeTheServices checks that every error of the lower packages has a status, a code, and a delay if
+// TestLowerErrorsMapToServiceErrors checks that every error of the lower packages has a status, a code, and a delay if
 // the client should retry.
-func TestErrorsBelowLookLikeTheServices(t *testing.T) {
+func TestLowerErrorsMapToServiceErrors(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int

@@ -43,8 +43,8 @@ func wellFormed(t *testing.T, r *response) {
 	}
 }
 
-// FuzzStrangers checks that a client without the key can neither change nor read anything.
-func FuzzStrangers(f *testing.F) {
+// FuzzUnauthenticated checks that a client without the key can neither change nor read anything.
+func FuzzUnauthenticated(f *testing.F) {
 	f.Add("GET", "/devstoreaccount1/races()", "se=2021-05-27T00%3A00%3A00Z&sp=r&sv=2019-02-02&tn=races&sig=S5Ujxcpj3VSa3EG8oDookMWKMzF60p%2BSKUxJ3Cpc8hk%3D", "", "{}")
 	f.Add("POST", "/devstoreaccount1/races", "", "SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", `{"PartitionKey":"p","RowKey":"r"}`)
 	f.Add("DELETE", "/devstoreaccount1/Tables('races')", "", "SharedKeyLite devstoreaccount1:=", "")

@@ -69,7 +69,7 @@ func (p patient) mustEnd(t *testing.T) {
 	}
 }
 
-func TestARequestEndsWithItsClient(t *testing.T) {
+func TestDisconnectCancelsRequest(t *testing.T) {
 	p, b := newPatient(t)
 	other := p.runQuery(t, b)
 	defer other.Close()
@@ -84,7 +84,7 @@ func TestARequestEndsWithItsClient(t *testing.T) {
 	p.mustEnd(t)
 }
 
-func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
+func TestDrainCancelsLateRequests(t *testing.T) {
 	p, b := newPatient(t)
 	defer p.runQuery(t, b).Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -98,9 +98,9 @@ func TestADrainEndsWhatDoesNotEndInTime(t *testing.T) {
 	}
 }
 
-// TestADrainLosesNoRequest checks that a drain loses no request of clients that keep their connections and do not
+// TestDrainLosesNoRequest checks that a drain loses no request of clients that keep their connections and do not
 // retry: each connection ends with a response that announces it.
-func TestADrainLosesNoRequest(t *testing.T) {
+func TestDrainLosesNoRequest(t *testing.T) {
 	b := newBench(t, nil)
 	request := fmt.Sprintf("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nx-ms-date: %s\r\nAuthorization: %s\r\n\r\n",
 		b.date(), b.sign(DevelopmentAccount, "GET", "/devstoreaccount1/Tables", ""))
@@ -143,9 +143,9 @@ func TestADrainLosesNoRequest(t *testing.T) {
 	}
 }
 
-// TestADrainAnswersTheFirstRequestOfANewConnection checks that a client that connects just before a drain gets the
+// TestDrainAnswersFirstRequestOfNewConnection checks that a client that connects just before a drain gets the
 // response to its first request.
-func TestADrainAnswersTheFirstRequestOfANewConnection(t *testing.T) {
+func TestDrainAnswersFirstRequestOfNewConnection(t *testing.T) {
 	b := newBench(t, nil)
 	c, err := net.Dial("tcp", b.address)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	}
 }
 
-func TestStrangersGetNoMemory(t *testing.T) {
+func TestUnauthenticatedClientsGetNoMemory(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 1 }) // an authorized client gets ServerBusy
 	resp, body := b.send("POST /devstoreaccount1/races\nAuthorization: SharedKey devstoreaccount1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n" +
 		"Content-Type: application/json\n\n" + largeEntity(3<<20))
@@ -104,7 +104,7 @@ func TestChunkedBodies(t *testing.T) {
 	}
 }
 
-func TestABodyThatWaitsForPermission(t *testing.T) {
+func TestExpectContinue(t *testing.T) {
 	b := newBench(t, nil)
 	c, err := net.Dial("tcp", b.address)
 	if err != nil {
@@ -129,9 +129,9 @@ func TestABodyThatWaitsForPermission(t *testing.T) {
 	}
 }
 
-// TestPermissionAfterARest checks that the server sends 100 Continue on a connection that was idle for longer than
+// TestExpectContinueOnReusedConnection checks that the server sends 100 Continue on a connection that was idle for longer than
 // WriteTimeout.
-func TestPermissionAfterARest(t *testing.T) {
+func TestExpectContinueOnReusedConnection(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.WriteTimeout = time.Second })
 	c, err := net.Dial("tcp", b.address)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestPermissionAfterARest(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestIsRefused(t *testing.T) {
+func TestMalformedRequestsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
 		status  int
@@ -224,7 +224,7 @@ func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
 	}
 }
 
-func TestADoorThatWasClosedDoesNotOpen(t *testing.T) {
+func TestServeAfterCloseRefusesConnections(t *testing.T) {
 	b := newBenchWithoutListener(t)
 	if err := b.server.Drain(context.Background()); err != nil {
 		t.Fatal(err)
@@ -268,9 +268,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestUnknownConnectionsDelayNobody checks at the default limits that 4,096 connections that send no request, part of
+// TestUnauthenticatedConnectionsDelayNoClient checks at the default limits that 4,096 connections that send no request, part of
 // one, or only unauthorized ones, occupy few places for a short time.
-func TestUnknownConnectionsDelayNobody(t *testing.T) {
+func TestUnauthenticatedConnectionsDelayNoClient(t *testing.T) {
 	const unknown = 4096
 	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
@@ -305,8 +305,8 @@ func TestUnknownConnectionsDelayNobody(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesGiveWay checks that stalled bodies release their memory when other requests need it.
-func TestSlowBodiesGiveWay(t *testing.T) {
+// TestSlowBodiesAreAborted checks that stalled bodies release their memory when other requests need it.
+func TestSlowBodiesAreAborted(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.BodyBytesTotal = 4 << 20 })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	for range 4 {

@@ -26,7 +26,7 @@ func (b broken) Apply(*request.Request, string, string, []entity.Operation) ([]i
 	panic("a change that panics")
 }
 
-func TestAPanicEndsItsRequestAndItsConnectionOnly(t *testing.T) {
+func TestPanicEndsOnlyItsRequestAndConnection(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
 	b := newBench(t, func(o *Options) { o.Service, o.Guard = broken{newMemory()}, g })

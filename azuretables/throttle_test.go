@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestWhoIsOverTheTargetIsToldToWait(t *testing.T) {
+func TestThrottledClientsGetRetryAfter(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.PartitionTarget, o.AccountTarget = 10, 25 })
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	put := func(partition string, i int) (status int, after string) {
@@ -50,7 +50,7 @@ func TestWhoIsOverTheTargetIsToldToWait(t *testing.T) {
 	}
 }
 
-func TestABatchMayBeLargerThanTheTargetAndIsPaidBack(t *testing.T) {
+func TestBatchLargerThanTargetIsCharged(t *testing.T) {
 	now := time.Duration(0)
 	th := newThrottle(10, 1, func() time.Duration { return now })
 	if _, ok := th.admit("p", 100); !ok {
@@ -81,7 +81,7 @@ func TestBucketsDoNotGrowAndForgetTheLeastBusy(t *testing.T) {
 	}
 }
 
-func TestNoTargetAdmitsEverything(t *testing.T) {
+func TestNoTargetAdmitsAllRequests(t *testing.T) {
 	th := newThrottle(0, 1, nil)
 	for range 10000 {
 		if _, ok := th.admit("x", 1000); !ok {

@@ -41,7 +41,7 @@ func (k *recorder) Forget(ids []coordinator.RequestID, done func(error)) {
 	done(k.err)
 }
 
-func TestBatchesArrive(t *testing.T) {
+func TestBatchMessageRoundTrip(t *testing.T) {
 	k := &recorder{}
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	serve(l, k)

@@ -20,9 +20,9 @@ func (c *timersClock) After(d time.Duration, f func()) env.Timer {
 	return nil
 }
 
-// TestANodeArrivesUntilItIsHeard checks for how long requests wait for an admitted node. A request that was planned before the first
+// TestNewNodeAwaitsFirstHeartbeat checks for how long requests wait for an admitted node. A request that was planned before the first
 // heartbeat checks after it: the node still counts as arriving then.
-func TestANodeArrivesUntilItIsHeard(t *testing.T) {
+func TestNewNodeAwaitsFirstHeartbeat(t *testing.T) {
 	for _, end := range []string{"heard", "heard before", "taken back", "silent"} {
 		d, hand, _ := newTestDetector()
 		clock := &timersClock{manualClock: hand, timers: map[time.Duration]func(){}}

@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-func TestTheNodeWhoseClockIsOffKnowsIt(t *testing.T) {
+func TestNodeDetectsItsClockOffset(t *testing.T) {
 	all := func(ring.NodeID) bool { return true }
 	for _, x := range []struct {
 		name  string
@@ -37,7 +37,7 @@ func TestTheNodeWhoseClockIsOffKnowsIt(t *testing.T) {
 	}
 }
 
-func TestAPauseIsNoClockThatIsOff(t *testing.T) {
+func TestPauseIsNotAClockOffset(t *testing.T) {
 	var o clockOffsets
 	all := func(ring.NodeID) bool { return true }
 	for range clockSamples {

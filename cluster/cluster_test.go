@@ -168,7 +168,7 @@ func createKeyspace(n *testNode, name string) error {
 		Replication: ring.Replication{Class: ring.Simple, Factor: 4}})
 }
 
-func TestADDLReturnsWhenEveryLiveNodeHasIt(t *testing.T) {
+func TestDDLWaitsForAllLiveNodes(t *testing.T) {
 	nodes := startRing(t, 4)
 	for i := range 20 {
 		name := fmt.Sprintf("ks%d", i)
@@ -233,7 +233,7 @@ func TestMetadataSurvivesTheLossOfOneAndARestart(t *testing.T) {
 	}
 }
 
-func TestAFounderAloneRestarts(t *testing.T) {
+func TestSingleVoterRestarts(t *testing.T) {
 	n := newTestNode(t, 1).mustOpen()
 	if err := createKeyspace(n, "kept"); err != nil {
 		t.Fatal(err)

@@ -66,9 +66,9 @@ func (n *testNode) votes() bool {
 	return <-got
 }
 
-// TestAChangeOfReplicationIsRemembered until every node that lost ranges by it has dropped them, or the former replicas are
+// TestReplicationChangeIsRecorded until every node that lost ranges by it has dropped them, or the former replicas are
 // replicas again.
-func TestAChangeOfReplicationIsRemembered(t *testing.T) {
+func TestReplicationChangeIsRecorded(t *testing.T) {
 	w := newOperationsWalk(t, 1)
 	for len(w.m.Topology.Nodes()) < 4 {
 		if err := w.join(); err != nil {
@@ -136,9 +136,9 @@ func regain(t *testing.T, w *operationsWalk) {
 	}
 }
 
-// TestWhatWasNeverRepairedStays moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. An old row
+// TestUnrepairedRowsAreKept moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. An old row
 // is only on dc1's replica, so that replica may drop it only if dc2's were repaired before dc1 was removed.
-func TestWhatWasNeverRepairedStays(t *testing.T) {
+func TestUnrepairedRowsAreKept(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		repaired []ring.NodeID // the nodes of dc2 that were repaired between the changes

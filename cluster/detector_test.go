@@ -35,7 +35,7 @@ func newTestDetector() (*detector, *manualClock, *[]transition) {
 	return d, clock, transitions
 }
 
-func TestAPeerIsUpWhenConnectedAndHeard(t *testing.T) {
+func TestPeerIsUpWhenConnectedWithHeartbeat(t *testing.T) {
 	d, _, transitions := newTestDetector()
 	if !d.Alive(1) {
 		t.Error("a node doubts itself")
@@ -73,7 +73,7 @@ func TestSilenceIsNoticed(t *testing.T) {
 }
 
 // Lost and late heartbeats, as on a busy machine, do not make a peer down.
-func TestLateHeartbeatsAreBorne(t *testing.T) {
+func TestLateHeartbeatsAreTolerated(t *testing.T) {
 	d, clock, transitions := newTestDetector()
 	d.connected(2, true)
 	beat := 0
@@ -89,7 +89,7 @@ func TestLateHeartbeatsAreBorne(t *testing.T) {
 }
 
 // A flapping stream: each loss is detected at once, and a stale heartbeat does not count for the new stream.
-func TestFlappingIsToldInOrder(t *testing.T) {
+func TestFlappingIsReportedInOrder(t *testing.T) {
 	d, clock, transitions := newTestDetector()
 	for range 5 {
 		d.connected(2, true)
@@ -116,7 +116,7 @@ func TestFlappingIsToldInOrder(t *testing.T) {
 	}
 }
 
-func TestAForgottenPeerIsDown(t *testing.T) {
+func TestRemovedPeerIsDown(t *testing.T) {
 	d, _, transitions := newTestDetector()
 	d.connected(2, true)
 	d.heartbeat(2)

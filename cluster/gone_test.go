@@ -12,7 +12,7 @@ import (
 )
 
 // A node that has left waits for a node that does not know it yet, and returns the previous ring meanwhile.
-func TestALeaverKnowsWhenAllOthersDo(t *testing.T) {
+func TestDepartedNodeAwaitsAllOthers(t *testing.T) {
 	nodes := startRing(t, 3)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)

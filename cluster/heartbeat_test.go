@@ -20,8 +20,8 @@ func (n sentNetwork) Send(to ring.NodeID, verb messaging.Verb, _ []byte) {
 	}
 }
 
-// TestPeersHearOfThisNodeWhenTheirStreamComesUp checks that a peer does not have to wait for the next regular heartbeat.
-func TestPeersHearOfThisNodeWhenTheirStreamComesUp(t *testing.T) {
+// TestPeersGetHeartbeatWhenStreamConnects checks that a peer does not have to wait for the next regular heartbeat.
+func TestPeersGetHeartbeatWhenStreamConnects(t *testing.T) {
 	c, _ := forgedVoter(t)
 	var sent []ring.NodeID
 	c.opts.Network = sentNetwork{heartbeats: &sent}

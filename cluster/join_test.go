@@ -28,8 +28,8 @@ func (n answersNetwork) AskAddr(addr netip.AddrPort, verb messaging.Verb, payloa
 	})
 }
 
-// TestAJoinerSurvivesItsSeed makes the only seed of a joining node leave the ring permanently before it admits the node.
-func TestAJoinerSurvivesItsSeed(t *testing.T) {
+// TestJoinSurvivesRemovalOfSeed makes the only seed of a joining node leave the ring permanently before it admits the node.
+func TestJoinSurvivesRemovalOfSeed(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)
@@ -67,8 +67,8 @@ func TestAJoinerSurvivesItsSeed(t *testing.T) {
 	t.Fatal("the node waits for its seed, which has left")
 }
 
-// TestAMemberThatCannotAdmitNamesOthers checks the answers of members that cannot admit a node for now.
-func TestAMemberThatCannotAdmitNamesOthers(t *testing.T) {
+// TestMemberThatCannotAdmitNamesOthers checks the answers of members that cannot admit a node for now.
+func TestMemberThatCannotAdmitNamesOthers(t *testing.T) {
 	peer := netip.MustParseAddrPort("127.0.0.9:7000")
 	for _, c := range []struct {
 		reply joinReply

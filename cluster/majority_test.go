@@ -40,8 +40,8 @@ func TestChangesWithoutAMajorityAreRefused(t *testing.T) {
 	}
 }
 
-// TestAChangeWaitsForVotersThatComeBack proposes a change while two of three voters restart.
-func TestAChangeWaitsForVotersThatComeBack(t *testing.T) {
+// TestChangeWaitsForRestartingVoters proposes a change while two of three voters restart.
+func TestChangeWaitsForRestartingVoters(t *testing.T) {
 	nodes := startRing(t, 3)
 	eventually(t, func() bool { return len(votersOf(t, nodes[0])) == 3 })
 	nodes[1].stop()

@@ -10,9 +10,9 @@ import (
 	"cqld/schema"
 )
 
-// TestALeaverLeavesEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or the ring of a
+// TestDecommissionKeepsEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or the ring of a
 // keyspace without data centers, would have fewer nodes than replicas. Joining nodes do not count.
-func TestALeaverLeavesEnoughNodes(t *testing.T) {
+func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	network := func(a, b int) ring.Replication {
 		return ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: a}, ring.DatacenterFactor{Datacenter: "b", Factor: b})
@@ -61,10 +61,10 @@ func TestALeaverLeavesEnoughNodes(t *testing.T) {
 	}
 }
 
-// TestARemovalDoesNotWaitForTheDeadNode removes a dead node while another node has not dropped a range that the dead one gained from
+// TestRemovalDoesNotWaitForDeadNode removes a dead node while another node has not dropped a range that the dead one gained from
 // it. The drop requires that half of the range's replicas are up. With one replica that never happens: the removal is refused
 // permanently unless it is forced. With more replicas the others answer (rebalance.Drops), so the wait ends.
-func TestARemovalDoesNotWaitForTheDeadNode(t *testing.T) {
+func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 	for factor := 1; factor <= 3; factor++ {
 		m := emptyMetadata()
 		var nodes []*ring.Node

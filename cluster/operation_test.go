@@ -121,7 +121,7 @@ func TestTheRingGrowsAndShrinks(t *testing.T) {
 	}
 }
 
-func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
+func TestDeadNodeIsReplacedOrRemoved(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestADeadNodeIsReplacedOrRemoved(t *testing.T) {
 	}
 }
 
-func TestAnAbortedJoinLeavesNothing(t *testing.T) {
+func TestAbortedJoinLeavesNoState(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)
@@ -196,9 +196,9 @@ func TestAnAbortedJoinLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestADeadNodeStopsNothing checks the remedy if a node dies permanently while the ring changes, in either phase: the operation that
+// TestDeadNodeDuringOperation checks the remedy if a node dies permanently while the ring changes, in either phase: the operation that
 // waits for it is aborted, and then the node is removed.
-func TestADeadNodeStopsNothing(t *testing.T) {
+func TestDeadNodeDuringOperation(t *testing.T) {
 	for _, switching := range []bool{false, true} {
 		t.Run(fmt.Sprint("switching=", switching), func(t *testing.T) {
 			nodes := startRing(t, 4)
@@ -499,9 +499,9 @@ func TestOperationsInDifferentDataCentersRunAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnOperationDoesNotWaitForANodeThatHasLeft makes nodes of two data centers leave concurrently: each gains ranges of a system
+// TestOperationDoesNotWaitForDepartedNode makes nodes of two data centers leave concurrently: each gains ranges of a system
 // keyspace by the departure of the other, and the one that has left first delays nothing.
-func TestAnOperationDoesNotWaitForANodeThatHasLeft(t *testing.T) {
+func TestOperationDoesNotWaitForDepartedNode(t *testing.T) {
 	m, index := emptyMetadata(), uint64(0)
 	m.Schema = schema.Initial()
 	do := func(c *command) {

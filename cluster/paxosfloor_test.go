@@ -9,9 +9,9 @@ import (
 	"cqld/types"
 )
 
-// TestPaxosFloorsRiseAndGoWithTheirTables applies commands one after the other, each to metadata that were decoded from a
+// TestPaxosLowBoundsRiseAndAreDropped applies commands one after the other, each to metadata that were decoded from a
 // snapshot.
-func TestPaxosFloorsRiseAndGoWithTheirTables(t *testing.T) {
+func TestPaxosLowBoundsRiseAndAreDropped(t *testing.T) {
 	m := emptyMetadata()
 	step := func(c *command) error {
 		t.Helper()

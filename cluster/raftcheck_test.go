@@ -236,7 +236,7 @@ func endsBy(f func() error) (err error) {
 }
 
 // All nodes skip an impossible change of Raft's membership, and refuse commands that make apply panic.
-func TestEntriesThatCannotBeAreSkipped(t *testing.T) {
+func TestInvalidEntriesAreSkipped(t *testing.T) {
 	c, fatal := forgedVoter(t)
 	remove := &pb.ConfChangeV2{}
 	for id := range uint64(3) {

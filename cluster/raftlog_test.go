@@ -45,9 +45,9 @@ func (f failingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return failingFile{file, f.failing}, nil
 }
 
-// TestALogThatCannotBeSyncedSavesNothing shows that unsynced data are not considered saved: otherwise Raft would report to the other
+// TestFailedLogSyncSavesNothing shows that unsynced data are not considered saved: otherwise Raft would report to the other
 // nodes that this one has them. Pebble reports the failure only to its logger.
-func TestALogThatCannotBeSyncedSavesNothing(t *testing.T) {
+func TestFailedLogSyncSavesNothing(t *testing.T) {
 	var failing atomic.Bool
 	var fatal atomic.Int32
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(error) { fatal.Add(1) }}
@@ -77,8 +77,8 @@ func TestALogThatCannotBeSyncedSavesNothing(t *testing.T) {
 	}
 }
 
-// TestALogThatCannotBeBegunSavesNothing makes the disk refuse the log that follows a full memtable's: Pebble would end the process.
-func TestALogThatCannotBeBegunSavesNothing(t *testing.T) {
+// TestFailedLogCreationSavesNothing makes the disk refuse the log that follows a full memtable's: Pebble would end the process.
+func TestFailedLogCreationSavesNothing(t *testing.T) {
 	var refusing atomic.Bool
 	var fatal atomic.Int32
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(error) { fatal.Add(1) }}

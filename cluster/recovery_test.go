@@ -220,7 +220,7 @@ func TestStoppingEndsProposals(t *testing.T) {
 
 // A node that was admitted and crashed before it received any of the log joins again: as the same member, at its present
 // address.
-func TestAJoinerThatCrashesAfterItsAdmission(t *testing.T) {
+func TestJoiningNodeCrashesAfterAdmission(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	for _, knows := range []bool{true, false} { // in the second case, the first node is stopped
 		t.Run(fmt.Sprintf("with its identity written %v", knows), func(t *testing.T) {
@@ -307,7 +307,7 @@ func deafen(n *testNode, deaf *atomic.Bool) {
 
 // A node that was admitted and removed before it received any of the log is notified: Raft has dropped it, and would never notify
 // it.
-func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
+func TestAdmissionUndoneBeforeDelivery(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)
@@ -332,7 +332,7 @@ func TestAnAdmissionUndoneBeforeItWasHeard(t *testing.T) {
 
 // A running node that receives nothing while its join is aborted, for example because it is paused, asks other members after a
 // long silence, and stops: Raft notifies a former member for some seconds only.
-func TestAMemberThatWasRemovedInSilenceStops(t *testing.T) {
+func TestRemovedMemberStopsAfterSilence(t *testing.T) {
 	nodes := startRing(t, 4)
 	if err := createKeyspace(nodes[0], "ks"); err != nil {
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func (r *countingRand) Uint64() uint64 {
 	return uint64(time.Now().UnixNano()) * (2*r.n + 1)
 }
 
-func TestASpecWithTooManyTokensIsRefused(t *testing.T) {
+func TestSpecWithTooManyTokensIsRefused(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	for _, tokens := range []int{0, -1, numTokensMax + 1} {
 		var got error
@@ -427,7 +427,7 @@ func encoded(t *testing.T, m *Metadata) []byte {
 }
 
 // Entries that a snapshot replaces are also removed from the disk, including the later ones, which were never committed.
-func TestASnapshotReplacesTheLog(t *testing.T) {
+func TestSnapshotReplacesLog(t *testing.T) {
 	fs := vfs.NewMem()
 	logger := pebbleLogger{log: slog.New(slog.DiscardHandler), fatal: func(err error) { t.Error(err) }}
 	l, err := openRaftLog("raft", fs, logger)
@@ -460,7 +460,7 @@ func TestASnapshotReplacesTheLog(t *testing.T) {
 }
 
 // A duplicated command is applied once, and a refused command has no effect.
-func TestARepeatedCommandIsAppliedOnce(t *testing.T) {
+func TestDuplicateCommandIsAppliedOnce(t *testing.T) {
 	m := emptyMetadata()
 	found := &command{ID: CommandID{1}, Found: &foundCommand{Secret: []byte("a")}}
 	m, err := apply(m, found, 3)
@@ -526,8 +526,8 @@ func TestReplayCutsNoStreams(t *testing.T) {
 	}
 }
 
-// TestAClusterOfBefore replays the foundCommand of an earlier version, which contains no keyspaces.
-func TestAClusterOfBefore(t *testing.T) {
+// TestFoundCommandOfEarlierVersion replays the foundCommand of an earlier version, which contains no keyspaces.
+func TestFoundCommandOfEarlierVersion(t *testing.T) {
 	m, err := apply(emptyMetadata(), &command{Found: &foundCommand{Cluster: "old", Secret: []byte("s")}}, 1)
 	if err != nil {
 		t.Fatal(err)

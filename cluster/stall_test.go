@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestANodeThatStoodStillSaysSo(t *testing.T) {
+func TestStalledNodeLogsStall(t *testing.T) {
 	clock, log := &manualClock{now: time.Hour}, &bytes.Buffer{}
 	c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.NewTextHandler(log, nil))}}
 	c.noteStall(1)

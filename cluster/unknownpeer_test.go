@@ -27,7 +27,7 @@ func openForger(t *testing.T, addr string, id ring.NodeID) *messaging.StreamTran
 
 // A node does not connect to the address of a node that no member knows, whatever that node sends, and does not pass its messages to
 // Raft.
-func TestStrangersAreNotBelieved(t *testing.T) {
+func TestUnknownPeersAreNotTrusted(t *testing.T) {
 	first := newTestNode(t, 1)
 	var mu sync.Mutex
 	var known []ring.NodeID
@@ -64,7 +64,7 @@ func TestStrangersAreNotBelieved(t *testing.T) {
 }
 
 // A joining node must be at the address from which it connects.
-func TestAJoinerIsWhereItConnectsFrom(t *testing.T) {
+func TestJoinAddressMatchesConnection(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	spec := `{"Host":"01000000-0000-0000-0000-000000000000","NumTokens":4,"Internode":"127.63.2.8:7000","Native":"127.63.2.8:9042"}`
 	forger := openForger(t, "127.63.2.66:0", 0)
@@ -94,7 +94,7 @@ func TestAJoinerIsWhereItConnectsFrom(t *testing.T) {
 
 // A node may return at another address, if the others have a majority without it, also while another one is down, which then learns
 // of it from a third.
-func TestANodeComesBackAtAnotherAddress(t *testing.T) {
+func TestNodeReturnsAtAnotherAddress(t *testing.T) {
 	nodes := startRing(t, 4)
 	leader, down := nodes[0], nodes[3]
 	down.stop()

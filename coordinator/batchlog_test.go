@@ -168,8 +168,8 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 	}
 }
 
-// TestAPartOfABatchIsEnough replays a batch with one remaining mutation on a node that is its only replica.
-func TestAPartOfABatchIsEnough(t *testing.T) {
+// TestPartialBatchIsReplayed replays a batch with one remaining mutation on a node that is its only replica.
+func TestPartialBatchIsReplayed(t *testing.T) {
 	quick := &quickReplica{page: emptyPage()}
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return quick })
 	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
@@ -213,8 +213,8 @@ func (s *fullStore) SetLocal(key, value []byte, sync bool) error {
 	return s.memoryStore.SetLocal(key, value, sync)
 }
 
-// TestABatchThatComesTwiceIsKept delivers the message to store a batch a second time, when the disk is full.
-func TestABatchThatComesTwiceIsKept(t *testing.T) {
+// TestDuplicateBatchIsKept delivers the message to store a batch a second time, when the disk is full.
+func TestDuplicateBatchIsKept(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
 	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}, LocalDatacenter: "dc1"},
 		Store: &fullStore{memoryStore: memoryStore{keys: map[string][]byte{}}}})

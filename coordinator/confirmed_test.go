@@ -16,9 +16,9 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// TestWhatWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later. None is sent, or
+// TestReplayWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later. None is sent, or
 // becomes void, before the metadata are confirmed and the table is known.
-func TestWhatWaitsForConfirmedMetadata(t *testing.T) {
+func TestReplayWaitsForConfirmedMetadata(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
 	view.replicas[2] = &quickReplica{page: emptyPage()} // the target of the hints
 	store := &memoryStore{keys: map[string][]byte{}}

@@ -273,9 +273,9 @@ func panicRequests() map[string]panicRequest {
 	}
 }
 
-// TestAPanicInAnEventEndsItsOperation panics at every place at which an event of an operation calls the view or the clock, also
+// TestPanicInEventEndsItsOperation panics at every place at which an event of an operation calls the view or the clock, also
 // while the event holds the operation's mutex. The request ends, and the next one of the same partition succeeds.
-func TestAPanicInAnEventEndsItsOperation(t *testing.T) {
+func TestPanicInEventEndsItsOperation(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	held := 0

@@ -58,9 +58,9 @@ func (*obedientReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done
 	done(nil)
 }
 
-// TestReplayOfHintsSaysWhatFails checks that a replay that the disk stops is reported once, with the node and the reason, that it
+// TestHintReplayReportsFailures checks that a replay that the disk stops is reported once, with the node and the reason, that it
 // continues when the disk works again, and that no hint is lost.
-func TestReplayOfHintsSaysWhatFails(t *testing.T) {
+func TestHintReplayReportsFailures(t *testing.T) {
 	for _, fails := range []string{"read", "remove"} {
 		t.Run(fails, func(t *testing.T) {
 			view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return &obedientReplica{} })
@@ -71,12 +71,12 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			key := append([]byte("hint/"), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 2), 7)...)
 			store := &failingStore{memoryStore: memoryStore{keys: map[string][]byte{string(key): row.AppendMutation(record, m)}}, fails: fails}
 			var mu sync.Mutex
-			var told []string
+			var reported []string
 			c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{now}, LocalDatacenter: "dc1",
 				OnError: func(err error) {
 					mu.Lock()
 					defer mu.Unlock()
-					told = append(told, err.Error())
+					reported = append(reported, err.Error())
 				}}, Run: func(f func()) { go f() }, Store: store, Hints: hints.Options{Limits: hints.Limits{Retry: time.Millisecond}}})
 			defer c.Close()
 			time.Sleep(50 * time.Millisecond) // enough for many attempts
@@ -93,8 +93,8 @@ func TestReplayOfHintsSaysWhatFails(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if len(told) != 1 || !strings.Contains(told[0], "node 127.0.0.2 ") || !strings.Contains(told[0], errHintDisk.Error()) {
-				t.Errorf("the operator read %q", told)
+			if len(reported) != 1 || !strings.Contains(reported[0], "node 127.0.0.2 ") || !strings.Contains(reported[0], errHintDisk.Error()) {
+				t.Errorf("the operator read %q", reported)
 			}
 		})
 	}

@@ -38,8 +38,8 @@ func (h *slowHints) ScanLocal(prefix []byte, _ func(k, v []byte) error) error {
 	return nil
 }
 
-// TestNobodyWaitsForTheScanOfHints uses hints while those of an earlier process are being read.
-func TestNobodyWaitsForTheScanOfHints(t *testing.T) {
+// TestHintScanDoesNotBlock uses hints while those of an earlier process are being read.
+func TestHintScanDoesNotBlock(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &faultyReplica{} })
 	store := &slowHints{free: make(chan struct{}), read: make(chan bool, 1)}
 	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view, Clock: realClock{time.Now()}}, Store: store,

@@ -66,8 +66,8 @@ func (k *keeper) Lead(u *Update, _ time.Duration, done func(error)) {
 	done(k.err)
 }
 
-// TestOutcomesArrive shows that a coordinator receives the error of its leader, with its values.
-func TestOutcomesArrive(t *testing.T) {
+// TestCounterErrorRoundTrip shows that a coordinator receives the error of its leader, with its values.
+func TestCounterErrorRoundTrip(t *testing.T) {
 	k := &keeper{}
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	serve(l, k)
@@ -111,8 +111,8 @@ func (l reader) Lead(u *Update, _ time.Duration, done func(error)) {
 	done(l.err)
 }
 
-// TestReadsOfTheLeaderArrive: an observed update gets what its leader has read, another one the same bytes as without observation.
-func TestReadsOfTheLeaderArrive(t *testing.T) {
+// TestLeaderReadRoundTrip: an observed update gets what its leader has read, another one the same bytes as without observation.
+func TestLeaderReadRoundTrip(t *testing.T) {
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	serve(l, reader{})
 	observation := new(coordinator.Observation)

@@ -95,8 +95,8 @@ func TestHintsOfAnEarlierProcessAreReplayed(t *testing.T) {
 	}
 }
 
-// TestACleanStopKeepsGatheredHints stops the node before the buffered hints are written.
-func TestACleanStopKeepsGatheredHints(t *testing.T) {
+// TestGracefulStopKeepsBufferedHints stops the node before the buffered hints are written.
+func TestGracefulStopKeepsBufferedHints(t *testing.T) {
 	c := hintedCluster(t, nil)
 	c.put("a")
 	c.Node(1).Hints.Close()

@@ -13,8 +13,8 @@ import (
 	"cqld/integration/process"
 )
 
-// TestASnapshotIsRestored restores a snapshot as described in docs/OPERATING.md: of all keyspaces, and of one.
-func TestASnapshotIsRestored(t *testing.T) {
+// TestSnapshotIsRestored restores a snapshot as described in docs/OPERATING.md: of all keyspaces, and of one.
+func TestSnapshotIsRestored(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
 	for _, keyspace := range []string{"kept", "other"} {

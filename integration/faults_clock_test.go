@@ -142,8 +142,8 @@ func TestDriversWithClocksApart(t *testing.T) {
 	}
 }
 
-// TestAWrongClockNeedsLeave starts a node with a wrong clock and without the option that permits it.
-func TestAWrongClockNeedsLeave(t *testing.T) {
+// TestWrongClockNeedsOption starts a node with a wrong clock and without the option that permits it.
+func TestWrongClockNeedsOption(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Flags: []string{"--clock-offset=1s"}})
 	if err != nil {

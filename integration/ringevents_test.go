@@ -34,10 +34,10 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 	}
 }
 
-// TestALeaverClosesItsConnectionsLast uses a node while it is decommissioned, as long as it answers. It must serve a driver that is
+// TestDecommissionClosesConnectionsLast uses a node while it is decommissioned, as long as it answers. It must serve a driver that is
 // connected to it, and return the whole ring including itself, until it closes its connections; after that, no other node may
 // list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its ring.
-func TestALeaverClosesItsConnectionsLast(t *testing.T) {
+func TestDecommissionClosesConnectionsLast(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
 	query(t, c, "CREATE KEYSPACE doors WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
@@ -126,9 +126,9 @@ func listen(t *testing.T, s *process.Server) <-chan []string {
 	return events
 }
 
-// TestANodeIsAnnouncedWhenItServes listens for events on every node while another joins: drivers connect when they receive the
+// TestNewNodeEventFollowsReadiness listens for events on every node while another joins: drivers connect when they receive the
 // event, and after a refused connection some wait long (gocql a minute).
-func TestANodeIsAnnouncedWhenItServes(t *testing.T) {
+func TestNewNodeEventFollowsReadiness(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 1})
 	var all []<-chan []string
 	for _, s := range ring.Servers {

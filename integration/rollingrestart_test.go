@@ -86,8 +86,8 @@ func startRolling(root string, s servers) (loads []*load, end func()) {
 	}
 }
 
-// TestALeaverFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not retry.
-func TestALeaverFailsNoRequest(t *testing.T) {
+// TestDecommissionFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not retry.
+func TestDecommissionFailsNoRequest(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
 		t.Fatal(err)

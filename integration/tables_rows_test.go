@@ -148,8 +148,8 @@ func TestTablesRowsWrittenByCQL(t *testing.T) {
 	}
 }
 
-// TestTablesSeeWhatCQLDoes shows that times to live, deletes and updates in CQL affect entities; an update changes the ETag.
-func TestTablesSeeWhatCQLDoes(t *testing.T) {
+// TestTablesReflectCQLChanges shows that times to live, deletes and updates in CQL affect entities; an update changes the ETag.
+func TestTablesReflectCQLChanges(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("Mixed")
 	a.must(0, insert("Mixed", `{"PartitionKey":"p","RowKey":"r","n":1,"s":"x"}`), 204)

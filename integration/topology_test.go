@@ -177,8 +177,8 @@ func (l *load) lastRing() string {
 	return ""
 }
 
-// TestAWipedNodeIsReplaced removes a node's disk: the node may not return with its former identity, and can replace itself.
-func TestAWipedNodeIsReplaced(t *testing.T) {
+// TestWipedNodeIsReplaced removes a node's disk: the node may not return with its former identity, and can replace itself.
+func TestWipedNodeIsReplaced(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	addresses := strings.Split(ring.Addresses(), ",")
 	w := startWorkload(t, addresses[:3], "wiped", 2)
@@ -236,8 +236,8 @@ func mustEnd(t *testing.T, s *process.Server, reason string) {
 	}
 }
 
-// TestADeadNodeIsRemoved makes four nodes of five create new copies of the fifth node's data.
-func TestADeadNodeIsRemoved(t *testing.T) {
+// TestDeadNodeIsRemoved makes four nodes of five create new copies of the fifth node's data.
+func TestDeadNodeIsRemoved(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 5})
 	addresses := strings.Split(ring.Addresses(), ",")
 	w := startWorkload(t, addresses[:4], "removed", 2)
@@ -264,8 +264,8 @@ func TestADeadNodeIsRemoved(t *testing.T) {
 	mustEnd(t, dead, "was removed")
 }
 
-// TestAJoinBesideADeadNode admits a fifth node while one of four is dead: from then on some quorums need it.
-func TestAJoinBesideADeadNode(t *testing.T) {
+// TestJoinWithDeadNode admits a fifth node while one of four is dead: from then on some quorums need it.
+func TestJoinWithDeadNode(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	w := startWorkload(t, strings.Split(ring.Addresses(), ",")[:3], "beside", 2)
 	time.Sleep(time.Second)
@@ -286,8 +286,8 @@ func TestAJoinBesideADeadNode(t *testing.T) {
 	w.readBack(t, joiner.Address)
 }
 
-// TestAJoinSurvivesCrashes kills the joining node and one of its sources during the streams, and aborts an operation.
-func TestAJoinSurvivesCrashes(t *testing.T) {
+// TestJoinSurvivesCrashes kills the joining node and one of its sources during the streams, and aborts an operation.
+func TestJoinSurvivesCrashes(t *testing.T) {
 	_, dir := cqld(t)
 	config := filepath.Join(dir, "slow.yaml")
 	if err := os.WriteFile(config, []byte("stream_throughput_outbound: 512KiB/s\n"), 0o644); err != nil {
@@ -348,8 +348,8 @@ func TestAJoinSurvivesCrashes(t *testing.T) {
 	w.readBack(t, joiner.Address)
 }
 
-// TestAMoveAndANewDataCenter changes the tokens of a node, and streams data to a data center that is added later.
-func TestAMoveAndANewDataCenter(t *testing.T) {
+// TestMoveAndNewDataCenter changes the tokens of a node, and streams data to a data center that is added later.
+func TestMoveAndNewDataCenter(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4, Spare: 1})
 	c := dialServer(t, ring.Servers[0])
 	for _, s := range []string{

@@ -275,8 +275,8 @@ func present(t *testing.T, address string, consistency uint16, ids []int) int {
 	return n
 }
 
-// TestCrashKeepsWhatWasAcknowledged kills a single node while it writes.
-func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
+// TestCrashKeepsAcknowledgedWrites kills a single node while it writes.
+func TestCrashKeepsAcknowledgedWrites(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 1})
 	s := ring.Servers[0]
 	ask(t, s.Address, "CREATE KEYSPACE walk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", "CREATE TABLE walk.t (id int PRIMARY KEY, v text)")

@@ -109,7 +109,7 @@ func state(t testing.TB, r *Registry, id string, want State) Snapshot {
 	return s
 }
 
-func TestAJobEndsAsItsWorkDid(t *testing.T) {
+func TestJobOutcomeMatchesWork(t *testing.T) {
 	r := open(t, &fixedClock{}, newStore(), Limits{})
 	done, failed, cancelled, completed := start(t, r, nothing), start(t, r, nothing), start(t, r, nothing), start(t, r, nothing)
 	done.End(nil)
@@ -152,7 +152,7 @@ func TestAJobEndsAsItsWorkDid(t *testing.T) {
 	}
 }
 
-func TestACancelledJobIsStoppedWhenItCanBe(t *testing.T) {
+func TestCancelledJobStopsWhenPossible(t *testing.T) {
 	r := open(t, &fixedClock{}, nil, Limits{})
 	j := start(t, r, nothing)
 	if err := r.Cancel(j.ID()); !errors.Is(err, ErrNotCancellable) {
@@ -196,8 +196,8 @@ func TestJobsWaitForASlot(t *testing.T) {
 	}
 }
 
-// TestQueuedJobsRunOneAfterTheOther ends every work immediately: queued jobs must not nest on the stack out of order.
-func TestQueuedJobsRunOneAfterTheOther(t *testing.T) {
+// TestQueuedJobsRunInSequence ends every work immediately: queued jobs must not nest on the stack out of order.
+func TestQueuedJobsRunInSequence(t *testing.T) {
 	r := open(t, &fixedClock{}, newStore(), Limits{Running: 1, Queued: 64})
 	first := start(t, r, nothing)
 	var order []string
@@ -210,7 +210,7 @@ func TestQueuedJobsRunOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestACrashInterruptsAndResumeContinues(t *testing.T) {
+func TestResumeContinuesAfterCrash(t *testing.T) {
 	clock, store := &fixedClock{}, newStore()
 	r := open(t, clock, store, Limits{})
 	j, ended := start(t, r, nothing), start(t, r, nothing)

@@ -138,9 +138,9 @@ func (n *fakeNode) page(q *PageRequest) *Page {
 	return page
 }
 
-// TestListingHasWhatAQuorumHas lists partitions of which some are live on a quorum of their replicas, some on fewer and some
+// TestListingMatchesQuorum lists partitions of which some are live on a quorum of their replicas, some on fewer and some
 // nowhere. Pages end anywhere and come late or never. Some requests accept a partial result.
-func TestListingHasWhatAQuorumHas(t *testing.T) {
+func TestListingMatchesQuorum(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		nodes := 1 + rng.IntN(6)

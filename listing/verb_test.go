@@ -209,7 +209,7 @@ func TestRequestsReachStorage(t *testing.T) {
 	}
 }
 
-func TestAPanicOfStorageEndsTheRequest(t *testing.T) {
+func TestStoragePanicEndsRequest(t *testing.T) {
 	directory, d, s := pair(t, guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { f() }))
 	d.panics = true
 	var got error

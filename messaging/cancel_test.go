@@ -25,7 +25,7 @@ func untilCanceled(began chan<- struct{}, ended chan<- error) CallHandler {
 	}
 }
 
-func TestACanceledRequestEndsAtThePeer(t *testing.T) {
+func TestCancelReachesPeer(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
@@ -56,7 +56,7 @@ func TestACanceledRequestEndsAtThePeer(t *testing.T) {
 	}
 }
 
-func TestATimeoutTravelsWithItsRequest(t *testing.T) {
+func TestTimeoutReachesPeer(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
@@ -72,7 +72,7 @@ func TestATimeoutTravelsWithItsRequest(t *testing.T) {
 	}
 }
 
-func TestABrokenStreamEndsItsRequests(t *testing.T) {
+func TestConnectionLossEndsRequests(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b, Service{Verb: VerbRead, Name: "read", Blocking: true, Call: untilCanceled(began, ended)})
@@ -87,7 +87,7 @@ func TestABrokenStreamEndsItsRequests(t *testing.T) {
 	}
 }
 
-func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
+func TestAnsweredRequestIsNotCancelled(t *testing.T) {
 	n := NewStreamTransport(Options{Limits: DefaultLimits()})
 	service := &Service{Verb: VerbRead, Call: func(Call, Respond) {}}
 	in := newInbound(n, newLink(n, nil, nil), &inboundConn{}, 1)
@@ -102,7 +102,7 @@ func TestAnAnsweredRequestLeavesNothingToCancel(t *testing.T) {
 }
 
 // A panic of a handler, on the stream's goroutine or its own, and of a reply ends that request alone.
-func TestAPanicEndsItsRequestOnly(t *testing.T) {
+func TestPanicEndsOnlyItsRequest(t *testing.T) {
 	g := guard.New(slog.New(slog.DiscardHandler), func(f func()) { go f() })
 	guarded := func(n *StreamTransport) { n.opts.Guard = g }
 	a := openNode(t, 1, "c", guarded)

@@ -111,7 +111,7 @@ func TestFormerMembersAreBoundForAWhile(t *testing.T) {
 }
 
 // Connections whose peers are not known as members are few, short and send little.
-func TestConnectionsOfStrangersAreBounded(t *testing.T) {
+func TestConnectionsOfUnknownPeersAreBounded(t *testing.T) {
 	l := DefaultLimits()
 	l.UnknownPeers, l.UnknownPeerBytes, l.UnknownPeerTime = 3, 10_000, 300*time.Millisecond
 	b := openAt(t, 2, "127.63.1.2:0", l, Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }},

@@ -29,7 +29,7 @@ func within(t *testing.T, f func()) {
 }
 
 // A reply may ask again while the peers change: the transport holds no lock around replies.
-func TestALateReplyMayAskAgainWhilePeersChange(t *testing.T) {
+func TestReplyMaySendWhilePeersChange(t *testing.T) {
 	a, b := pair(t, func(b *StreamTransport) {
 		b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}})
 	})
@@ -50,7 +50,7 @@ func TestALateReplyMayAskAgainWhilePeersChange(t *testing.T) {
 }
 
 // When a node comes back at another address, the last that is heard of its stream is that it is up.
-func TestAPeerMovesToAnotherAddress(t *testing.T) {
+func TestPeerMovesToAnotherAddress(t *testing.T) {
 	var mu sync.Mutex
 	var heard []bool
 	a := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(),
@@ -84,7 +84,7 @@ func TestAPeerMovesToAnotherAddress(t *testing.T) {
 	}
 }
 
-func TestTheWrongNodeAtAnAddressGetsNothing(t *testing.T) {
+func TestWrongNodeAtAddressGetsNoMessages(t *testing.T) {
 	a, other := openNode(t, 1, "c", nil), openNode(t, 3, "c", nil)
 	a.SetPeers(map[ring.NodeID]netip.AddrPort{2: other.Addr()})
 	time.Sleep(100 * time.Millisecond)
@@ -97,7 +97,7 @@ func TestTheWrongNodeAtAnAddressGetsNothing(t *testing.T) {
 }
 
 // A queue that is full refuses at once; what is refused was not sent.
-func TestAFullQueueRefuses(t *testing.T) {
+func TestFullQueueRefuses(t *testing.T) {
 	mine, _ := net.Pipe()
 	l := newLink(&StreamTransport{limits: Limits{QueuedBytes: 1000, FrameBytes: 2000}}, mine, nil)
 	if err := l.send(&envelope{kind: request, payload: make([]byte, 600)}); err != nil {

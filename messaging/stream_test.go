@@ -111,7 +111,7 @@ func (o *outcomes) count(t *testing.T) (answered int) {
 }
 
 // A peer that sends half a frame and stalls loses its connection, and each pending request gets one outcome.
-func TestAStalledPeerIsDetected(t *testing.T) {
+func TestStalledPeerIsDetected(t *testing.T) {
 	addr := fakePeer(t, func(c net.Conn) {
 		half := framesOf(make([]byte, 100))
 		if _, err := c.Write(half[:50]); err == nil {
@@ -169,7 +169,7 @@ func TestIdleConnectionsStayOpen(t *testing.T) {
 
 // The queue to a peer that does not read is bounded. Requests beyond it are refused at once, and the others get one outcome
 // when the keepalive has ended the connection.
-func TestAPeerThatDoesNotReadIsBounded(t *testing.T) {
+func TestQueueToSlowPeerIsBounded(t *testing.T) {
 	addr := fakePeer(t, func(c net.Conn) { // it is closed at the end of the test
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetReadBuffer(4096)

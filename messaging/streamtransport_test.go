@@ -140,7 +140,7 @@ func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 	}
 }
 
-func TestConnectionLossAnswersWhatIsPending(t *testing.T) {
+func TestConnectionLossFailsPendingRequests(t *testing.T) {
 	a, b := pair(t, func(b *StreamTransport) {
 		b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}})
 	})
@@ -254,8 +254,8 @@ func TestWorkersAreBounded(t *testing.T) {
 	}
 }
 
-// TestWorkersDoEverythingOnce runs work from many goroutines, whose workers come and go.
-func TestWorkersDoEverythingOnce(t *testing.T) {
+// TestWorkersRunEachTaskOnce runs work from many goroutines, whose workers come and go.
+func TestWorkersRunEachTaskOnce(t *testing.T) {
 	p := newPool(Limits{Workers: 40, WorkWaiting: 1 << 20, WorkBytes: 1 << 30})
 	const callers, each = 8, 3000
 	var did [callers * each]atomic.Int32

@@ -10,7 +10,7 @@ import (
 	"cqld/internal/wire"
 )
 
-func TestEventsTravelWithTheAnswer(t *testing.T) {
+func TestEventsReturnWithReply(t *testing.T) {
 	a, _ := pair(t, func(b *StreamTransport) {
 		Register(b,
 			Service{Verb: VerbRead, Name: "read", Blocking: true, Call: func(c Call, respond Respond) {
@@ -55,7 +55,7 @@ func TestEventsTravelWithTheAnswer(t *testing.T) {
 	}
 }
 
-func TestATraceIsBounded(t *testing.T) {
+func TestTraceIsBounded(t *testing.T) {
 	trace := newTrace(monotonicClock{time.Now()})
 	for range 2 * traceEventsMax {
 		trace.Add("event")

@@ -38,7 +38,7 @@ const stepsAfterMax = 1000
 
 // A scan ends soon after its client has disconnected, after the server is drained, and after its timeout: on the node that
 // the client is connected to, and on other nodes.
-func TestScansEndWhenNobodyWaitsForThem(t *testing.T) {
+func TestAbandonedScansEnd(t *testing.T) {
 	for _, protocol := range []string{"CQL", "Tables"} {
 		for at, where := range []string{"here", "on another node"} {
 			for _, end := range []string{"disconnect", "drain", "timeout"} {

@@ -6,7 +6,7 @@ import (
 )
 
 // The Spark and Trino drivers query the estimates of one table. The answer must not read samples of all other tables.
-func TestAQueryForAnEstimateReadsOnlyItsTable(t *testing.T) {
+func TestEstimateQueryReadsOnlyItsTable(t *testing.T) {
 	r := openNodes(t, 67, 1, nil)
 	c := r.connect(0)
 	r.fill(c, "1", 10)

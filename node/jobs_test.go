@@ -88,9 +88,9 @@ func (r *inProcess) equalRows() (rows uint64, equal bool) {
 	return first.Rows, equal
 }
 
-// TestARepairIsAJob watches a repair, interrupts its command, cancels it, kills its node in the middle, and resumes it both
+// TestRepairIsAJob watches a repair, interrupts its command, cancels it, kills its node in the middle, and resumes it both
 // times. When the job is done, the replicas are equal.
-func TestARepairIsAJob(t *testing.T) {
+func TestRepairIsAJob(t *testing.T) {
 	const rows = 900
 	r := openNodes(t, 67, 3, func(o *Options) {
 		o.FS = vfs.NewCrashableMem()

@@ -363,8 +363,8 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 	}
 }
 
-// TestSwitchesSwitch disables and enables the CQL port and hints, changes the log level, and drains the node at the end.
-func TestSwitchesSwitch(t *testing.T) {
+// TestSafeguardSwitchesTakeEffect disables and enables the CQL port and hints, changes the log level, and drains the node at the end.
+func TestSafeguardSwitchesTakeEffect(t *testing.T) {
 	r := openOperated(t, 73, 1)
 	n := r.nodes[0]
 	for _, on := range []bool{false, false, true, true} {

@@ -34,8 +34,8 @@ func TestTheDataDirectoryIsPrivate(t *testing.T) {
 	}
 }
 
-// TestAFileWithKeysThatOthersReadIsNamed checks that a file with keys causes a warning if, and only if, it is not private.
-func TestAFileWithKeysThatOthersReadIsNamed(t *testing.T) {
+// TestReadableKeyFileCausesWarning checks that a file with keys causes a warning if, and only if, it is not private.
+func TestReadableKeyFileCausesWarning(t *testing.T) {
 	const keys = "tables_accounts: [ { name: races, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]\n"
 	for _, c := range []struct {
 		text  string

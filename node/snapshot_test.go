@@ -10,8 +10,8 @@ import (
 	"cqld/storage"
 )
 
-// TestSnapshotNamesWhatItLacks checks that lost ranges and corrupt files are reported by table and file.
-func TestSnapshotNamesWhatItLacks(t *testing.T) {
+// TestSnapshotReportsMissingData checks that lost ranges and corrupt files are reported by table and file.
+func TestSnapshotReportsMissingData(t *testing.T) {
 	catalog := schema.Initial()
 	table := catalog.Table("system", "paxos")
 	got := lacking(

@@ -7,11 +7,11 @@ import (
 	"cqld/ring"
 )
 
-// TestHistoriesTellWhatWasDecided draws chains of decided changes and compares the outcomes that their histories imply with the
+// TestHistoriesImplyOutcomes draws chains of decided changes and compares the outcomes that their histories imply with the
 // actual ones: a decided proposal is never reported void, nor a void one decided. For up to HistoryMax coordinators, the outcome of
 // each coordinator's last change is known.
-func TestHistoriesTellWhatWasDecided(t *testing.T) {
-	told := map[Fate]int{}
+func TestHistoriesImplyOutcomes(t *testing.T) {
+	fates := map[Fate]int{}
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		nodes := 1 + r.IntN(2*HistoryMax)
@@ -40,7 +40,7 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 			}
 			for _, q := range last {
 				f := FateOf(q, &commit, floor)
-				told[f]++
+				fates[f]++
 				switch {
 				case f == Decided && !decided[q], f == Void && decided[q], f == Open && decided[q]:
 					t.Fatalf("seed %d: %v after %+v, floor %v: fate %d, decided %v", seed, q, commit, floor, f, decided[q])
@@ -54,14 +54,14 @@ func TestHistoriesTellWhatWasDecided(t *testing.T) {
 		}
 	}
 	for _, f := range []Fate{Open, Decided, Void, Lost} {
-		if told[f] < 100 {
-			t.Errorf("fate %d occurred %d times: the test shows nothing about it", f, told[f])
+		if fates[f] < 100 {
+			t.Errorf("fate %d occurred %d times: the test shows nothing about it", f, fates[f])
 		}
 	}
 }
 
-// TestTruncatedStatesTellNothing shows that a truncation keeps only the ballot of the latest change.
-func TestTruncatedStatesTellNothing(t *testing.T) {
+// TestTruncatedStatesImplyNoOutcome shows that a truncation keeps only the ballot of the latest change.
+func TestTruncatedStatesImplyNoOutcome(t *testing.T) {
 	truncated := Proposal{Ballot: Ballot{Micros: 100, Node: 1}}
 	for q, want := range map[Ballot]Fate{{Micros: 100, Node: 1}: Lost, {Micros: 50, Node: 2}: Lost, {Micros: 101, Node: 2}: Open} {
 		if got := FateOf(q, &truncated, Ballot{}); got != want {

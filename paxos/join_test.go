@@ -14,9 +14,9 @@ import (
 	"cqld/storage"
 )
 
-// TestJoinedPagesAreThoseOfOneAfterTheOther compares, for random content, commands and changes of a partition, the pages that a
+// TestSharedRoundPagesMatchSequentialRounds compares, for random content, commands and changes of a partition, the pages that a
 // round's members receive with the pages of storage when each change is applied before the next read.
-func TestJoinedPagesAreThoseOfOneAfterTheOther(t *testing.T) {
+func TestSharedRoundPagesMatchSequentialRounds(t *testing.T) {
 	disjoint, skipped := 0, 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -8,7 +8,7 @@ import (
 	"cqld/row"
 )
 
-func TestPaxosPurgeMessagesComeBackAsTheyWent(t *testing.T) {
+func TestPaxosPurgeMessagesRoundTrip(t *testing.T) {
 	key := row.NewPartitionKey([]byte("k"))
 	purge := PurgeRequest{Epoch: 3, Moved: 2, Table: 8, Tokens: ring.Range{Start: -1, End: 5}, LowBound: 1 << 50, Forget: true, After: &key}
 	if got, err := decodePurgeRequest(appendPurgeRequest(nil, &purge)); err != nil || !reflect.DeepEqual(*got, purge) {

@@ -171,8 +171,8 @@ func TestCostsOfGeneratedStatements(t *testing.T) {
 	}
 }
 
-// TestExplainAnalyzeNamesTheReplicasThatWereAsked: EXPLAIN ANALYZE names the replicas that were asked.
-func TestExplainAnalyzeNamesTheReplicasThatWereAsked(t *testing.T) {
+// TestExplainAnalyzeNamesContactedReplicas: EXPLAIN ANALYZE names the replicas that were asked.
+func TestExplainAnalyzeNamesContactedReplicas(t *testing.T) {
 	n := newOneNode()
 	p := explainProcessor(n, &contactStore{nodes: []ring.NodeID{2, 1, 2}})
 	s := &Session{Version: 5, Keyspace: "ks"}

@@ -65,7 +65,7 @@ func TestReplicationDefaultsToFourOrTheNodesThereAre(t *testing.T) {
 	}
 }
 
-func TestDefinitionsTellWhatChanged(t *testing.T) {
+func TestDefinitionsReportChange(t *testing.T) {
 	n := newOneNode()
 	for _, c := range []struct {
 		text string
@@ -102,7 +102,7 @@ func TestDefinitionsTellWhatChanged(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotExecutedYetSaysSo(t *testing.T) {
+func TestUnsupportedStatementsFail(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}")
 	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}, Executor: over(nil)})
@@ -163,7 +163,7 @@ func TestDescribeByPages(t *testing.T) {
 	}
 }
 
-func TestDescribeClusterShowsWhoHoldsTheRanges(t *testing.T) {
+func TestDescribeClusterShowsRangeOwners(t *testing.T) {
 	n := newOneNode()
 	n.members("a", "a")
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}")

@@ -33,7 +33,7 @@ func TestPreparedIDsAreEqualOnAllNodes(t *testing.T) {
 	}
 }
 
-func TestPreparedTellsItsMarkers(t *testing.T) {
+func TestPreparedMarkers(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (a int, b text, c int, l list<int>, PRIMARY KEY ((a, b), c))")
 	info := prepare(t, p, s, "SELECT c FROM t WHERE b = ? AND a = :x AND c IN ? LIMIT ?")
 	want := []string{"b text", "x int", "in(c) list<int>", "[limit] int"}

@@ -34,7 +34,7 @@ func (w *world) equal() bool {
 	return equal
 }
 
-func TestAutoRepairRepairsWhatIsFirstItsOwn(t *testing.T) {
+func TestAutoRepairCoversPrimaryRanges(t *testing.T) {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	a := w.auto(0)
 	b, c := w.auto(1), w.auto(2)

@@ -78,7 +78,7 @@ func TestRepairedIsAFunctionOfTokens(t *testing.T) {
 	}
 }
 
-func TestRepairedForgetsRatherThanGrows(t *testing.T) {
+func TestRepairedIsBounded(t *testing.T) {
 	var spans []repairedSpan
 	for i := range uint64(3 * repairedSpansMax) {
 		spans = append(spans, repairedSpan{3 * i, 3*i + 2 + i%2, int64(i % 10)})

@@ -96,8 +96,8 @@ func paxosWorld(t *testing.T) *world {
 	return w
 }
 
-// TestARepairPurgesPaxosState purges old state, after it has settled undecided proposals.
-func TestARepairPurgesPaxosState(t *testing.T) {
+// TestRepairPurgesPaxosState purges old state, after it has settled undecided proposals.
+func TestRepairPurgesPaxosState(t *testing.T) {
 	w := paxosWorld(t)
 	r, raised := w.purger(w.nodes...)
 	report := w.run(r)
@@ -132,8 +132,8 @@ func TestARepairPurgesPaxosState(t *testing.T) {
 	w.change(w.nodes[1], "a", "after")
 }
 
-// TestTombstonesStayWithoutAFloor for a table with state whose first low bound could not be raised.
-func TestTombstonesStayWithoutAFloor(t *testing.T) {
+// TestTombstonesAreKeptWithoutLowBound for a table with state whose first low bound could not be raised.
+func TestTombstonesAreKeptWithoutLowBound(t *testing.T) {
 	w := paxosWorld(t)
 	r, raised := w.purger()
 	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
@@ -148,8 +148,8 @@ func TestTombstonesStayWithoutAFloor(t *testing.T) {
 	}
 }
 
-// TestNothingIsPurgedWhereTheFloorIsUnknown to one replica.
-func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
+// TestPurgeNeedsKnownLowBound to one replica.
+func TestPurgeNeedsKnownLowBound(t *testing.T) {
 	w := paxosWorld(t)
 	r, _ := w.purger(w.nodes[0], w.nodes[1])
 	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
@@ -165,8 +165,8 @@ func TestNothingIsPurgedWhereTheFloorIsUnknown(t *testing.T) {
 	}
 }
 
-// TestATableWithoutConditionsHasNoFloor, and its repair has no additional cost.
-func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
+// TestTableWithoutPaxosHasNoLowBound, and its repair has no additional cost.
+func TestTableWithoutPaxosHasNoLowBound(t *testing.T) {
 	w := newWorld(t, 3, 3, "BLOCKING", 0, hints.Limits{})
 	w.put(w.nodes[1], w.insert("x", "c", "plain", 5))
 	r, raised := w.purger(w.nodes...)
@@ -175,8 +175,8 @@ func TestATableWithoutConditionsHasNoFloor(t *testing.T) {
 	}
 }
 
-// TestATableWithOneReplicaIsPurgedToo without a comparison.
-func TestATableWithOneReplicaIsPurgedToo(t *testing.T) {
+// TestTableWithOneReplicaIsPurged without a comparison.
+func TestTableWithOneReplicaIsPurged(t *testing.T) {
 	w := newWorld(t, 3, 1, "BLOCKING", 0, hints.Limits{})
 	for i := range 9 {
 		w.change(w.nodes[i%3], string(rune('a'+i)), "v")

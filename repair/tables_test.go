@@ -127,8 +127,8 @@ func (o *operator) interrupt(rnd *rand.Rand, disturb func()) (interrupted int) {
 	return 0
 }
 
-// TestAnInterruptedRepairContinues repairs with cancellations and crashes: when the job is done, the replicas are equal.
-func TestAnInterruptedRepairContinues(t *testing.T) {
+// TestInterruptedRepairContinues repairs with cancellations and crashes: when the job is done, the replicas are equal.
+func TestInterruptedRepairContinues(t *testing.T) {
 	interrupted := 0
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -152,9 +152,9 @@ func TestAnInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestAPositionAheadOfTheRepairIsFound sets the stored position to the end of its target after each crash. The test above must detect
+// TestPositionAheadOfRepairIsDetected sets the stored position to the end of its target after each crash. The test above must detect
 // this.
-func TestAPositionAheadOfTheRepairIsFound(t *testing.T) {
+func TestPositionAheadOfRepairIsDetected(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		o := newOperator(t, repair.Plan{Keep: true})
@@ -187,9 +187,9 @@ func TestAPositionAheadOfTheRepairIsFound(t *testing.T) {
 	t.Error("40 seeds do not find a position that is ahead of the repair")
 }
 
-// TestARepairReportsSkippedRangesAfterACrash stops a replica while one range is repaired, and kills the process two ranges later. The
+// TestRepairReportsSkippedRangesAfterCrash stops a replica while one range is repaired, and kills the process two ranges later. The
 // position is after the skipped range, so only the checkpoint contains it.
-func TestARepairReportsSkippedRangesAfterACrash(t *testing.T) {
+func TestRepairReportsSkippedRangesAfterCrash(t *testing.T) {
 	o := newOperator(t, repair.Plan{Keep: true, SkipDown: true})
 	o.plan.Targets = []repair.Target{{Name: "ks.t", Table: o.table.StorageID, Range: ring.FullRange()}}
 	o.start()

@@ -7,7 +7,7 @@ import (
 	"cqld/ring"
 )
 
-func TestRepairMessagesComeBackAsTheyWent(t *testing.T) {
+func TestRepairMessagesRoundTrip(t *testing.T) {
 	request := HashRequest{Session: 1 << 60, Epoch: 7, Since: 300, Table: 1024, Tokens: ring.Range{Start: -5, End: ring.MinToken},
 		Leaves: 4096, Now: -3, After: []byte("after")}
 	if got, err := decodeHashRequest(appendHashRequest(nil, &request)); err != nil || !reflect.DeepEqual(*got, request) {

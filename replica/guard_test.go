@@ -25,8 +25,8 @@ func (e *fullEngine) Forget(ms []*row.Mutation, _ bool, done func(error)) error 
 	return nil
 }
 
-// TestAGuardedEngineForgetsOnAFullDisk removes data through a guarded engine, as a node's replica does.
-func TestAGuardedEngineForgetsOnAFullDisk(t *testing.T) {
+// TestGuardedEngineRemovesOnFullDisk removes data through a guarded engine, as a node's replica does.
+func TestGuardedEngineRemovesOnFullDisk(t *testing.T) {
 	e := &fullEngine{}
 	g := guard.New(slog.New(slog.NewTextHandler(io.Discard, nil)), func(f func()) { f() })
 	l := NewLocal(GuardReads(e, g), &view{}, nil)

@@ -23,9 +23,9 @@ func (e *engine) Newest(cmd *row.ReadCommand) (int64, error) {
 	return int64(-n), e.err
 }
 
-// TestTheNewestTimestampIsToldByWhoHoldsIt shows that the command and the answer arrive completely, and that a node refuses a
+// TestNewestTimestampComesFromReplica shows that the command and the answer arrive completely, and that a node refuses a
 // command for a partition of which it is not a replica, or for several partitions.
-func TestTheNewestTimestampIsToldByWhoHoldsIt(t *testing.T) {
+func TestNewestTimestampComesFromReplica(t *testing.T) {
 	for self, held := range map[ring.NodeID]bool{1: true, 2: false} {
 		remote, e, _, table := pair(t, 2, self)
 		key := row.NewPartitionKey([]byte("abc"))
@@ -56,8 +56,8 @@ func TestTheNewestTimestampIsToldByWhoHoldsIt(t *testing.T) {
 	}
 }
 
-// TestANewestTimestampOfTheWrongLengthIsRefused shows that a malformed answer is an error.
-func TestANewestTimestampOfTheWrongLengthIsRefused(t *testing.T) {
+// TestNewestTimestampOfWrongLengthIsRefused shows that a malformed answer is an error.
+func TestNewestTimestampOfWrongLengthIsRefused(t *testing.T) {
 	remote, _, l, table := pair(t, 1, 1)
 	for _, answer := range [][]byte{nil, {1}, make([]byte, 9)} {
 		l.Handle(messaging.Service{Verb: messaging.VerbNewest,

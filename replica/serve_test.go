@@ -139,8 +139,8 @@ func TestRemoteReachesStorage(t *testing.T) {
 	}
 }
 
-// TestServeRefusesWhatIsNotItsOwn sends a node requests for tokens that another node owns.
-func TestServeRefusesWhatIsNotItsOwn(t *testing.T) {
+// TestServeRefusesForeignTokens sends a node requests for tokens that another node owns.
+func TestServeRefusesForeignTokens(t *testing.T) {
 	refusals, served, holder := 0, 0, ring.NodeID(0)
 	for self := ring.NodeID(1); self <= 2; self++ {
 		remote, e, _, table := pair(t, 2, self)

@@ -45,9 +45,9 @@ func (p *askingProposer) CAS(req *paxos.CASRequest, done func(bool, []byte, erro
 	}()
 }
 
-// TestTheCostOfAConditionalChangeIsWhatEachAttemptRead checks that each attempt counts, even if the change fails. An
+// TestCostOfConditionalChangeCountsAttempts checks that each attempt counts, even if the change fails. An
 // attempt after the response, on another goroutine, does not count.
-func TestTheCostOfAConditionalChangeIsWhatEachAttemptRead(t *testing.T) {
+func TestCostOfConditionalChangeCountsAttempts(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no quorum")} {
 		for _, measured := range []bool{false, true} {
 			p := &askingProposer{page: onePage(), err: failure, late: make(chan struct{})}
@@ -98,7 +98,7 @@ func (s *contacting) Read(req *coordinator.ReadRequest, done func([]byte, error)
 	s.scripted.Read(req, done)
 }
 
-func TestReplicasAreThoseThatWereAsked(t *testing.T) {
+func TestReportedReplicasWereContacted(t *testing.T) {
 	s := &contacting{}
 	e := New(Options{Coordinator: s, Clock: &manualClock{}})
 	for _, measured := range []bool{false, true} {

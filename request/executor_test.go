@@ -150,7 +150,7 @@ func operations() map[string]func(e *Executor, r *Request) error {
 	}
 }
 
-func TestEachOperationAsksTheCoordinatorOnceAndReturnsItsError(t *testing.T) {
+func TestEachOperationCallsCoordinatorOnce(t *testing.T) {
 	failure := errors.New("no replica answers")
 	for name, do := range operations() {
 		for _, err := range []error{nil, failure} {
@@ -166,7 +166,7 @@ func TestEachOperationAsksTheCoordinatorOnceAndReturnsItsError(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWhileTheNodeMustNotServeOrAfterTheDeadline(t *testing.T) {
+func TestNoRequestsWhileNotServingOrLate(t *testing.T) {
 	refusal := errors.New("the clock is wrong")
 	for name, do := range operations() {
 		s := &scripted{}
@@ -203,7 +203,7 @@ func TestTheTraceReachesTheCoordinator(t *testing.T) {
 	}
 }
 
-func TestThePageIsACopyAndCountsAsCost(t *testing.T) {
+func TestPageIsCopiedAndCounted(t *testing.T) {
 	s := &scripted{page: []byte("page"), hold: make(chan struct{})}
 	e, _ := newExecutor(s)
 	r := &Request{Context: t.Context()}
@@ -276,7 +276,7 @@ func TestTheEndOfTheContextCancelsARead(t *testing.T) {
 	c.Release()
 }
 
-func TestAnUnappliedChangeHasAPage(t *testing.T) {
+func TestUnappliedChangeHasPage(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		s := &scripted{page: []byte("rows"), applied: applied}
 		e, _ := newExecutor(s)
@@ -394,7 +394,7 @@ func TestAuthorizeStopsAtTheFirstDenial(t *testing.T) {
 	}
 }
 
-func TestAPauseTakesItsTime(t *testing.T) {
+func TestPauseDuration(t *testing.T) {
 	e, clock := newExecutor(&scripted{})
 	before := clock.Monotonic()
 	if e.Pause(time.Second); clock.Monotonic() != before+time.Second {

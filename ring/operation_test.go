@@ -35,8 +35,8 @@ func TestGainsOfAnEarlierValue(t *testing.T) {
 	}
 }
 
-// TestReadersAskBothSides checks when a range has replicas that reads must contact in addition to the natural ones.
-func TestReadersAskBothSides(t *testing.T) {
+// TestReadersContactBothReplicaSets checks when a range has replicas that reads must contact in addition to the natural ones.
+func TestReadersContactBothReplicaSets(t *testing.T) {
 	nodes := []*Node{
 		{ID: 1, Datacenter: "a", State: Normal, Tokens: []Token{0}},
 		{ID: 2, Datacenter: "a", State: Leaving, Tokens: []Token{1000}},

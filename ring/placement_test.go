@@ -142,7 +142,7 @@ func checkPieces(t *testing.T, p *Placement, part Range, pieces []RangeReplicas)
 }
 
 // A replica set contains no node twice, as many nodes as the data centers allow, and no joining node.
-func TestReplicaSetsAreWholeAndDistinct(t *testing.T) {
+func TestReplicaSetsAreCompleteAndDistinct(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {
 		top := randomTopology(rng)
@@ -176,7 +176,7 @@ func TestReplicaSetsAreWholeAndDistinct(t *testing.T) {
 	}
 }
 
-func TestAnEmptyRingHasNoReplicas(t *testing.T) {
+func TestEmptyRingHasNoReplicas(t *testing.T) {
 	p := NewTopology(0, nil).Placement(Replication{Class: Simple, Factor: 4})
 	if s := p.Replicas(0); s.Natural != nil || s.Contains(0) || p.Ranges(FullRange()) != nil {
 		t.Error("an empty ring has replicas")

@@ -18,7 +18,7 @@ func eachRange(f func(Range)) {
 }
 
 // A range contains the tokens after Start, in ascending order with wrap-around, up to End.
-func TestRangeContainsWhatAWalkMeets(t *testing.T) {
+func TestRangeContainsItsTokens(t *testing.T) {
 	eachRange(func(r Range) {
 		for _, tok := range edgeTokens()[1:] {
 			// Distances around the ring; the whole ring if Start is End.
@@ -53,7 +53,7 @@ func TestUnwrapKeepsTheTokens(t *testing.T) {
 }
 
 // A range and its complement are disjoint and together cover the ring.
-func TestARangeAndItsComplement(t *testing.T) {
+func TestRangeAndComplement(t *testing.T) {
 	law := func(a, b, tok Token) bool {
 		if a == b || tok == MinToken {
 			return true

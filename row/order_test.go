@@ -53,8 +53,8 @@ func TestRestampMovesOnlyTheStamps(t *testing.T) {
 	}
 }
 
-// TestStampedKnowsWhatAMutationTouches for headers, intervals and whole partitions.
-func TestStampedKnowsWhatAMutationTouches(t *testing.T) {
+// TestStampedReturnsTimestampsOfMutation for headers, intervals and whole partitions.
+func TestStampedReturnsTimestampsOfMutation(t *testing.T) {
 	static := NewRow()
 	static.Cells = []Cell{{Column: 1, Timestamp: 9, Value: []byte("s")}}
 	deleted := NewRow()

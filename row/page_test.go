@@ -116,7 +116,7 @@ func walk(page []byte) error {
 	return r.Err()
 }
 
-func TestDigestTellsPagesApart(t *testing.T) {
+func TestDigestDistinguishesPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 1))
 	seen := map[Digest][]byte{}
 	for range 2_000 {

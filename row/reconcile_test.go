@@ -35,7 +35,7 @@ func TestReconcileIsIdempotent(t *testing.T) {
 	}
 }
 
-func TestCoversIsWhatReconcileLeavesUnchanged(t *testing.T) {
+func TestCoversMatchesReconcile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	covered, changed := 0, 0
 	for range draws {
@@ -139,9 +139,9 @@ func TestPurgeAfterReconcileForgetsNothingThatCounts(t *testing.T) {
 	}
 }
 
-// TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept compares with Cassandra's DeletionTime.supersedes: the deletion that was made later
+// TestLaterOfSimultaneousDeletionsIsKept compares with Cassandra's DeletionTime.supersedes: the deletion that was made later
 // is kept, because its tombstone is kept longer.
-func TestOfTwoDeletionsAtOneTimeTheLaterOneIsKept(t *testing.T) {
+func TestLaterOfSimultaneousDeletionsIsKept(t *testing.T) {
 	early, late := Deletion{Timestamp: 5, LocalTime: 100}, Deletion{Timestamp: 5, LocalTime: 101}
 	for _, d := range []Deletion{early.Max(late), late.Max(early)} {
 		if d != late {

@@ -268,7 +268,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestDiffTellsDropsFirst(t *testing.T) {
+func TestDiffListsDropsFirst(t *testing.T) {
 	before := mustApply(t, Initial(), createKeyspace("a"), createKeyspace("k"), createTable("k", "same", 1),
 		createTable("k", "gone", 2), createTable("k", "again", 3), createTable("k", "changed", 4))
 	after := mustApply(t, before, &DropKeyspace{Keyspace: "a"}, createKeyspace("b"), createTable("b", "t", 5),
@@ -362,8 +362,8 @@ func TestReplicatedSystemKeyspacesCanBeAltered(t *testing.T) {
 	}
 }
 
-// TestADroppedTableIsToldFromALaterOne checks that Dropped distinguishes both by storage ID, in every catalog.
-func TestADroppedTableIsToldFromALaterOne(t *testing.T) {
+// TestDroppedDistinguishesRecreatedTable checks that Dropped distinguishes both by storage ID, in every catalog.
+func TestDroppedDistinguishesRecreatedTable(t *testing.T) {
 	s := Empty()
 	apply := func(c Change) {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 )
 
 // Drivers go by the version in the header and by these words (§14.1).
-func TestUnsupportedVersionsAreToldWhatIsSupported(t *testing.T) {
+func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 	_, addr := start(t, Options{})
 	for _, v := range []frame.Version{0, 6, 7, 65, 66, 127} {
 		c := dial(t, addr, v)
@@ -151,7 +151,7 @@ func TestBadHandshakes(t *testing.T) {
 }
 
 // What is no CQL at all gets an answer or a closed connection, soon.
-func TestOtherProtocolsAreTurnedAway(t *testing.T) {
+func TestOtherProtocolsAreRefused(t *testing.T) {
 	_, addr := start(t, Options{Limits: Limits{HandshakeTimeout: 200 * time.Millisecond}})
 	for _, hello := range []string{
 		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -250,7 +250,7 @@ func TestBadCompressedBodies(t *testing.T) {
 }
 
 // Random bytes on many connections: none may stop the server or another client.
-func TestRandomBytesHarmNobodyElse(t *testing.T) {
+func TestRandomBytesDoNotAffectOthers(t *testing.T) {
 	_, addr := start(t, Options{})
 	bystander := connect(t, addr, frame.V5, lz4Option)
 	random := rand.New(rand.NewPCG(7, 7))
@@ -282,7 +282,7 @@ func isReset(err error) bool {
 	return errors.As(err, &op) && !op.Timeout()
 }
 
-func TestAPanicEndsItsRequestOrItsConnectionOnly(t *testing.T) {
+func TestPanicEndsOnlyItsRequestOrConnection(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
 	_, addr := start(t, Options{Guard: g, Processor: &fake{

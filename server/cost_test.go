@@ -51,7 +51,7 @@ func withPayload(message []byte, keys ...string) []byte {
 	return append(frame.AppendPrefix(nil, frame.FlagCustomPayload, frame.Prefix{CustomPayload: payload}), message...)
 }
 
-func TestACustomPayloadRequestsTheCost(t *testing.T) {
+func TestCustomPayloadRequestsCost(t *testing.T) {
 	_, addr := start(t, Options{Processor: costly()})
 	everyWay(t, func(t *testing.T, v frame.Version, options []frame.StringPair) {
 		c := connect(t, addr, v, options...)
@@ -137,7 +137,7 @@ func TestErrorsHaveTheCostToo(t *testing.T) {
 	}
 }
 
-func TestACustomPayloadThatCannotBeReadIsAProtocolError(t *testing.T) {
+func TestMalformedCustomPayloadIsAProtocolError(t *testing.T) {
 	_, addr := start(t, Options{Processor: costly()})
 	c := connect(t, addr, frame.V3)
 	c.write(frame.OpQuery, 1, frame.FlagCustomPayload, withPayload(queryBody(frame.V3, "SELECT"), costKey))

@@ -122,7 +122,7 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 }
 
 // The end of a connection releases threads that then use the client's next one: that must not end in this moment.
-func TestDrainEndsConnectionsOfAClientOneAfterTheOther(t *testing.T) {
+func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
 	s, addr := start(t, Options{})
 	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
 	beginDrain(t, s)

@@ -278,7 +278,7 @@ func TestConnectionBounds(t *testing.T) {
 
 // 5,000 clients that connect and send nothing, or half a header, delay no others at the default limits, and the log lines
 // about them are bounded.
-func TestSilentConnectionsDelayNobody(t *testing.T) {
+func TestSilentConnectionsDelayNoClient(t *testing.T) {
 	const silent = 5000
 	var log bytes.Buffer
 	var mu sync.Mutex
@@ -320,7 +320,7 @@ func (l lockedWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-func TestDrainAnswersWhatWasRead(t *testing.T) {
+func TestDrainAnswersReceivedRequests(t *testing.T) {
 	processor, running, open := gate()
 	s, addr := start(t, Options{Processor: processor})
 	busy, idle := connect(t, addr, 5), connect(t, addr, 4)
@@ -428,7 +428,7 @@ func TestServeAfterCloseFails(t *testing.T) {
 }
 
 // The arithmetic of limits.go: a client that is alone is never refused.
-func TestALargestFrameFitsAPausedConnection(t *testing.T) {
+func TestLargestFrameFitsPausedConnection(t *testing.T) {
 	l := Limits{}.withDefaults()
 	b := newBudget(l.ConnectionBytesMax)
 	if free := b.limit - b.pause; free < int64(l.FrameBytesMax) {

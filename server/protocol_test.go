@@ -72,7 +72,7 @@ func TestOptionsAreAnsweredBeforeAndAfterStartup(t *testing.T) {
 	})
 }
 
-func TestRowsArriveWhole(t *testing.T) {
+func TestRowsAreComplete(t *testing.T) {
 	result := rowsOf(50_000, "a cell with some text") // 1.2 MB: many v5 segments
 	result.PagingState, result.Traced, result.TracingID = []byte("state"), true, [16]byte{1}
 	_, addr := start(t, Options{Processor: &fake{
@@ -99,7 +99,7 @@ func TestRowsArriveWhole(t *testing.T) {
 	})
 }
 
-func TestLargeRequestsArriveWhole(t *testing.T) {
+func TestLargeRequestsAreComplete(t *testing.T) {
 	_, addr := start(t, Options{Processor: &fake{
 		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			return rowsOf(1, fmt.Sprint(len(text), strings.Count(text, "x"))), nil
@@ -240,7 +240,7 @@ func TestManyRequestsInFlight(t *testing.T) {
 	})
 }
 
-func TestEventsGoToThoseWhoRegistered(t *testing.T) {
+func TestEventsGoToRegisteredClients(t *testing.T) {
 	s, addr := start(t, Options{})
 	node := netip.MustParseAddrPort("127.0.0.2:9042")
 	everyWay(t, func(t *testing.T, v frame.Version, options []frame.StringPair) {

@@ -53,7 +53,7 @@ func TestCompressedBodiesStayWithinTheBound(t *testing.T) {
 
 // Clients that send all but the end of large requests and wait take no memory that others need: small requests go on as
 // if they were not there, and large ones get their turn when the slow ones have been closed.
-func TestSlowBodiesHoldNothingThatOthersNeed(t *testing.T) {
+func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 	for _, v := range []frame.Version{4, 5} {
 		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20, ReceivingBytesMax: 4 << 20}})
 		large := envelope(v, frame.OpQuery, 1, 0, queryBody(v, strings.Repeat("x", 900<<10)))
@@ -88,7 +88,7 @@ func TestSlowBodiesHoldNothingThatOthersNeed(t *testing.T) {
 }
 
 // A client that sends steadily is served, however slowly, while no other request needs its memory.
-func TestASlowClientAloneIsServed(t *testing.T) {
+func TestSingleSlowClientIsServed(t *testing.T) {
 	_, addr := start(t, Options{})
 	c := connect(t, addr, 4)
 	e := envelope(4, frame.OpQuery, 1, 0, queryBody(4, strings.Repeat("x", 100<<10)))

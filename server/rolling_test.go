@@ -105,7 +105,7 @@ const lostMax = 1
 // Rolling restarts under load answer all that was sent before the server closed a connection. What a client sends while
 // the end of its connection is on the way cannot be answered: there is no message of the protocol that announces it. So
 // every request that fails must be among what the server found behind the end.
-func TestRollingRestartsAnswerWhatWasSent(t *testing.T) {
+func TestRollingRestartsAnswerSentRequests(t *testing.T) {
 	const restarts, workers = 20, 16
 	processor := &fake{query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
 		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)

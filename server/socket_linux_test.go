@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestUnreadSeesWhatWasNotRead(t *testing.T) {
+func TestUnreadReportsUnreadBytes(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

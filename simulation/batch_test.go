@@ -8,9 +8,9 @@ import (
 // leaverFaults make nodes leave while they store batches that they could not write.
 const leaverFaults = "join leave isolate one-way bad-links pause ring disk-full"
 
-// TestBatchesOfLeaversAreWhole runs logged batches while nodes join and leave. In seed 81142, which is run with its original options,
+// TestBatchesOfDepartingNodesAreComplete runs logged batches while nodes join and leave. In seed 81142, which is run with its original options,
 // the only node that stored a batch left the ring with it.
-func TestBatchesOfLeaversAreWhole(t *testing.T) {
+func TestBatchesOfDepartingNodesAreComplete(t *testing.T) {
 	o := DefaultOptions(81142)
 	report(t, o, run(t, o))
 	runFewReplicas(t, 12, "batch", leaverFaults, func(*Options) {})
@@ -31,17 +31,17 @@ func smallRing(o *Options) {
 	o.Nodes, o.Factor = 3, 1
 }
 
-// TestTheOnlyVoterLeaves makes the first of two members leave. It is the only voter, so it must make the other one a voter first;
+// TestSingleVoterLeaves makes the first of two members leave. It is the only voter, so it must make the other one a voter first;
 // otherwise no later operation of the ring ends.
-func TestTheOnlyVoterLeaves(t *testing.T) {
+func TestSingleVoterLeaves(t *testing.T) {
 	o := DefaultOptions(13)
 	smallRing(&o)
 	report(t, o, run(t, o))
 }
 
-// TestAFormerVoterIsNotNeeded makes one of three members leave, and cuts its links before it learns of its removal. The leader must
+// TestLeaderDoesNotWaitForFormerVoter makes one of three members leave, and cuts its links before it learns of its removal. The leader must
 // not wait for the former member's vote. The adjacent seeds are run, too.
-func TestAFormerVoterIsNotNeeded(t *testing.T) {
+func TestLeaderDoesNotWaitForFormerVoter(t *testing.T) {
 	for seed := uint64(140); seed < 160; seed++ {
 		o := DefaultOptions(seed)
 		smallRing(&o)
@@ -57,9 +57,9 @@ func TestSimNeedsMoreThanHints(t *testing.T) {
 	}, "of its")
 }
 
-// TestHintsOfLeaversAreWritten runs seed 701700 with its original options: a node that left the ring had the only copy of a write at
+// TestHintsOfDepartingNodesAreWritten runs seed 701700 with its original options: a node that left the ring had the only copy of a write at
 // ANY, as a hint. coordinator's TestHintsAreWrittenBeforeANodeLeaves shows what happens to these hints.
-func TestHintsOfLeaversAreWritten(t *testing.T) {
+func TestHintsOfDepartingNodesAreWritten(t *testing.T) {
 	o := DrawnOptions(701700)
 	report(t, o, run(t, o))
 }

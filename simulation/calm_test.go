@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestNothingFailsWhileTheRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with one dead node
+// TestRequestsSucceedWhileRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with one dead node
 // that is removed or replaced: none may fail. A test with real processes first found a read that one side of the change could not
 // answer, and that waited for the other until its timeout.
-func TestNothingFailsWhileTheRingChanges(t *testing.T) {
+func TestRequestsSucceedWhileRingChanges(t *testing.T) {
 	n := max(4, *seeds/10)
 	if testing.Short() {
 		n = 4

@@ -18,8 +18,8 @@ func contendedOptions(seed uint64) Options {
 	return o
 }
 
-// TestNoOutcomeIsUnknown makes several coordinators change one partition with all nodes up, and with one dead.
-func TestNoOutcomeIsUnknown(t *testing.T) {
+// TestContendedOutcomesAreKnown makes several coordinators change one partition with all nodes up, and with one dead.
+func TestContendedOutcomesAreKnown(t *testing.T) {
 	n := max(10, *seeds/10)
 	if testing.Short() {
 		n = 6

@@ -65,9 +65,9 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 	}
 }
 
-// TestForgedMessagesOfStrangers makes a machine outside the ring send messages of every verb with the ids of members. No workload may
+// TestForgedMessagesOfUnknownPeers makes a machine outside the ring send messages of every verb with the ids of members. No workload may
 // fail.
-func TestForgedMessagesOfStrangers(t *testing.T) {
+func TestForgedMessagesOfUnknownPeers(t *testing.T) {
 	for i := range 2 {
 		o := forgeOptions(*firstSeed + uint64(i))
 		o.forge(Forge{Messages: 10_000, Burst: 1}, o.Faults/4)

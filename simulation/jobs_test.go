@@ -151,9 +151,9 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 
 const jobRows = 60
 
-// TestSimAnInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is done, all
+// TestSimInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is done, all
 // replicas have all rows.
-func TestSimAnInterruptedRepairContinues(t *testing.T) {
+func TestSimInterruptedRepairContinues(t *testing.T) {
 	n := max(3, *seeds/15)
 	if testing.Short() {
 		n = 3

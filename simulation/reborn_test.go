@@ -11,9 +11,9 @@ func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	}, "came back")
 }
 
-// TestSimReborn truncates, drops and alters a table that reads repair, while coordinators know of all messages in transit: not even a row
+// TestSimResurrection truncates, drops and alters a table that reads repair, while coordinators know of all messages in transit: not even a row
 // that was acknowledged just before a TRUNCATE reappears.
-func TestSimReborn(t *testing.T) { runAlone(t, alone(), 100, rebornOptions) }
+func TestSimResurrection(t *testing.T) { runAlone(t, alone(), 100, rebornOptions) }
 
 func rebornOptions(o *Options) {
 	o.Workloads, o.Points = []string{"reborn"}, nil

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// TestWhatWasReadStays runs registers while nodes join and leave, with so few replicas that two quorums have at most one in common: a
+// TestReadValuesStayVisible runs registers while nodes join and leave, with so few replicas that two quorums have at most one in common: a
 // value that was read once, acknowledged or not, must be read by all later reads. Seed 14 was the first that failed.
-func TestWhatWasReadStays(t *testing.T) {
+func TestReadValuesStayVisible(t *testing.T) {
 	runFewReplicas(t, 12, "register", "join leave isolate one-way bad-links", func(*Options) {})
 }
 
-// TestWhatWasReadStaysWhileTheRingSwitches is TestWhatWasReadStays with rare heartbeats: they put time between the switch of an
+// TestReadValuesStayVisibleDuringSwitch is TestReadValuesStayVisible with rare heartbeats: they put time between the switch of an
 // operation and its comparison, in which reads must use both sides.
-func TestWhatWasReadStaysWhileTheRingSwitches(t *testing.T) {
+func TestReadValuesStayVisibleDuringSwitch(t *testing.T) {
 	runFewReplicas(t, 30, "register", "join leave move bad-links", (*Options).slowSwitch)
 }
 

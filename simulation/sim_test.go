@@ -17,7 +17,7 @@ var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
 	seeds     = flag.Int("seeds", 300, "how many seeds TestSim runs")
 	every     = flag.Uint64("every", 1, "the distance of one seed to the next, for several processes")
-	story     = flag.String("story", "", "the file to which TestSimStory writes")
+	traceFile = flag.String("trace-file", "", "file to which TestSimTrace writes")
 	shrink    = flag.Bool("shrink", false, "look for a smaller run that fails, too")
 
 	workloadNames = flag.String("workloads", "", "instead of those that the seed draws")
@@ -95,12 +95,12 @@ func numbers(t *testing.T, list string) []int {
 	return all
 }
 
-// TestSimStory writes the trace of a seed: -seed=7 -story=file.
-func TestSimStory(t *testing.T) {
-	if *story == "" {
-		t.Skip("no -story")
+// TestSimTrace writes the trace of a seed: -seed=7 -trace-file=file.
+func TestSimTrace(t *testing.T) {
+	if *traceFile == "" {
+		t.Skip("no -trace-file")
 	}
-	f, err := os.Create(*story)
+	f, err := os.Create(*traceFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-var weeksFor = flag.Duration("weeks", 0, "how long (real time) TestSimWeeks lets a cluster live")
+var weeksFor = flag.Duration("weeks", 0, "how long (real time) TestSimSoak lets a cluster live")
 
-// TestSimWeeks runs one cluster for weeks of simulated time: there may be no violation, and the amount of data at the end of a day, when
+// TestSimSoak runs one cluster for weeks of simulated time: there may be no violation, and the amount of data at the end of a day, when
 // the cluster is idle, must not grow from day to day.
-func TestSimWeeks(t *testing.T) {
+func TestSimSoak(t *testing.T) {
 	if *weeksFor == 0 {
 		t.Skip("no -weeks")
 	}
@@ -21,8 +21,8 @@ func TestSimWeeks(t *testing.T) {
 	var first Day
 	days := 0
 	o := WeeksOptions(*firstSeed)
-	if *story != "" {
-		f, err := os.Create(*story)
+	if *traceFile != "" {
+		f, err := os.Create(*traceFile)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // If no other goroutine commits, Commit returns after the caller's own commit.
-func TestCommitOfOneWhoIsAloneIsDoneWhenItReturns(t *testing.T) {
+func TestSingleCommitIsSynchronous(t *testing.T) {
 	e := openTest(t, Options{})
 	defer e.Close()
 	for i := range 100 {
@@ -38,7 +38,7 @@ func TestCommitOfOneWhoIsAloneIsDoneWhenItReturns(t *testing.T) {
 }
 
 // Whatever callers commit, the committer, or what one is told leads to: all is told, once, and on disk.
-func TestEverythingQueuedIsCommittedWhoeverCommits(t *testing.T) {
+func TestQueuedCommitsCompleteOnce(t *testing.T) {
 	disk := vfs.NewMem()
 	e := openTest(t, Options{FS: disk})
 	const callers, each = 8, 200
@@ -95,7 +95,7 @@ func TestEverythingQueuedIsCommittedWhoeverCommits(t *testing.T) {
 }
 
 // A disk that takes its time is told of, one that does not is not.
-func TestASlowSyncIsToldOf(t *testing.T) {
+func TestSlowSyncIsReported(t *testing.T) {
 	clock, disk, log := newTestClock(), faultfs.Wrap(vfs.NewMem()), &bytes.Buffer{}
 	e := openTest(t, Options{Clock: clock, FS: disk, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	write := func(i int) {

@@ -118,7 +118,7 @@ func TestPeriodicSyncBringsWritesToDisk(t *testing.T) {
 	}
 }
 
-func TestCloseCommitsWhatWasApplied(t *testing.T) {
+func TestCloseCommitsAppliedMutations(t *testing.T) {
 	disk := vfs.NewMem()
 	e := openTest(t, Options{FS: disk})
 	var acknowledged atomic.Int64

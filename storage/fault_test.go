@@ -29,7 +29,7 @@ func within(t *testing.T, d time.Duration, what string, f func()) {
 	}
 }
 
-func TestNothingIsAcknowledgedAfterAFailedLog(t *testing.T) {
+func TestFailedLogAcknowledgesNothing(t *testing.T) {
 	isLog := func(name string) bool { return strings.HasSuffix(name, ".log") }
 	for name, decide := range map[string]func(op faultfs.Op, name string) error{
 		"fsync": func(op faultfs.Op, name string) error {

@@ -112,8 +112,8 @@ func drawKey(t *testing.T, key []byte) string {
 	return text + fmt.Sprintf("\n  table %d token %d key %q %s\n", table, k.Token, k.Bytes, what)
 }
 
-// TestKeysSortAsWhatTheyStandFor compares the order of random keys with that of their parts.
-func TestKeysSortAsWhatTheyStandFor(t *testing.T) {
+// TestEncodedKeysSortAsTheirParts compares the order of random keys with that of their parts.
+func TestEncodedKeysSortAsTheirParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	type entry struct {
 		table      schema.StorageID

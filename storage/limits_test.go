@@ -39,9 +39,9 @@ func TestTooManyTombstonesAreRefused(t *testing.T) {
 	}
 }
 
-// TestALongHeaderIsAllThereIs shows that a partition whose header alone is longer than a page does not say
+// TestLongHeaderEndsPartition shows that a partition whose header alone is longer than a page does not say
 // that there is more: who asked on would get the same again.
-func TestALongHeaderIsAllThereIs(t *testing.T) {
+func TestLongHeaderEndsPartition(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone, PageBytes: 100})
 	defer e.Close()
 	static := new(row.Mutation)

@@ -50,7 +50,7 @@ func crashed(t *testing.T, e *Engine) (copied, lastLog string) {
 
 // Whatever follows what was synced, zeros, half a record, or the rest of an older log: all that was acknowledged
 // is there.
-func TestALogWithZerosAheadIsReadToItsEnd(t *testing.T) {
+func TestPreallocatedLogIsReadToItsEnd(t *testing.T) {
 	o := Options{FS: vfs.Default, Dir: t.TempDir(), BallastBytes: -1, MemTableBytes: 256 << 10}
 	e := openTest(t, o)
 	defer e.Close()
@@ -94,7 +94,7 @@ func tear(t *testing.T, log string, n int) {
 }
 
 // The length of a log's file changes seldom.
-func TestALogGrowsAheadOfWhatIsWritten(t *testing.T) {
+func TestLogIsPreallocated(t *testing.T) {
 	fs := newLogAheadFS(vfs.Default)
 	name := filepath.Join(t.TempDir(), "1.log")
 	f, err := fs.Create(name, logguard.Category)

@@ -17,7 +17,7 @@ import (
 
 // A log that fails while a full memtable's is closed and the next one is begun, of which Pebble would end the process:
 // the engine fails as it does else, and all that was acknowledged is there.
-func TestALogThatFailsBetweenTwoMemtables(t *testing.T) {
+func TestLogFailureBetweenMemtables(t *testing.T) {
 	isLog := func(name string) bool { return strings.HasSuffix(name, ".log") }
 	for name, fails := range map[string]func() func(op faultfs.Op, name string) bool{
 		"written":      func() func(faultfs.Op, string) bool { return nthOf(4, faultfs.OpWrite, isLog) },

@@ -43,9 +43,9 @@ func randomChange(rng *rand.Rand, stamp int64) change {
 	return c
 }
 
-// TestAfterTheNewestNothingHides: whatever a partition holds, a change with a later timestamp than the newest
+// TestTimestampAfterNewestIsVisible: whatever a partition holds, a change with a later timestamp than the newest
 // of what it touches takes effect as if there had been nothing; and the newest is no timestamp of elsewhere.
-func TestAfterTheNewestNothingHides(t *testing.T) {
+func TestTimestampAfterNewestIsVisible(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		e := openTest(t, Options{Inline: true})

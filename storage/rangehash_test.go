@@ -27,11 +27,11 @@ func hashAll(t testing.TB, e *Engine, cmd HashCommand) []LeafHash {
 	}
 }
 
-// TestHashesFollowWhatAReadShows keeps two engines with the same random content but another history
+// TestHashesMatchVisibleRows keeps two engines with the same random content but another history
 // each: sweeps, folds, flushes and restarts at other times, changes in another order. Their hashes must be
 // equal, also when they are made in other steps; and when one change is missing in one of them, they must
 // differ exactly when a read does.
-func TestHashesFollowWhatAReadShows(t *testing.T) {
+func TestHashesMatchVisibleRows(t *testing.T) {
 	for seed := uint64(1); seed <= 40; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 3))
@@ -107,7 +107,7 @@ func (m *meta) compareHashes(engines [2]*Engine) {
 	}
 }
 
-func TestHashRefusesWhatItCannotDo(t *testing.T) {
+func TestHashRefusesUnsupportedRanges(t *testing.T) {
 	e := openTest(t, Options{Inline: true})
 	defer e.Close()
 	for _, cmd := range []HashCommand{
@@ -160,8 +160,8 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// TestHashesTellClusteringsApart compares two engines with the same cells in rows of different clusterings.
-func TestHashesTellClusteringsApart(t *testing.T) {
+// TestHashesDistinguishClusterings compares two engines with the same cells in rows of different clusterings.
+func TestHashesDistinguishClusterings(t *testing.T) {
 	var sums [2]LeafHash
 	for i, clustering := range []string{"a", "b"} {
 		e := openTest(t, Options{Clock: newTestClock(), Inline: true, FS: vfs.NewMem()})

@@ -65,7 +65,7 @@ func deleteRange(key string, from, to int, timestamp, localTime int64) *row.Muta
 	})
 }
 
-func TestSweepRemovesWhatIsDead(t *testing.T) {
+func TestSweepRemovesDeadData(t *testing.T) {
 	clock := newTestClock()
 	now := clock.Now().Unix()
 	e := openTest(t, Options{Inline: true, Clock: clock, Table: tableWith(GCTimeout, 100)})
@@ -254,7 +254,7 @@ func TestTombstoneIsNotPurgedWhileItsPartitionIsWritten(t *testing.T) {
 	}
 }
 
-func TestHotRowIsFolded(t *testing.T) {
+func TestHotRowIsCollapsed(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone, MemTableBytes: 64 << 20})
 	defer e.Close()
 	var wait sync.WaitGroup

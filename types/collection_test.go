@@ -42,7 +42,7 @@ func TestValuesAreBuiltOfTheirParts(t *testing.T) {
 	}
 }
 
-func TestOfEqualMapKeysTheLastStays(t *testing.T) {
+func TestLastOfEqualMapKeysIsKept(t *testing.T) {
 	typ := NewMap(Native(Text), Native(Int), true)
 	one, two := []byte{0, 0, 0, 1}, []byte{0, 0, 0, 2}
 	got, err := typ.AppendParts(nil, [][]byte{[]byte("b"), one, []byte("a"), one, []byte("b"), two})

@@ -52,7 +52,7 @@ func TestJSONRoundTrips(t *testing.T) {
 	}
 }
 
-func TestJSONThatIsNone(t *testing.T) {
+func TestInvalidJSON(t *testing.T) {
 	typ := NewList(Native(Int), true)
 	for _, text := range []string{"", "[", "[1", "[1] 2", "{", `{"a"}`, "nul", "[1,]", "]", "'a'"} {
 		if b, err := typ.FromJSON([]byte(text)); err == nil {

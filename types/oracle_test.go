@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestParseRefusesWhatIsNoType(t *testing.T) {
+func TestParseRefusesInvalidTypes(t *testing.T) {
 	for _, text := range []string{"", "int4", "list<int", "list<int>>", "map<int>", "frozen<int>", "vector<int>", "vector<int, 0>",
 		"tuple<>", "list<>", "\"int", "'x", strings.Repeat("list<", 500) + "int" + strings.Repeat(">", 500)} {
 		if typ, err := ParseCQL(text, nil); err == nil {

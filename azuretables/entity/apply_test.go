@@ -16,8 +16,8 @@ import (
 	"cqld/paxos"
 )
 
-// TestATransactionIsAllOrNothing checks that a transaction reports its first failing operation and applies none.
-func TestATransactionIsAllOrNothing(t *testing.T) {
+// TestTransactionIsAtomic checks that a transaction reports its first failing operation and applies none.
+func TestTransactionIsAtomic(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
 	r.apply("things", op(entity.Insert, "p", "b", text("v", "old")))
@@ -119,8 +119,8 @@ func TestRacingTransactionsNeverInterleave(t *testing.T) {
 	}
 }
 
-// TestOfRacingInsertsOneWins checks that exactly one of several concurrent inserts of an entity succeeds.
-func TestOfRacingInsertsOneWins(t *testing.T) {
+// TestRacingInsertsHaveOneWinner checks that exactly one of several concurrent inserts of an entity succeeds.
+func TestRacingInsertsHaveOneWinner(t *testing.T) {
 	r := newTestRing(t, 3)
 	r.create("Things")
 	for round := range 5 {
@@ -151,9 +151,9 @@ func TestOfRacingInsertsOneWins(t *testing.T) {
 	}
 }
 
-// TestALostAnswerIsLookedFor checks that a change whose response was lost is neither applied twice nor reported as
+// TestLostResponseIsResolved checks that a change whose response was lost is neither applied twice nor reported as
 // failed: the store determines its outcome.
-func TestALostAnswerIsLookedFor(t *testing.T) {
+func TestLostResponseIsResolved(t *testing.T) {
 	r := newTestRing(t, 3)
 	r.create("Things")
 	n := r.nodes[0]
@@ -199,9 +199,9 @@ func TestALostAnswerIsLookedFor(t *testing.T) {
 	}
 }
 
-// TestALostAnswerThatNobodyCanTell checks that the error stays if another writer has changed the entities since, and
+// TestLostResponseWithUnknownOutcome checks that the error stays if another writer has changed the entities since, and
 // the outcome is therefore unknown.
-func TestALostAnswerThatNobodyCanTell(t *testing.T) {
+func TestLostResponseWithUnknownOutcome(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
 	n := r.nodes[0]
@@ -230,9 +230,9 @@ func TestALostAnswerThatNobodyCanTell(t *testing.T) {
 	}
 }
 
-// TestAttemptsThatFailAtOnceRest checks that there are pauses between attempts that fail immediately, as on a full
+// TestImmediateFailuresBackOff checks that there are pauses between attempts that fail immediately, as on a full
 // disk.
-func TestAttemptsThatFailAtOnceRest(t *testing.T) {
+func TestImmediateFailuresBackOff(t *testing.T) {
 	r := newTestRing(t, 1, func(o *entity.Options) { o.Timeouts.Change = 300 * time.Millisecond })
 	r.create("Things")
 	n := r.nodes[0]
@@ -251,10 +251,10 @@ func TestAttemptsThatFailAtOnceRest(t *testing.T) {
 	}
 }
 
-// TestAPartitionIsDeletedOnce checks the deletion of a partition whose response was lost: if it was applied, it is
+// TestPartitionIsDeletedOnce checks the deletion of a partition whose response was lost: if it was applied, it is
 // neither repeated, because other clients may have inserted since, nor reported as failed. If it was not applied, it is
 // repeated.
-func TestAPartitionIsDeletedOnce(t *testing.T) {
+func TestPartitionIsDeletedOnce(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
 	n := r.nodes[0]

@@ -75,9 +75,9 @@ func TestPropertiesAreTypedColumns(t *testing.T) {
 	}
 }
 
-// TestTicksGoWithTheWriteTheyCameWith checks that if CQL writes a DateTime's column without its ticks, the old ticks do
+// TestTicksBelongToTheirWrite checks that if CQL writes a DateTime's column without its ticks, the old ticks do
 // not apply to the new value.
-func TestTicksGoWithTheWriteTheyCameWith(t *testing.T) {
+func TestTicksBelongToTheirWrite(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("When")
 	at := func(ticks int64) odata.Property {
@@ -98,9 +98,9 @@ func TestTicksGoWithTheWriteTheyCameWith(t *testing.T) {
 	}
 }
 
-// TestAPropertyChangesItsType checks that a property's type may change, which deletes the value of the old type, in CQL
+// TestPropertyTypeChanges checks that a property's type may change, which deletes the value of the old type, in CQL
 // too.
-func TestAPropertyChangesItsType(t *testing.T) {
+func TestPropertyTypeChanges(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
 	r.apply("things", op(entity.Insert, "p", "r", text("v", "x")))
@@ -206,7 +206,7 @@ func TestTimestampIsTheNewestLiveWrite(t *testing.T) {
 		Entity: odata.Entity{PartitionKey: "p", RowKey: "r"}, Match: 10 * old, Conditional: true})
 }
 
-func TestWhatHasATimeToLiveIsGoneAfterIt(t *testing.T) {
+func TestExpiredPropertiesAreAbsent(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("Things")
 	short, long := op(entity.Insert, "p", "short", text("v", "x")), op(entity.Insert, "p", "long", text("v", "x"))

@@ -15,7 +15,7 @@ func sorted(in []odata.Property) []odata.Property {
 	return out
 }
 
-func TestWhatIsInsertedIsRead(t *testing.T) {
+func TestInsertedEntityIsRead(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.create("People")
 	stamps := r.apply("people", op(entity.Insert, "p", "r", text("Name", "Ann"), number("Age", 40)))

@@ -121,9 +121,9 @@ func TestManySmallPartitionsAreOnePage(t *testing.T) {
 	}
 }
 
-// TestPagesMissNothingWhileRowsComeAndGo checks that entities that exist all the time are returned exactly once,
+// TestPagesAreCompleteDuringWrites checks that entities that exist all the time are returned exactly once,
 // regardless of inserts and deletes between the pages.
-func TestPagesMissNothingWhileRowsComeAndGo(t *testing.T) {
+func TestPagesAreCompleteDuringWrites(t *testing.T) {
 	for _, c := range []struct {
 		filter odata.Expr
 		order  entity.Order
@@ -233,9 +233,9 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPagesEndAmongTheDead checks that deleted partitions count against a page's time: an empty page may end among
+// TestPagesEndAmongTombstones checks that deleted partitions count against a page's time: an empty page may end among
 // them, and the next one continues there.
-func TestPagesEndAmongTheDead(t *testing.T) {
+func TestPagesEndAmongTombstones(t *testing.T) {
 	r := newTestRing(t, 1, func(o *entity.Options) { o.Timeouts.Page = time.Nanosecond })
 	r.load(1, 1)
 	const gone = 1200 // a replica examines a thousand at a time
@@ -265,9 +265,9 @@ func TestPagesEndAmongTheDead(t *testing.T) {
 	}
 }
 
-// TestAnErrorEndsAPage checks that rows read before an error form a page, and that a query without any returns the
+// TestErrorEndsPage checks that rows read before an error form a page, and that a query without any returns the
 // error.
-func TestAnErrorEndsAPage(t *testing.T) {
+func TestErrorEndsPage(t *testing.T) {
 	r := newTestRing(t, 1)
 	r.load(20, 3)
 	n := r.nodes[0]

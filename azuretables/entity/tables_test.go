@@ -106,7 +106,7 @@ func TestTablesOfCQLAreThereWhenTheirKeyIs(t *testing.T) {
 	}
 }
 
-func TestOfRacingCreatesOneWins(t *testing.T) {
+func TestRacingCreatesHaveOneWinner(t *testing.T) {
 	r := newTestRing(t, 3)
 	for round := range 10 {
 		var mu sync.Mutex

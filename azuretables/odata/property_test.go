@@ -125,7 +125,7 @@ func sameEntity(t *testing.T, got, want *Entity, text string) {
 	}
 }
 
-func TestAnEntityComesBackFromItsJSON(t *testing.T) {
+func TestEntityJSONRoundTrip(t *testing.T) {
 	r, l := seeded(t), DefaultLimits()
 	var back Entity
 	for range rounds {
@@ -233,7 +233,7 @@ func anyFilter(r *rand.Rand, depth int) Expr {
 	return &Not{anyFilter(r, depth-1)}
 }
 
-func TestAFilterComesBackFromItsText(t *testing.T) {
+func TestFilterTextRoundTrip(t *testing.T) {
 	r := seeded(t)
 	l := DefaultLimits()
 	l.Comparisons = 1000
@@ -272,9 +272,9 @@ func equalExpr(x, y Expr) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// TestAPropertyIsEqualToItself compares a property with its own value: eq, ge and le are true, the others false. Every
+// TestPropertyEqualsItself compares a property with its own value: eq, ge and le are true, the others false. Every
 // comparison with a missing property is false, and its negation true.
-func TestAPropertyIsEqualToItself(t *testing.T) {
+func TestPropertyEqualsItself(t *testing.T) {
 	r := seeded(t)
 	for range rounds {
 		v := anyValue(r)

@@ -45,7 +45,7 @@ func withTypes(object string) string {
 	return strings.Replace(object, `"clsid":`, `"clsid@odata.type":"Edm.Guid","clsid":`, 1)
 }
 
-func TestAnswersAreThoseOfTheService(t *testing.T) {
+func TestResponsesMatchService(t *testing.T) {
 	metadata := regexp.MustCompile(`^{"odata.metadata":"([^"]*)/\$metadata#([^/"]*)(/@Element)?"`)
 	seen := 0
 	for _, line := range recordedLines(t, "answers.txt") {

@@ -19,8 +19,8 @@ func wide(n int, format string) string {
 	return b.String() + "}"
 }
 
-// TestWideEntitiesAreReadWhole uses names that differ only in the middle, for which the index's hash collides.
-func TestWideEntitiesAreReadWhole(t *testing.T) {
+// TestWideEntitiesAreReadCompletely uses names that differ only in the middle, for which the index's hash collides.
+func TestWideEntitiesAreReadCompletely(t *testing.T) {
 	for _, format := range []string{"p%d", "collision%04dcollision"} {
 		for _, n := range []int{1, 95, 96, 97, 252} {
 			l := DefaultLimits()

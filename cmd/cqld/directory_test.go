@@ -111,9 +111,9 @@ func TestStartAndLocalRefuseTheDirectoryOfTheOther(t *testing.T) {
 	}
 }
 
-// TestADirectoryWithBothServesBoth checks that a directory in which earlier versions ran both commands works with both,
+// TestSharedDirectoryServesBothCommands checks that a directory in which earlier versions ran both commands works with both,
 // each with its own data.
-func TestADirectoryWithBothServesBoth(t *testing.T) {
+func TestSharedDirectoryServesBothCommands(t *testing.T) {
 	dir := t.TempDir()
 	if err := local(dir, false); err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestALocalRingIsWaitedForWhileItMakesProgress checks that awaitAgreement waits for a ring that starts more slowly
+// TestLocalRingWaitsWhileMakingProgress checks that awaitAgreement waits for a ring that starts more slowly
 // than the timeout but makes progress, and gives up on one that makes none.
-func TestALocalRingIsWaitedForWhileItMakesProgress(t *testing.T) {
+func TestLocalRingWaitsWhileMakingProgress(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	members := make([]member, 8)
 	for i := range members {

@@ -21,9 +21,9 @@ func world() (*ring.Topology, ring.Replication, map[ring.NodeID]string) {
 	return ring.NewTopology(1, nodes), ring.NewNetworkTopology(east, west), datacenters
 }
 
-// TestTallyCountsWhatTheLevelsMean compares a tally, after random answers and failures, with the definitions of the levels: on each
+// TestTallyMatchesLevelDefinitions compares a tally, after random answers and failures, with the definitions of the levels: on each
 // side, a number of all replicas, of those in the local data center, or of those in each.
-func TestTallyCountsWhatTheLevelsMean(t *testing.T) {
+func TestTallyMatchesLevelDefinitions(t *testing.T) {
 	topology, replication, datacenters := world()
 	levels := []ring.Consistency{ring.One, ring.Quorum, ring.All, ring.LocalOne, ring.LocalQuorum, ring.EachQuorum, ring.NodeLocal}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -105,8 +105,8 @@ func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.Node
 	return satisfied, hopeless
 }
 
-// TestAskTakesWhoIsNeeded checks that as few nodes are asked as the level requires, first those of both sides.
-func TestAskTakesWhoIsNeeded(t *testing.T) {
+// TestAskContactsFewestReplicas checks that as few nodes are asked as the level requires, first those of both sides.
+func TestAskContactsFewestReplicas(t *testing.T) {
 	topology, _, _ := world()
 	simple := ring.Replication{Class: ring.Simple, Factor: 3}
 	var y Tally
@@ -150,7 +150,7 @@ func TestAskTakesWhoIsNeeded(t *testing.T) {
 	}
 }
 
-func TestATallyAllocatesNothing(t *testing.T) {
+func TestTallyDoesNotAllocate(t *testing.T) {
 	topology, _, _ := world()
 	simple := ring.Replication{Class: ring.Simple, Factor: 3}
 	var y Tally

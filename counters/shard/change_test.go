@@ -42,8 +42,8 @@ func sums(t *testing.T, m *row.Mutation) (values map[string]int64, stamps map[st
 	return values, stamps
 }
 
-// TestUpdatesLedTogetherAddUp compares updates that are led together with the sum of their additions.
-func TestUpdatesLedTogetherAddUp(t *testing.T) {
+// TestGroupedUpdatesAddUp compares updates that are led together with the sum of their additions.
+func TestGroupedUpdatesAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var x Change
@@ -70,9 +70,9 @@ func TestUpdatesLedTogetherAddUp(t *testing.T) {
 	}
 }
 
-// TestSumsComeAfterWhatTheyFollow shows that the timestamp of a sum is after those of the previous sum and of every deletion, and
+// TestSumTimestampsIncrease shows that the timestamp of a sum is after those of the previous sum and of every deletion, and
 // that deleted sums do not count.
-func TestSumsComeAfterWhatTheyFollow(t *testing.T) {
+func TestSumTimestampsIncrease(t *testing.T) {
 	stored := func(stamp, value int64, deletion row.Deletion) []byte {
 		w := row.NewPageWriter(nil)
 		w.Partition(row.NewPartitionKey([]byte("k")), row.NewRow(), nil)

@@ -8,9 +8,9 @@ import (
 
 var errForgotten = errors.New("forgotten")
 
-// TestNamesCountOnce enters updates repeatedly and in any order: each is entered once, and none that is no longer recorded is
+// TestDuplicateNamesCountOnce enters updates repeatedly and in any order: each is entered once, and none that is no longer recorded is
 // entered again.
-func TestNamesCountOnce(t *testing.T) {
+func TestDuplicateNamesCountOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, limit := range []int{1, 8, 1000} {
 		w := NewWindows(limit, errForgotten)
@@ -44,8 +44,8 @@ func TestNamesCountOnce(t *testing.T) {
 	}
 }
 
-// TestTheSameMessageWaitsForTheFirst shows that a duplicate receives the answer of the first message when it is known.
-func TestTheSameMessageWaitsForTheFirst(t *testing.T) {
+// TestDuplicateMessageWaitsForFirst shows that a duplicate receives the answer of the first message when it is known.
+func TestDuplicateMessageWaitsForFirst(t *testing.T) {
 	w := NewWindows(10, errForgotten)
 	process := Process{Node: 1, Incarnation: 1}
 	var got []error

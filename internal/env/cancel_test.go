@@ -15,7 +15,7 @@ type movedClock struct {
 
 func (c *movedClock) Monotonic() time.Duration { return c.now }
 
-func TestACancelEndsForEachOfItsReasons(t *testing.T) {
+func TestCancelReasons(t *testing.T) {
 	var none *Cancel
 	if none.Cancel(); none.Err() != nil {
 		t.Error("no Cancel has ended")
@@ -59,7 +59,7 @@ func TestHooksAreCalledOnceOrRemoved(t *testing.T) {
 	}
 }
 
-func TestAWaitEndsWithItsContext(t *testing.T) {
+func TestWaitEndsWithContext(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	w, c := NewChannelWaiter(), NewCancel(ctx)
 	c.OnCancel(w.Signal)

@@ -14,7 +14,7 @@ func (c *fixedClock) Now() time.Time                    { return c.now }
 func (c *fixedClock) Monotonic() time.Duration          { return 0 }
 func (c *fixedClock) After(time.Duration, func()) Timer { return nil }
 
-func TestStampsRiseWhateverTheClockDoes(t *testing.T) {
+func TestTimestampsIncreaseDespiteClock(t *testing.T) {
 	c := &fixedClock{time.UnixMicro(1_000_000)}
 	h := NewHLC(c, time.Second)
 	last := int64(0)

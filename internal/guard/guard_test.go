@@ -11,7 +11,7 @@ import (
 
 func goes(f func()) { go f() }
 
-func TestAPanicIsLoggedOnceWithItsStackAndCounted(t *testing.T) {
+func TestPanicIsLoggedOnceAndCounted(t *testing.T) {
 	var out bytes.Buffer
 	g := New(slog.New(slog.NewTextHandler(&out, nil)), goes)
 	err := g.Do("a test", func() { brokenRequest() })

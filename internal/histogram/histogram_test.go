@@ -39,7 +39,7 @@ func TestEveryDurationHasAClassNearIt(t *testing.T) {
 	}
 }
 
-func TestOctavesAreWhatWasAdded(t *testing.T) {
+func TestOctavesMatchAddedValues(t *testing.T) {
 	var h Histogram
 	for us := 1; us <= 100_000; us++ {
 		h.Add(time.Duration(us) * time.Microsecond)

@@ -22,7 +22,7 @@ func mustAdmit(t *testing.T, in *Intake, size int64, abort func()) *Body {
 	return b
 }
 
-func TestABodyThatStopsGivesWay(t *testing.T) {
+func TestStalledBodyIsAborted(t *testing.T) {
 	in := New(quick(100))
 	var stalled *Body
 	aborted := make(chan struct{})
@@ -44,7 +44,7 @@ func TestABodyThatStopsGivesWay(t *testing.T) {
 	}
 }
 
-func TestWithoutContentionNobodyIsAborted(t *testing.T) {
+func TestNoAbortWithoutContention(t *testing.T) {
 	in := New(quick(100))
 	b := mustAdmit(t, in, 100, func() { t.Error("aborted") })
 	time.Sleep(50 * time.Millisecond)
@@ -106,7 +106,7 @@ func TestNoMoreThanTheLimitIsUsed(t *testing.T) {
 	}
 }
 
-func TestThoseThatGoFirstAreAdmittedFirst(t *testing.T) {
+func TestAdmissionOrder(t *testing.T) {
 	l := quick(100)
 	l.Grace = time.Hour
 	in := New(l)

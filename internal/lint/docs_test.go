@@ -117,7 +117,7 @@ func foreign() map[string]bool {
 
 // Documents refer to symbols, not to lines, and the symbols must exist: `coordinator.Coordinator.Write`. Names of tables
 // and files look alike, so a lower-case name after a dot counts only if no table or file has the name of the package.
-func TestDocumentsNameWhatIsThere(t *testing.T) {
+func TestDocumentedSymbolsExist(t *testing.T) {
 	quoted := regexp.MustCompile("`([a-z][a-z0-9]*(?:/[a-z0-9]+)*)\\.([A-Za-z_]\\w*)(?:\\.(\\w+))?(?:\\([^`]*\\))?`")
 	namesakes := map[string]bool{"system": true, "cqld": true}
 	known := symbols(t)

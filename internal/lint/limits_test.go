@@ -9,7 +9,7 @@ import (
 )
 
 // docs/limits.md lists every error "… is not supported yet" that a statement can return.
-func TestLimitsListWhatIsNotSupported(t *testing.T) {
+func TestUnsupportedErrorsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile(root + "/docs/limits.md")
 	if err != nil {
 		t.Fatal(err)

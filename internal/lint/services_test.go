@@ -24,9 +24,9 @@ func mayBlock() map[string]bool {
 	}
 }
 
-// TestEveryVerbSaysWhetherItBlocks checks that each verb is registered once, with a unique name, and with the same
+// TestEveryVerbDeclaresBlocking checks that each verb is registered once, with a unique name, and with the same
 // declaration as in mayBlock.
-func TestEveryVerbSaysWhetherItBlocks(t *testing.T) {
+func TestEveryVerbDeclaresBlocking(t *testing.T) {
 	all := parsePackages(t)
 	registered, names := map[string]bool{}, map[string]string{}
 	for _, r := range all {

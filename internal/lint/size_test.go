@@ -47,7 +47,7 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 	}
 }
 
-func TestEveryRoomSaysWhatItIs(t *testing.T) {
+func TestEveryPackageHasAComment(t *testing.T) {
 	for pkg, r := range parsePackages(t) {
 		documented := len(r.files) == 0 // only generated files
 		for _, f := range r.files {

@@ -36,7 +36,7 @@ func everything(dst []byte) []byte {
 	return AppendVint(dst, -5)
 }
 
-func TestConsumeReturnsWhatWasAppended(t *testing.T) {
+func TestConsumeInvertsAppend(t *testing.T) {
 	c := NewCursor(everything(nil))
 	check := func(name string, ok bool) {
 		t.Helper()

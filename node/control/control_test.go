@@ -55,7 +55,7 @@ func onSocket(t *testing.T) (*Client, string) {
 	return DialSocket(filepath.Join(dir, SocketName)), dir
 }
 
-func TestAnOperationTakesArgumentsAndGivesProgressAndAResult(t *testing.T) {
+func TestOperationArgumentsProgressAndResult(t *testing.T) {
 	c, _ := onSocket(t)
 	var heard []Progress
 	got, err := Call(t.Context(), c, echo(), KeyspaceArgs{"ks"}, func(p Progress) { heard = append(heard, p) })
@@ -82,7 +82,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 	}
 }
 
-func TestAnOperationEndsWithItsClientAndWithTheServer(t *testing.T) {
+func TestOperationEndsWithClientOrServer(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Listen(dir)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestOnlyTheOwnerCanOpenTheSocket(t *testing.T) {
 	}
 }
 
-func TestASocketOfAKilledProcessIsReplaced(t *testing.T) {
+func TestStaleSocketIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestLongDirectoriesHaveASocketToo(t *testing.T) {
 	}
 }
 
-func TestAnAddressAsksForTheToken(t *testing.T) {
+func TestAddressRequiresToken(t *testing.T) {
 	dir := t.TempDir()
 	token, err := EnsureToken(dir)
 	if err != nil {

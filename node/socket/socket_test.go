@@ -34,7 +34,7 @@ func pair(t testing.TB) (net.Conn, *net.TCPConn) {
 	return c, client.(*net.TCPConn)
 }
 
-func TestBytesArriveInBothDirectionsAtOnce(t *testing.T) {
+func TestConcurrentReadAndWrite(t *testing.T) {
 	c, client := pair(t)
 	const total = 8 << 20
 	send := func(w io.Writer, seed byte, sum *[32]byte) error {

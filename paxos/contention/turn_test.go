@@ -83,8 +83,8 @@ func TestContestedPartitionsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestLinesTellPartitionsApart shows that Partition distinguishes tables and keys.
-func TestLinesTellPartitionsApart(t *testing.T) {
+// TestPartitionKeysAreUnique shows that Partition distinguishes tables and keys.
+func TestPartitionKeysAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, table := range []uint32{1, 256, 1 << 24} {
 		for _, key := range []string{"", "\x00", "k", string(make([]byte, 100))} {

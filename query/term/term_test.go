@@ -71,7 +71,7 @@ func TestConstantTermsAreEvaluatedWhenCompiled(t *testing.T) {
 }
 
 // A marker gets its type from its position, and its value, which must match the type, from the scope.
-func TestMarkersLearnWhatTheyAreFor(t *testing.T) {
+func TestMarkerTypesAreInferred(t *testing.T) {
 	c := &Compiler{Functions: function.New()}
 	compiled, err := c.Term(parsed(t, "(?, 'x')"), c.Receiver("c", typed(t, "frozen<tuple<int, text>>")))
 	if err != nil {

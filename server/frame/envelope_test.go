@@ -26,7 +26,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}
 }
 
-func TestHeadersThatCannotBeRead(t *testing.T) {
+func TestMalformedHeaders(t *testing.T) {
 	var unsupported *UnsupportedVersion
 	for _, first := range []byte{0, 1, 2, 6, 0x41, 0x42, 0x7F, 0xC1} {
 		_, err := DecodeHeader([]byte{first})

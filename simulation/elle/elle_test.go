@@ -17,7 +17,7 @@ func during(reads, appends lists) *Transaction {
 	return &Transaction{Reads: reads, Appends: appends, Call: 1, Returned: 1000}
 }
 
-func TestAppendCheckerFindsWhatIsWrong(t *testing.T) {
+func TestAppendCheckerFindsAnomalies(t *testing.T) {
 	failed := during(nil, lists{"x": {1}})
 	failed.Failed, failed.Returned = true, 0
 	open := during(nil, lists{"x": {1}})

@@ -101,9 +101,9 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// TestTheTableIsDeletedFromABusyServer checks that the command retries the deletion of the table while the server is
+// TestTableDeletionIsRetriedWhenBusy checks that the command retries the deletion of the table while the server is
 // still processing requests of the last step.
-func TestTheTableIsDeletedFromABusyServer(t *testing.T) {
+func TestTableDeletionIsRetriedWhenBusy(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked < 3 {
@@ -123,7 +123,7 @@ func TestTheTableIsDeletedFromABusyServer(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLoad(t *testing.T) {
+func TestInvalidLoadIsRefused(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, flags := range [][]string{{"--steps", "0"}, {"--steps", "5000"}, {"--step-time", "1h"}, {"--rows", "0"}, {"--size", "40000"}, {"--reads", "101"}, {"--batch", "101"}, {"--target", "0"}, {"--backoff", "0s"}} {

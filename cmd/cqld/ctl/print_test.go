@@ -96,7 +96,7 @@ func TestSizesArePrintedAsNodetoolPrintsThem(t *testing.T) {
 	}
 }
 
-func TestABarShowsPartAndTimeLeft(t *testing.T) {
+func TestProgressBarShowsFractionAndRemainingTime(t *testing.T) {
 	for _, c := range []struct {
 		p    control.Progress
 		want string
@@ -124,7 +124,7 @@ func TestABarShowsPartAndTimeLeft(t *testing.T) {
 	}
 }
 
-func TestABarIsQuietWhereNobodyLooks(t *testing.T) {
+func TestProgressBarIsSilentWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	b := newBar(&out)
 	for i := range int64(1000) {
@@ -159,7 +159,7 @@ type errWriter struct{}
 
 func (errWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("full") }
 
-func TestAFullDiskIsAnError(t *testing.T) {
+func TestWriteErrorIsReported(t *testing.T) {
 	if err := showStatus(errWriter{}, control.Status{Members: []control.Member{{State: "Normal"}}}); err == nil {
 		t.Error("nobody heard that nothing was printed")
 	}

@@ -12,9 +12,9 @@ import (
 	"cqld/node/control"
 )
 
-// TestACommandSaysWhatAnEndedNodeDid ends the node's process during a decommission: the command succeeds if the node
+// TestCommandReportsOutcomeOfStoppedNode ends the node's process during a decommission: the command succeeds if the node
 // had reported that it has left, and fails otherwise, when the ring is unchanged.
-func TestACommandSaysWhatAnEndedNodeDid(t *testing.T) {
+func TestCommandReportsOutcomeOfStoppedNode(t *testing.T) {
 	for _, committed := range []bool{true, false} {
 		dir := t.TempDir()
 		l, err := control.Listen(dir)
