@@ -63,7 +63,7 @@ func TestPermissionsHaveDifferentNames(t *testing.T) {
 		names[p.String()] = true
 	}
 	if Permission(0).String() != "?" || (SelectMasked+1).String() != "?" {
-		t.Error("what is no permission has a name")
+		t.Error("an invalid permission has a name")
 	}
 }
 

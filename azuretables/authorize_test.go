@@ -140,7 +140,7 @@ func newGuarded(t *testing.T, answered func(Answer)) (*bench, *guarded, *empty) 
 		t.Fatal(resp.StatusCode, body)
 	}
 	if want := []string{"CREATE on <all tables in devstoreaccount1>", "CREATE on <all keyspaces>"}; !slices.Equal(g.requested, want) {
-		t.Errorf("the first table asks for %q, want %q", g.requested, want)
+		t.Errorf("the first table requires %q, want %q", g.requested, want)
 	}
 	g.requested, cluster.effects = nil, 0
 	return b, g, cluster
@@ -165,7 +165,7 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 	for text, want := range authorized() {
 		b, g, _ := newGuarded(t, answered)
 		if resp, body := b.send(text); !slices.Equal(g.requested, want) || strings.Contains(body, "Authorization") {
-			t.Errorf("%s asks for\n%q, want\n%q: %d %s", text, g.requested, want, resp.StatusCode, body)
+			t.Errorf("%s requires\n%q, want\n%q: %d %s", text, g.requested, want, resp.StatusCode, body)
 		}
 		for i, denied := range want {
 			b, g, cluster := newGuarded(t, answered)
@@ -176,7 +176,7 @@ func TestEveryKindOfRequestAsksForItsPermissions(t *testing.T) {
 				t.Errorf("%s without %s: %d %s", text, denied, resp.StatusCode, body)
 			}
 			if cluster.effects > 0 || len(g.requested) != i+1 {
-				t.Errorf("%s without %s: %d effects, asked for %q", text, denied, cluster.effects, g.requested)
+				t.Errorf("%s without %s: %d effects, required %q", text, denied, cluster.effects, g.requested)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestLowerErrorsMapToServiceErrors(t *testing.T) {
 		{context.DeadlineExceeded, 500, "OperationTimedOut", false},
 		{&coordinator.WriteFailure{}, 500, "InternalError", false},
 		{&coordinator.ReadFailure{}, 500, "InternalError", false},
-		{errors.New("something nobody knows"), 500, "InternalError", false},
+		{errors.New("unknown internal error"), 500, "InternalError", false},
 		{fmt.Errorf("more: %w", odata.Of(odata.EntityTooLarge)), 400, "EntityTooLarge", false},
 		{&entity.Failed{Index: 0, Err: &coordinator.Unavailable{}}, 503, "ServerBusy", true},
 	} {
@@ -53,8 +53,8 @@ func TestLowerErrorsMapToServiceErrors(t *testing.T) {
 			if (resp.Header.Get("Retry-After") != "") != c.retry {
 				t.Errorf("%v: Retry-After %q", c.err, resp.Header.Get("Retry-After"))
 			}
-			if strings.Contains(body, "nobody knows") {
-				t.Errorf("a client is told what is inside: %s", body)
+			if strings.Contains(body, "unknown internal") {
+				t.Errorf("the response exposes an internal error: %s", body)
 			}
 		}
 	}

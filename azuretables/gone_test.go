@@ -65,7 +65,7 @@ func (p patient) mustEnd(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the query goes on")
+		t.Fatal("the query continues")
 	}
 }
 
@@ -139,7 +139,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	}
 	clients.Wait()
 	if n := ended.Load(); n != 16 {
-		t.Errorf("%d connections were told that they end", n)
+		t.Errorf("%d connections were notified of the drain", n)
 	}
 }
 

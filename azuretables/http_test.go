@@ -333,7 +333,7 @@ func TestSlowBodiesAreAborted(t *testing.T) {
 	}
 	begun := time.Now()
 	if resp, body := b.send(post + largeEntity(500<<10)); resp.StatusCode != 204 {
-		t.Errorf("a large one: %d %s", resp.StatusCode, body)
+		t.Errorf("a large request: %d %s", resp.StatusCode, body)
 	}
 	t.Logf("a large request took %v", time.Since(begun))
 }

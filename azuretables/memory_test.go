@@ -283,7 +283,9 @@ func (c *stillClock) Now() time.Time {
 
 func (c *stillClock) Monotonic() time.Duration { return c.Now().Sub(time.Unix(0, 0)) }
 
-func (c *stillClock) After(time.Duration, func()) env.Timer { panic("nobody waits here") }
+func (c *stillClock) After(time.Duration, func()) env.Timer {
+	panic("After is not supported by this clock")
+}
 
 func (c *stillClock) advance(d time.Duration) {
 	c.mu.Lock()

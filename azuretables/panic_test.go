@@ -40,7 +40,7 @@ func TestPanicEndsOnlyItsRequestAndConnection(t *testing.T) {
 		t.Errorf("the request: %d %s", resp.StatusCode, body)
 	}
 	if !resp.Close {
-		t.Error("its connection goes on")
+		t.Error("its connection stays open")
 	}
 	// With a large body, which is counted while it is in memory.
 	resp, _ = b.send("POST /devstoreaccount1/races\nContent-Type: application/json\n\n" + largeEntity(100<<10))

@@ -13,7 +13,7 @@ func TestThrottledClientsGetRetryAfter(t *testing.T) {
 	put := func(partition string, i int) (status int, after string) {
 		resp, body := b.send(fmt.Sprintf("PUT /devstoreaccount1/races(PartitionKey='%s',RowKey='%d')\nContent-Type: application/json\n\n{}", partition, i))
 		if resp.StatusCode == 503 && !strings.Contains(body, `"code":"ServerBusy"`) {
-			t.Fatalf("the refusal says %s", body)
+			t.Fatalf("the error is %s", body)
 		}
 		return resp.StatusCode, resp.Header.Get("Retry-After")
 	}
@@ -27,17 +27,17 @@ func TestThrottledClientsGetRetryAfter(t *testing.T) {
 		t.Fatalf("the eleventh entity within a second: %d, Retry-After %q", status, after)
 	}
 	if b.memory.writes != writes {
-		t.Fatal("what was refused was done")
+		t.Fatal("a refused change was made")
 	}
 	for range 50 { // more often than the account's rate allows
 		put("a", 10)
 	}
 	if status, _ := put("b", 0); status != 204 {
-		t.Fatalf("another partition pays for it: %d", status)
+		t.Fatalf("another partition was charged: status %d", status)
 	}
 	b.clock.advance(time.Second)
 	if status, _ := put("a", 11); status != 204 {
-		t.Fatalf("a second later: %d", status)
+		t.Fatalf("a second later: status %d", status)
 	}
 	done := 0
 	for i := range 100 { // different partitions: only the account's target stops these
@@ -62,7 +62,7 @@ func TestBatchLargerThanTargetIsCharged(t *testing.T) {
 	}
 	now += wait
 	if _, ok := th.admit("p", 1); !ok {
-		t.Error("who waited as told is refused again")
+		t.Error("a client that waited for Retry-After was refused again")
 	}
 }
 

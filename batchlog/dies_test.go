@@ -64,7 +64,7 @@ func TestBatchWhileHoldersDie(t *testing.T) {
 						}
 					}
 					if has < min(2, believed) {
-						t.Errorf("seed %d: %d nodes have the batch when it is sent; %d others live", seed, has, believed)
+						t.Errorf("seed %d: %d nodes have the batch when it is sent; %d others are alive", seed, has, believed)
 					}
 				}
 			}

@@ -31,7 +31,7 @@ func TestNewNodeAwaitsFirstHeartbeat(t *testing.T) {
 		with := ring.NewTopology(2, []*ring.Node{{ID: 1, State: ring.Normal}, {ID: 2, State: ring.Joining}, {ID: 3, State: ring.Joining}})
 		c.meta.Store(&Metadata{Topology: before})
 		if c.expect(before, before); c.AwaitingFirstHeartbeat() || len(clock.timers) != 0 {
-			t.Error("a node arrives that was there before")
+			t.Error("an existing node is awaiting its first heartbeat")
 		}
 		if end == "heard before" {
 			d.connected(3, true)
@@ -39,7 +39,7 @@ func TestNewNodeAwaitsFirstHeartbeat(t *testing.T) {
 		}
 		c.meta.Store(&Metadata{Topology: with})
 		if c.expect(before, with); !c.AwaitingFirstHeartbeat() {
-			t.Error("a node that was let in does not arrive")
+			t.Error("an admitted node is not awaiting its first heartbeat")
 		}
 		switch end {
 		case "heard":
@@ -62,7 +62,7 @@ func TestNewNodeAwaitsFirstHeartbeat(t *testing.T) {
 			(<-c.events)()
 		}
 		if c.AwaitingFirstHeartbeat() {
-			t.Errorf("it arrives for ever, though it is %s", end)
+			t.Errorf("it still awaits the first heartbeat, although it is %s", end)
 		}
 	}
 }

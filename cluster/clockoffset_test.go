@@ -50,6 +50,6 @@ func TestPauseIsNotAClockOffset(t *testing.T) {
 		t.Error("heartbeats that were late made the clock seem off")
 	}
 	if o.evaluate(func(ring.NodeID) bool { return false }); o.ahead.Load() != 0 {
-		t.Error("the dead still count")
+		t.Error("dead nodes still count")
 	}
 }

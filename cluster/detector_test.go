@@ -38,7 +38,7 @@ func newTestDetector() (*detector, *manualClock, *[]transition) {
 func TestPeerIsUpWhenConnectedWithHeartbeat(t *testing.T) {
 	d, _, transitions := newTestDetector()
 	if !d.Alive(1) {
-		t.Error("a node doubts itself")
+		t.Error("the node considers itself down")
 	}
 	d.heartbeat(2) // its stream to this node arrived first
 	if d.Alive(2) {
@@ -46,7 +46,7 @@ func TestPeerIsUpWhenConnectedWithHeartbeat(t *testing.T) {
 	}
 	d.connected(2, true)
 	if !d.Alive(2) || !slices.Equal(*transitions, []transition{{2, true}}) {
-		t.Errorf("alive %v, told %v", d.Alive(2), *transitions)
+		t.Errorf("alive %v, reported %v", d.Alive(2), *transitions)
 	}
 	d.connected(3, true)
 	if d.Alive(3) {
@@ -68,7 +68,7 @@ func TestSilenceIsNoticed(t *testing.T) {
 	})
 	d.heartbeat(2)
 	if want := []transition{{2, true}, {2, false}, {2, true}}; !slices.Equal(*transitions, want) {
-		t.Errorf("told %v, want %v", *transitions, want)
+		t.Errorf("reported %v, want %v", *transitions, want)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestLateHeartbeatsAreTolerated(t *testing.T) {
 		d.evaluate()
 	})
 	if !slices.Equal(*transitions, []transition{{2, true}}) {
-		t.Errorf("told %v", *transitions)
+		t.Errorf("reported %v", *transitions)
 	}
 }
 
@@ -94,12 +94,12 @@ func TestFlappingIsReportedInOrder(t *testing.T) {
 	for range 5 {
 		d.connected(2, true)
 		if d.Alive(2) {
-			t.Fatal("up on what was heard before")
+			t.Fatal("up because of an earlier heartbeat")
 		}
 		clock.now += heartbeatEvery
 		d.heartbeat(2)
 		if !d.Alive(2) {
-			t.Fatal("heard, and still down")
+			t.Fatal("down after a heartbeat")
 		}
 		d.connected(2, false)
 		if d.Alive(2) {
@@ -108,11 +108,11 @@ func TestFlappingIsReportedInOrder(t *testing.T) {
 	}
 	for i, x := range *transitions {
 		if x != (transition{2, i%2 == 0}) {
-			t.Errorf("told %v", *transitions)
+			t.Errorf("reported %v", *transitions)
 		}
 	}
 	if len(*transitions) != 10 {
-		t.Errorf("told %v", *transitions)
+		t.Errorf("reported %v", *transitions)
 	}
 }
 
@@ -122,6 +122,6 @@ func TestRemovedPeerIsDown(t *testing.T) {
 	d.heartbeat(2)
 	d.forget(2)
 	if d.Alive(2) || !slices.Equal(*transitions, []transition{{2, true}, {2, false}}) {
-		t.Errorf("alive %v, told %v", d.Alive(2), *transitions)
+		t.Errorf("alive %v, reported %v", d.Alive(2), *transitions)
 	}
 }

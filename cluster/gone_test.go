@@ -49,12 +49,12 @@ func TestDepartedNodeAwaitsAllOthers(t *testing.T) {
 		return leaver.Metadata().Topology.Node(leaver.Self()) == nil
 	})
 	if n := leaver.LastRing().Node(leaver.Self()); n == nil || len(n.Tokens) != 16 {
-		t.Errorf("the leaver shows itself as %+v", n)
+		t.Errorf("the departing node shows itself as %+v", n)
 	}
 	short, stop := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer stop()
 	if err := leaver.AwaitDeparture(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the leaver waits no more, with %v, while a node has not heard that it is gone", err)
+		t.Errorf("the departing node stopped waiting with %v, although one node does not know of its departure", err)
 	}
 	deaf.Store(false)
 	if err := leaver.AwaitDeparture(ctx); err != nil {

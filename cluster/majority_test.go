@@ -36,7 +36,7 @@ func TestChangesWithoutAMajorityAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	if m := nodes[0].Metadata(); m.Schema.Keyspace("ks") != nil || len(m.Topology.Operations()) != 0 {
-		t.Error("a change was made that was refused")
+		t.Error("a refused change was made")
 	}
 }
 

@@ -218,7 +218,7 @@ func TestDeadNodeDuringOperation(t *testing.T) {
 			eventually(t, func() bool { return !nodes[0].Alive(dead) && !nodes[1].Alive(dead) })
 			_, err := nodes[0].RemoveNode(ctx, dead, false)
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprint("cqld ctl abort ", o.ID)) {
-				t.Fatalf("the refusal does not say what to do: %v", err)
+				t.Fatalf("the error does not state a remedy: %v", err)
 			}
 			if err := nodes[1].Abort(ctx, o.ID); err != nil {
 				t.Fatal(err)
@@ -399,17 +399,17 @@ func (w *operationsWalk) finish(o *ring.Operation) {
 	switch {
 	case len(o.Gaining) > 0 && !o.Known:
 		if w.apply(next) == nil || w.apply(&command{Compared: &comparedCommand{o.ID, o.Gaining[0]}}) == nil {
-			w.t.Fatalf("seed %d: %+v ended before all knew of it", w.seed, *o)
+			w.t.Fatalf("seed %d: %+v ended before all nodes knew of it", w.seed, *o)
 		}
 		next = &command{Known: &knownCommand{o.ID}}
 	case len(o.Compared) < len(o.Gaining):
 		if w.apply(next) == nil {
-			w.t.Fatalf("seed %d: %+v ended before all was compared", w.seed, *o)
+			w.t.Fatalf("seed %d: %+v ended before all ranges were compared", w.seed, *o)
 		}
 		next = &command{Compared: &comparedCommand{o.ID, o.Gaining[len(o.Compared)]}}
 	case o.Hands && !o.Handed:
 		if w.apply(next) == nil {
-			w.t.Fatalf("seed %d: %+v ended before all was handed over", w.seed, *o)
+			w.t.Fatalf("seed %d: %+v ended before the handover", w.seed, *o)
 		}
 		next = &command{Handed: &handedCommand{o.ID}}
 	}

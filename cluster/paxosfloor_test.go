@@ -47,13 +47,13 @@ func TestPaxosLowBoundsRiseAndAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := map[schema.StorageID]int64{a: 9, b: 3}; !maps.Equal(m.PaxosFloors, want) {
-		t.Errorf("floors %v, want %v", m.PaxosFloors, want)
+		t.Errorf("low bounds %v, want %v", m.PaxosFloors, want)
 	}
 	if err := raise(b+1, 3); err == nil {
-		t.Error("a table that does not exist has a floor")
+		t.Error("a table that does not exist has a low bound")
 	}
 	change(&schema.DropTable{Keyspace: "ks", Table: "a"})
 	if want := map[schema.StorageID]int64{b: 3}; !maps.Equal(m.PaxosFloors, want) {
-		t.Errorf("floors %v after a drop, want %v", m.PaxosFloors, want)
+		t.Errorf("low bounds %v after a drop, want %v", m.PaxosFloors, want)
 	}
 }

@@ -213,7 +213,7 @@ func TestForgedRaftMessages(t *testing.T) {
 			}
 			return nil
 		}); ended == nil {
-			t.Errorf("%s: Raft bears that", name)
+			t.Errorf("%s: Raft accepts that", name)
 		}
 		c, fatal := open(t)
 		for _, m := range f.messages {

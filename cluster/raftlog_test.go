@@ -66,7 +66,7 @@ func TestFailedLogSyncSavesNothing(t *testing.T) {
 	}
 	failing.Store(true)
 	if err := save(); err == nil || fatal.Load() == 0 {
-		t.Errorf("saved without a sync: %v; the node was told %d times to stop", err, fatal.Load())
+		t.Errorf("saved without a sync: %v; OnFatal was called %d times", err, fatal.Load())
 	}
 	failing.Store(false)
 	if err := save(); err == nil {
@@ -96,7 +96,7 @@ func TestFailedLogCreationSavesNothing(t *testing.T) {
 		}
 	}
 	if err == nil || saved == 0 || fatal.Load() == 0 {
-		t.Fatalf("%d entries saved, then %v; the node was told %d times to stop", saved, err, fatal.Load())
+		t.Fatalf("%d entries saved, then %v; OnFatal was called %d times", saved, err, fatal.Load())
 	}
 	_ = l.close() // it has failed
 	refusing.Store(false)

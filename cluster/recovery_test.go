@@ -326,7 +326,7 @@ func TestAdmissionUndoneBeforeDelivery(t *testing.T) {
 	}
 	var refused *Refused
 	if err := <-joined; !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
-		t.Errorf("it hears %v", err)
+		t.Errorf("it received %v", err)
 	}
 }
 
@@ -361,10 +361,10 @@ func TestRemovedMemberStopsAfterSilence(t *testing.T) {
 			continue
 		case err := <-stops:
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), "aborted") {
-				t.Errorf("it stops as %v", err)
+				t.Errorf("it stops with %v", err)
 			}
 		case <-ctx.Done():
-			t.Error("it does not hear that it is no member")
+			t.Error("it is not notified that it is no longer a member")
 		}
 		beat.Stop()
 		return

@@ -17,7 +17,7 @@ func TestStalledNodeLogsStall(t *testing.T) {
 	clock.now += stallMin // the tick was on time
 	c.noteStall(1)
 	if log.Len() > 0 {
-		t.Fatalf("a node that runs says %s", log)
+		t.Fatalf("a running node reports %s", log)
 	}
 	clock.now += 2*time.Second + tickEvery
 	c.noteStall(1)

@@ -145,7 +145,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := c.Batches.Held(); n > 0 {
-		t.Errorf("%d batches are kept after all was handed over", n)
+		t.Errorf("%d batches are stored after the handover", n)
 	}
 	all.Wait()
 	copies, taken := map[coordinator.RequestID]int{}, 0
@@ -164,7 +164,7 @@ func TestHandOverWhileBatchesCome(t *testing.T) {
 		}
 	}
 	if n := c.Batches.Held(); n > 0 || taken < clients || taken == clients*each {
-		t.Errorf("%d batches were taken, %d of them after all was handed over", taken, n)
+		t.Errorf("%d batches were accepted, %d of them after the handover", taken, n)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestPartialBatchIsReplayed(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if k := c.Batches.Held(); k > 0 {
-			t.Fatalf("%d batches are kept after they were applied", k)
+			t.Fatalf("%d batches are stored after they were applied", k)
 		}
 	}
 }
@@ -230,6 +230,6 @@ func TestDuplicateBatchIsKept(t *testing.T) {
 		t.Fatalf("the answers are %v", answers)
 	}
 	if n := c.Batches.Held(); n != 1 {
-		t.Errorf("%d batches are kept, one was promised", n)
+		t.Errorf("%d batches are stored, want one", n)
 	}
 }

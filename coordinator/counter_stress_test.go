@@ -91,7 +91,7 @@ func TestCountersUnderLoad(t *testing.T) {
 					c.Counters.Lead(&update, time.Minute, func(err error) { answer <- err })
 					c.Counters.Lead(&again, time.Minute, func(err error) { answer <- err })
 					if first, second := <-answer, <-answer; first != second {
-						t.Errorf("the same update was told %v and %v", first, second)
+						t.Errorf("the same update was reported as %v and %v", first, second)
 					} else {
 						answer <- first
 					}

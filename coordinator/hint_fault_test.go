@@ -24,7 +24,7 @@ type failingStore struct {
 	fails   string // "read" or "remove"; empty means that it works
 }
 
-var errHintDisk = errors.New("the disk says no")
+var errHintDisk = errors.New("injected disk error")
 
 func (s *failingStore) fail(what string) error {
 	s.failing.Lock()
@@ -88,13 +88,13 @@ func TestHintReplayReportsFailures(t *testing.T) {
 			store.failing.Unlock()
 			for end := time.Now().Add(time.Minute); c.Hints.Pending(2) > 0; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatal("the replay does not go on")
+					t.Fatal("the replay does not continue")
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if len(reported) != 1 || !strings.Contains(reported[0], "node 127.0.0.2 ") || !strings.Contains(reported[0], errHintDisk.Error()) {
-				t.Errorf("the operator read %q", reported)
+				t.Errorf("OnError was called with %q", reported)
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func TestHintScanDoesNotBlock(t *testing.T) {
 	c.Hints.Pending(2)
 	close(store.free)
 	if !<-store.read {
-		t.Error("who looks at the hints waits for the disk")
+		t.Error("Pending waits for the disk")
 	}
 	c.Close()
 }

@@ -50,7 +50,7 @@ func TestCounterUpdatesRoundTrip(t *testing.T) {
 	}
 	for cut := range payload {
 		if _, _, err := decodeCounter(payload[:cut]); err == nil {
-			t.Errorf("%d of %d bytes are no request", cut, len(payload))
+			t.Errorf("%d of %d bytes are not a request", cut, len(payload))
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestCounterErrorRoundTrip(t *testing.T) {
 	k.err = coordinator.ErrNoReply
 	r.Lead(2, sampleUpdate(), time.Second, func(err error) {
 		if err == nil || errors.Is(err, coordinator.ErrNotSent) {
-			t.Errorf("what may have been counted arrived as %v", err)
+			t.Errorf("an unknown outcome arrived as %v", err)
 		}
 	})
 }
@@ -156,7 +156,7 @@ func FuzzDecodeOutcome(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		reads, err := decodeOutcome(payload)
 		if err == nil && payload[0] != outcomeDone {
-			t.Errorf("%x says that all is well", payload)
+			t.Errorf("%x reports success", payload)
 		}
 		if err != nil && reads != (coordinator.Reads{}) {
 			t.Errorf("%x fails and has read %+v", payload, reads)

@@ -134,13 +134,13 @@ func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 				must(t, n.Restart(patience(t)))
 				must(t, c.AwaitUp(patience(t)))
 				if got := count(t, connect(t, n, c), gocql.All); got != rows {
-					t.Fatalf("after node %d was killed there are %d rows of %d", i, got, rows)
+					t.Fatalf("after node %d was killed %d of %d rows exist", i, got, rows)
 				}
 			}
 			must(t, c.Node(1).Stop(patience(t)))
 			must(t, c.Node(1).Restart(patience(t)))
 			if got := count(t, connect(t, c.Node(1), c), gocql.Quorum); got != rows {
-				t.Fatalf("after a stop there are %d rows of %d", got, rows)
+				t.Fatalf("after a stop %d of %d rows exist", got, rows)
 			}
 		})
 	}

@@ -50,12 +50,12 @@ func TestHintsAreWrittenBeforeANodeLeaves(t *testing.T) {
 		}
 	})
 	if c.replay(); ended != 0 {
-		t.Fatal("the hand-over ended while no replica was alive")
+		t.Fatal("the handover ended while no replica was alive")
 	}
 	delete(n.Down, 1)
 	delete(n.Down, 2)
 	if c.replay(); ended != 1 {
-		t.Fatalf("the hand-over ended %d times", ended)
+		t.Fatalf("the handover ended %d times", ended)
 	}
 	for id := ring.NodeID(1); id <= 3; id++ {
 		if got := c.has(id); got == "nothing" {

@@ -164,7 +164,7 @@ func TestHintsAndBatchesAreSynced(t *testing.T) {
 	})
 	c.Deliver(math.MaxInt, nil)
 	if held == 0 || c.Node(1).Hints.Pending(3) == 0 {
-		t.Errorf("%d batches were held, %d hints kept: nothing is tested", held, c.Node(1).Hints.Pending(3))
+		t.Errorf("%d batches and %d hints were stored: the run tests nothing", held, c.Node(1).Hints.Pending(3))
 	}
 	if len(unsynced) > 0 {
 		t.Errorf("written without a sync: %v", unsynced)

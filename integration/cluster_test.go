@@ -64,7 +64,7 @@ func TestDefinitionsAreEverywhereWhenTheyReturn(t *testing.T) {
 		for _, c := range conns {
 			a, err := c.Query("SELECT * FROM "+table, cqlclient.Options{})
 			if err != nil || a.Err == nil || a.Err.Code != cqlclient.CodeInvalid {
-				t.Fatalf("a dropped table answers %v %v", a, err)
+				t.Fatalf("a read of a dropped table returned %v %v", a, err)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestPagingGoesOnAtAnotherNode(t *testing.T) {
 		a := query(t, conns[i%4], "SELECT c FROM pages.t", o)
 		for _, row := range a.Rows {
 			if seen[string(row[0])] {
-				t.Fatalf("a row twice, on page %d", i)
+				t.Fatalf("duplicate row on page %d", i)
 			}
 			seen[string(row[0])] = true
 		}

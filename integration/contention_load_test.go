@@ -301,7 +301,7 @@ func (w *contention) verify() {
 		}
 		for n := range w.refused[p] {
 			if found[n] {
-				w.t.Errorf("batch %d of partition %d was answered as not made, and its row is there", n, p)
+				w.t.Errorf("batch %d of partition %d was reported as not applied, but its row exists", n, p)
 			}
 		}
 		for n := range w.unknown[p] {
@@ -310,7 +310,7 @@ func (w *contention) verify() {
 			}
 		}
 	}
-	w.t.Logf("of the batches in doubt %d were made", happened)
+	w.t.Logf("%d of the batches in doubt were applied", happened)
 }
 
 // busyCPU occupies the processors with n processes until stop is called.

@@ -171,7 +171,7 @@ func controlDrains(t *testing.T, ring *process.Ring) {
 		t.Error("a drained node serves clients")
 	}
 	if out := mustCtl(t, s, "info"); !strings.Contains(out, ": DRAINED\n") || !strings.Contains(out, "Native Transport active: false\n") {
-		t.Errorf("a drained node says\n%s", out)
+		t.Errorf("a drained node reports\n%s", out)
 	}
 	if complaint, err := ctl(t, s, "enablebinary"); err == nil || !strings.Contains(complaint, "drained") {
 		t.Errorf("a drained node can be enabled: %v %s", err, complaint)

@@ -223,7 +223,7 @@ func (m *mixed) judge(t *testing.T, address string) {
 		}
 	}
 	if missing > 0 || half > 0 || len(there["left"]) != len(there["right"]) {
-		t.Errorf("%d acknowledged rows are missing, %d batches are half there", missing, half)
+		t.Errorf("%d acknowledged rows are missing, %d batches are partially applied", missing, half)
 	}
 	t.Logf("%d increments, %d conditional inserts and %d logged batches acknowledged, %d answers were errors", low, len(m.won), len(m.batched), len(m.failed))
 }
@@ -298,7 +298,7 @@ func TestEndurance(t *testing.T) {
 	f.end()
 	for _, err := range m.failed {
 		if !errors.Is(err, errLost) { // the first few show the kind
-			t.Logf("one answer was: %v", err)
+			t.Logf("a response: %v", err)
 			break
 		}
 	}

@@ -111,7 +111,7 @@ func (l *load) judge(t *testing.T, killed time.Time) {
 		counts[e.kind]++
 		switch {
 		case e.kind == "missing":
-			t.Errorf("acknowledged and not there: %s", e.text)
+			t.Errorf("acknowledged, but missing: %s", e.text)
 		case e.kind == "error" && e.at.After(killed.Add(-100*time.Millisecond)) && e.at.Before(killed.Add(detection)):
 			early++
 		case e.kind == "error":
@@ -121,7 +121,7 @@ func (l *load) judge(t *testing.T, killed time.Time) {
 		}
 	}
 	if l.err != nil || counts["done"] != 1 {
-		t.Errorf("it ended without being done: %v", l.err)
+		t.Errorf("it ended before it was complete: %v", l.err)
 	}
 	if counts["acked"] < 200 {
 		t.Errorf("only %d writes were acknowledged", counts["acked"])

@@ -156,7 +156,7 @@ func TestWrongClockNeedsOption(t *testing.T) {
 	t.Cleanup(s.Kill)
 	for end := time.Now().Add(20 * time.Second); s.Running(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("a node runs with a wrong clock that nobody allowed")
+			t.Fatal("the node serves with a wrong clock without the option that permits it")
 		}
 	}
 	if log := s.Log(); !strings.Contains(log, "--unsafe") {

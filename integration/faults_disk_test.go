@@ -130,7 +130,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	readRows(t, c, acked)
 	if out := mustCtl(t, s, "info"); !strings.Contains(out, "WRITES REFUSED") {
-		t.Errorf("info does not say that writes are refused:\n%s", out)
+		t.Errorf("info does not report that writes are refused:\n%s", out)
 	}
 	freed := time.Now()
 	if err := os.Remove(filler); err != nil {

@@ -122,7 +122,7 @@ func (f *faults) halves(wall *netns.Firewall, all []netip.Addr) {
 	}
 	time.Sleep(settled)
 	if p := f.w.quantile(healed.Add(settled), time.Now(), 0.5); p == 0 {
-		f.t.Error("nothing succeeds after the halves met again")
+		f.t.Error("no request succeeds after the partition healed")
 	}
 	f.t.Logf("two halves: %d requests were refused, they agreed %v after the network was whole", refused, time.Since(healed))
 }

@@ -101,7 +101,7 @@ func TestLocalWithManyNodes(t *testing.T) {
 	}
 	t.Logf("%d nodes ready after %v", nodes, time.Since(began))
 	if want := fmt.Sprintf("cqld: %d nodes ready", nodes); !strings.Contains(out.String(), want) {
-		t.Errorf("it does not say %q:\n%s", want, out)
+		t.Errorf("it does not report %q:\n%s", want, out)
 	}
 	for i, statement := range []string{"CREATE KEYSPACE many WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE many.t (k int PRIMARY KEY)", "SELECT k FROM many.t"} {

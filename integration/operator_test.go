@@ -42,7 +42,7 @@ func TestFailingOperations(t *testing.T) {
 	t.Run("decommission", func(t *testing.T) {
 		query(t, dialServer(t, ring.Servers[0]), "TRUNCATE unwell.t", cqlclient.Options{}) // the data are no longer needed
 		if out := mustCtl(t, ring.Servers[2], "decommission"); !strings.Contains(out, "The node has left") {
-			t.Errorf("a decommission says %q", out)
+			t.Errorf("a decommission reports %q", out)
 		}
 		mustEnd(t, ring.Servers[2], "node has left the cluster")
 		waitRing(t, ring.Servers[0], 2)
@@ -137,7 +137,7 @@ func abortOwnJoin(t *testing.T, ring *process.Ring) {
 		}
 	}
 	if !strings.Contains(out, "The node's join was aborted") {
-		t.Errorf("the node that joins says %q", out)
+		t.Errorf("the joining node logs %q", out)
 	}
 	mustEnd(t, joiner, "node has left the cluster")
 	waitRing(t, ring.Servers[0], 3)
@@ -305,6 +305,6 @@ func firstComplaint(t *testing.T, s *process.Server, reason string, n int) time.
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("the log does not say %q %d times:\n%s", reason, n, s.Log())
+	t.Fatalf("the log does not contain %q %d times:\n%s", reason, n, s.Log())
 	return 0
 }

@@ -29,7 +29,7 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 		beside.await(t, counts(left))
 		took := time.Since(began)
 		aside.await(t, counts(left))
-		t.Logf("%d nodes: drivers on the leaver knew after %v, all after %v", left, took, time.Since(began))
+		t.Logf("%d nodes: drivers on the departing node knew after %v, all after %v", left, took, time.Since(began))
 		unwatch()
 	}
 }
@@ -40,8 +40,8 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 func TestDecommissionClosesConnectionsLast(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
-	query(t, c, "CREATE KEYSPACE doors WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
-	query(t, c, "CREATE TABLE doors.written (k int PRIMARY KEY)", cqlclient.Options{})
+	query(t, c, "CREATE KEYSPACE departures WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}", cqlclient.Options{})
+	query(t, c, "CREATE TABLE departures.written (k int PRIMARY KEY)", cqlclient.Options{})
 	for left := 3; left >= 2; left-- {
 		leaver := ring.Servers[left]
 		events := listen(t, leaver)
@@ -54,7 +54,7 @@ func TestDecommissionClosesConnectionsLast(t *testing.T) {
 		go func() { asked <- askUntilClosed(t, asker, others) }()
 		mustCtl(t, leaver, "decommission")
 		if n := <-asked; n < 10 {
-			t.Errorf("the leaver was asked only %d times", n)
+			t.Errorf("the departing node received only %d requests", n)
 		}
 		var told [][]string
 		for e := range events {
@@ -63,7 +63,7 @@ func TestDecommissionClosesConnectionsLast(t *testing.T) {
 			}
 		}
 		if len(told) != 1 || !slices.Equal(told[0], []string{"STATUS_CHANGE", "DOWN", leaver.Address}) {
-			t.Errorf("the leaving node sent its clients %q", told)
+			t.Errorf("the departing node sent its clients %q", told)
 		}
 		leaver.Stop()
 	}
@@ -87,7 +87,7 @@ func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Co
 		if err1 != nil || err2 != nil {
 			break
 		}
-		a, err := leaver.Query(fmt.Sprintf("INSERT INTO doors.written (k) VALUES (%d)", asked), cqlclient.Options{Consistency: quorum})
+		a, err := leaver.Query(fmt.Sprintf("INSERT INTO departures.written (k) VALUES (%d)", asked), cqlclient.Options{Consistency: quorum})
 		if err != nil {
 			break
 		}
@@ -95,12 +95,12 @@ func askUntilClosed(t *testing.T, leaver *cqlclient.Conn, others []*cqlclient.Co
 			t.Errorf("the connection is open, and a write fails: %v", a.Err)
 		}
 		if local != 1 || peers != len(others) {
-			t.Errorf("the leaver shows itself %d times and %d others, want 1 and %d", local, peers, len(others))
+			t.Errorf("the departing node shows itself %d times and %d others, want 1 and %d", local, peers, len(others))
 		}
 	}
 	for i, c := range others {
 		if peers, err := rows(c, "SELECT peer FROM system.peers_v2"); err != nil || peers != len(others)-1 {
-			t.Errorf("after the leaver has closed its connections, node %d knows %d others, want %d: %v", i+1, peers, len(others)-1, err)
+			t.Errorf("after the departing node has closed its connections, node %d knows %d others, want %d: %v", i+1, peers, len(others)-1, err)
 		}
 	}
 	return asked

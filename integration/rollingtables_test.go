@@ -70,7 +70,7 @@ func TestRollingRestartsFailNoTablesRequest(t *testing.T) {
 	t.Logf("%d requests were answered, %d went to another node because a node did not listen, %d connections ended with an answer",
 		answered, elsewhere, ended)
 	if answered < 1000 || ended < int64(rounds*len(ring.Servers)) {
-		t.Error("too few requests, or too few connections that ended with their answer")
+		t.Error("too few requests, or too few connections that ended with a response")
 	}
 }
 

@@ -297,7 +297,7 @@ func checkWritten(t *testing.T, c *cqlclient.Conn) {
 		for _, r := range a.Rows {
 			k := int64(binary.BigEndian.Uint64(r[0]))
 			if v := int64(binary.BigEndian.Uint64(r[1])); v != k*k || string(r[2]) != fmt.Sprint("row ", k) || seen[k] || k < 0 || k >= sparkWritten {
-				t.Fatalf("Spark wrote (%d, %d, %q), or it comes twice", k, v, r[2])
+				t.Fatalf("Spark wrote (%d, %d, %q), or it is duplicated", k, v, r[2])
 			}
 			seen[k] = true
 		}

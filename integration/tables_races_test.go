@@ -136,7 +136,7 @@ func TestTablesRacingBatches(t *testing.T) {
 		return client.Transaction("raceBatches", changes)
 	}
 	if s := a.must(0, batch(0), 202).Statuses(); len(s) != rows {
-		t.Fatalf("the first transaction answers %v", s)
+		t.Fatalf("the first transaction returned %v", s)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -86,7 +86,7 @@ func TestTablesRowsWrittenByHTTP(t *testing.T) {
 	}
 	var age *int
 	if err := session.Query(`SELECT age FROM byhttp`).Scan(&age); err != nil || age != nil {
-		t.Errorf("the value of the other type is there still: %v %v", age, err)
+		t.Errorf("the value of the former type still exists: %v %v", age, err)
 	}
 	a.must(3, client.Request{Method: "DELETE", Path: client.EntityPath("ByHttp", "New York__Full", "1234__John__M__55"), IfMatch: "*"}, 204)
 	if n := session.Query(`SELECT * FROM byhttp`).Iter().NumRows(); n != 0 {

@@ -232,7 +232,7 @@ func mustEnd(t *testing.T, s *process.Server, reason string) {
 		}
 	}
 	if log := s.Log(); !strings.Contains(log, reason) {
-		t.Errorf("the node does not say %q:\n%s", reason, log)
+		t.Errorf("the node does not log %q:\n%s", reason, log)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestDeadNodeIsRemoved(t *testing.T) {
 	dead := ring.Servers[4]
 	host, _, _ := strings.Cut(dead.Address, ":")
 	if out, err := ctl(t, ring.Servers[0], "removenode", host); err == nil || !strings.Contains(out, "alive") {
-		t.Errorf("a living node was removed: %v %s", err, out)
+		t.Errorf("a live node was removed: %v %s", err, out)
 	}
 	dead.Kill()
 	time.Sleep(2 * time.Second)

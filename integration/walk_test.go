@@ -180,7 +180,7 @@ func TestKillWalk(t *testing.T) {
 	if err != nil || strings.Join(event, " ") != "STATUS_CHANGE DOWN "+nodes[1].Address {
 		t.Errorf("after the crash: %v %v", event, err)
 	}
-	t.Logf("seen dead after %v", time.Since(killed))
+	t.Logf("detected as dead after %v", time.Since(killed))
 	time.Sleep(detection + 3*time.Second - time.Since(killed))
 	if err := nodes[1].Start(); err != nil {
 		t.Fatal(err)

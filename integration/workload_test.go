@@ -325,7 +325,7 @@ func (w *workload) readBackAt(t *testing.T, address string, level uint16) {
 	for _, k := range w.acked {
 		if !there[k] {
 			if missing++; missing <= 5 {
-				t.Errorf("row %d was acknowledged and is not there", k)
+				t.Errorf("row %d was acknowledged, but is missing", k)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func TestCancelReachesPeer(t *testing.T) {
 			t.Errorf("the peer received %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the peer goes on")
+		t.Fatal("the peer's connection stays open")
 	}
 	if err := ask(a, VerbHeartbeat, ""); err != nil {
 		t.Errorf("the next request: %v", err)
@@ -68,7 +68,7 @@ func TestTimeoutReachesPeer(t *testing.T) {
 			t.Errorf("the peer received %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the peer goes on")
+		t.Fatal("the peer's connection stays open")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestConnectionLossEndsRequests(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		t.Fatal("the peer goes on")
+		t.Fatal("the peer's connection stays open")
 	}
 }
 

@@ -64,11 +64,11 @@ func TestOnlyMembersMayUseAllVerbs(t *testing.T) {
 		}
 	}
 	if truncated.Load() != 1 || b.Refused() != 2 {
-		t.Errorf("%d were let in, %d refused", truncated.Load(), b.Refused())
+		t.Errorf("%d were admitted, %d refused", truncated.Load(), b.Refused())
 	}
 	impostor := openAt(t, 2, "127.63.1.2:0", DefaultLimits())
 	if _, err := impostor.RequestAddr(context.Background(), b.Addr(), VerbJoin, nil); err == nil {
-		t.Error("a node was asked in its own name")
+		t.Error("the node accepted a request with its own ID as sender")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestFormerMembersAreBoundForAWhile(t *testing.T) {
 	}
 	b.Set(nil, 3*time.Second+formerGrace)
 	if len(b.former) != 0 {
-		t.Error("former members are kept for ever")
+		t.Error("former members are never removed")
 	}
 }
 
@@ -143,10 +143,10 @@ func TestConnectionsOfUnknownPeersAreBounded(t *testing.T) {
 		dial()
 	}
 	if !ends(first, 200*time.Millisecond) {
-		t.Error("the oldest connection goes on when there are too many")
+		t.Error("the oldest connection was not closed at the limit")
 	}
 	if !ends(dial(), 5*time.Second) {
-		t.Error("a silent connection goes on")
+		t.Error("a silent connection stays open")
 	}
 	unknown := openAt(t, 7, "127.63.1.7:0", l)
 	if _, err := unknown.RequestAddr(context.Background(), b.Addr(), VerbJoin, make([]byte, 2*l.UnknownPeerBytes)); err == nil {

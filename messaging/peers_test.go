@@ -74,11 +74,11 @@ func TestPeerMovesToAnotherAddress(t *testing.T) {
 		mu.Lock()
 		for k, up := range heard {
 			if up != (k%2 == 0) {
-				t.Fatalf("move %d: heard %v", i, heard)
+				t.Fatalf("move %d: events %v", i, heard)
 			}
 		}
 		if len(heard) != 2*i+1 {
-			t.Fatalf("move %d: heard %v", i, heard)
+			t.Fatalf("move %d: events %v", i, heard)
 		}
 		mu.Unlock()
 	}

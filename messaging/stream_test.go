@@ -295,7 +295,7 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		}
 		if hash := string(b.cluster[:]); strings.Contains(string(answer), "secret") || strings.Contains(string(answer), hash) ||
 			strings.Contains(string(answer), hex.EncodeToString([]byte(hash))) {
-			t.Errorf("%s: the answer %q tells the cluster's name", x.name, answer)
+			t.Errorf("%s: the answer %q exposes the cluster name", x.name, answer)
 		}
 		conn.Close()
 	}

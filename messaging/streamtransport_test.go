@@ -126,7 +126,7 @@ func TestReadsDoNotHoldUpTheStream(t *testing.T) {
 				case <-behind:
 					respond(nil, nil)
 				case <-time.After(5 * time.Second):
-					respond(nil, errors.New("nothing came behind it"))
+					respond(nil, errors.New("no later request arrived"))
 				}
 			}})
 			b.Handle(Service{Verb: VerbPass, Handler: func(ring.NodeID, []byte, Respond) { close(behind) }})

@@ -290,7 +290,7 @@ func TestTopPartitionsShowsTheBusiest(t *testing.T) {
 	r.check([]refusedOperation{refuses(control.TopPartitions, args, control.Refused, "try again later")})
 	cancel()
 	if err := <-canceled; err == nil {
-		t.Error("a sample whose client has gone goes on")
+		t.Error("a sample continues after its client disconnected")
 	}
 
 	args.Duration = 500 * time.Millisecond

@@ -52,10 +52,10 @@ func TestKeysAreReadByTheirTypes(t *testing.T) {
 func TestTagsCannotLeaveTheirDirectory(t *testing.T) {
 	for _, bad := range []string{"", ".", "..", "../x", "a/b", ".making-x", "a b", strings.Repeat("x", 200), "a\x00"} {
 		if tagPattern().MatchString(bad) {
-			t.Errorf("%q is taken for a tag", bad)
+			t.Errorf("%q was accepted as a tag", bad)
 		}
 	}
 	if !tagPattern().MatchString("before-upgrade_2.1:x") {
-		t.Error("a good tag is refused")
+		t.Error("a valid tag was refused")
 	}
 }

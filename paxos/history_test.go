@@ -43,7 +43,7 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 				fates[f]++
 				switch {
 				case f == Decided && !decided[q], f == Void && decided[q], f == Open && decided[q]:
-					t.Fatalf("seed %d: %v after %+v, floor %v: fate %d, decided %v", seed, q, commit, floor, f, decided[q])
+					t.Fatalf("seed %d: %v after %+v, low bound %v: fate %d, decided %v", seed, q, commit, floor, f, decided[q])
 				case f == Lost && nodes <= HistoryMax && q.After(floor) && (len(commit.History.Latest) == 0 || !commit.History.Since.Present()):
 					t.Fatalf("seed %d: %v after %+v is lost", seed, q, commit)
 				}
@@ -55,7 +55,7 @@ func TestHistoriesImplyOutcomes(t *testing.T) {
 	}
 	for _, f := range []Fate{Open, Decided, Void, Lost} {
 		if fates[f] < 100 {
-			t.Errorf("fate %d occurred %d times: the test shows nothing about it", f, fates[f])
+			t.Errorf("fate %d occurred only %d times", f, fates[f])
 		}
 	}
 }

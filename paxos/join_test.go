@@ -80,7 +80,7 @@ func TestSharedRoundPagesMatchSequentialRounds(t *testing.T) {
 		}
 	}
 	if disjoint < 20 || skipped < 20 {
-		t.Errorf("%d rounds read apart, %d changes were nobody else's: the cheap way is not tested", disjoint, skipped)
+		t.Errorf("%d rounds with disjoint reads, %d skipped changes: the optimization is not tested", disjoint, skipped)
 	}
 }
 

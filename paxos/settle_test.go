@@ -62,7 +62,7 @@ func TestFullDiskWithWaitersAndStreaming(t *testing.T) {
 				t.Error("a full disk took a write")
 			}
 		case <-timeout:
-			t.Fatalf("%d of %d requests were answered: the others wait for ever", i, 3*requests)
+			t.Fatalf("%d of %d requests were answered: the others never end", i, 3*requests)
 		}
 	}
 	engine.settled.Wait()

@@ -255,7 +255,7 @@ func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 		for name, execute := range waysToExecute(stmt) {
 			p, s, g, _ := newGuarded(t)
 			if err := execute(p, s, text); isDenied(err) || !slices.Equal(g.asked, want) {
-				t.Errorf("%s (%s) asks for\n%q, want\n%q: %v", text, name, g.asked, want, err)
+				t.Errorf("%s (%s) requires\n%q, want\n%q: %v", text, name, g.asked, want, err)
 			}
 			for i, denied := range want {
 				p, s, g, w := newGuarded(t)
@@ -265,7 +265,7 @@ func TestEveryKindOfStatementAsksForItsPermissions(t *testing.T) {
 					t.Errorf("%s (%s) without %s: %v", text, name, denied, err)
 				}
 				if w.effects > 0 || w.reads > 0 || !reflect.DeepEqual(*s, before) || len(g.asked) != i+1 {
-					t.Errorf("%s (%s) without %s: %d effects, asked for %q", text, name, denied, w.effects, g.asked)
+					t.Errorf("%s (%s) without %s: %d effects, required %q", text, name, denied, w.effects, g.asked)
 				}
 			}
 		}
@@ -332,7 +332,7 @@ func TestPlansNeedPermissionsOnTheirTables(t *testing.T) {
 		}
 		for _, table := range pl.tables {
 			if !slices.ContainsFunc(pl.needs, func(q auth.Requirement) bool { return q.Resource == auth.Table(table.Keyspace, table.Name) }) {
-				t.Errorf("%s: nothing is asked for on %s.%s", text, table.Keyspace, table.Name)
+				t.Errorf("%s: no permission is required on %s.%s", text, table.Keyspace, table.Name)
 			}
 		}
 	}
@@ -345,7 +345,7 @@ func TestPermissionsAreAskedForAtEachExecution(t *testing.T) {
 	insert := prepare(t, p, s, "INSERT INTO t (k, v) VALUES (?, 1)")
 	other := prepare(t, p, s, "INSERT INTO other.u (k) VALUES (?)")
 	if len(g.asked) != 0 {
-		t.Errorf("PREPARE asks for %q", g.asked)
+		t.Errorf("PREPARE requires %q", g.asked)
 	}
 	key := []wire.Value{wire.BytesValue([]byte{0, 0, 0, 1})}
 	batch := &BatchParams{Kind: cql.BatchUnlogged, Entries: []BatchEntry{{ID: insert.ID, Values: key}, {ID: other.ID, Values: key}}}

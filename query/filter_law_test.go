@@ -83,8 +83,8 @@ func TestReplicasFilterAsTheCoordinator(t *testing.T) {
 			t.Fatalf("again: -paging-seed=%d -filter-queries=%d\n%s", seed, queriesPerTable, strings.Join(c.history, ";\n"))
 		}
 	}
-	if t.Logf("%d of %d queries answer rows; %d commands had filters", answered, total, filtered); answered < total/5 || filtered < total {
-		t.Error("few queries answer rows, or few commands have filters")
+	if t.Logf("%d of %d queries return rows; %d commands had filters", answered, total, filtered); answered < total/5 || filtered < total {
+		t.Error("few queries return rows, or few commands have filters")
 	}
 }
 

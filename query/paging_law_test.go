@@ -62,8 +62,8 @@ func TestGeneratedQueriesPageAlike(t *testing.T) {
 			t.Fatalf("again: -paging-seed=%d -paging-queries=%d\n%s", seed, queriesPerTable, strings.Join(c.history, ";\n"))
 		}
 	}
-	if t.Logf("%d of %d queries answer rows", answered, total); answered < total/2 {
-		t.Error("most queries answer no rows")
+	if t.Logf("%d of %d queries return rows", answered, total); answered < total/2 {
+		t.Error("most queries return no rows")
 	}
 }
 

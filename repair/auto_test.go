@@ -101,7 +101,7 @@ func TestLostHintsAreRepaired(t *testing.T) {
 		t.Fatalf("dirty: %v", got)
 	}
 	if !strings.Contains(w.take(), "it is repaired when 127.0.0.3 is back") {
-		t.Error("a repair that cannot be made was not told of")
+		t.Error("a repair that cannot run was not reported")
 	}
 	a.Close()
 	a = w.auto(0) // a restart of the process

@@ -110,7 +110,7 @@ func TestRepairPurgesPaxosState(t *testing.T) {
 	tombstones := func() {
 		t.Helper()
 		if before, margin := w.nodes[0].repaired.Before(w.table.StorageID, 0), (w.nodes[0].floor-1000)/1e6; before != margin {
-			t.Errorf("tombstones may go up to %d, the floor is a margin behind %d", before, margin)
+			t.Errorf("tombstones may be purged up to %d, the low bound is a margin before %d", before, margin)
 		}
 	}
 	tombstones()
@@ -126,7 +126,7 @@ func TestRepairPurgesPaxosState(t *testing.T) {
 	}
 	w.pass(2 * time.Hour)
 	if w.run(r); *raised != 3 {
-		t.Errorf("raised %d times: tombstones do not go any more where all is forgotten", *raised)
+		t.Errorf("raised %d times: tombstones are no longer purged after all state was purged", *raised)
 	}
 	tombstones()
 	w.change(w.nodes[1], "a", "after")
@@ -141,10 +141,10 @@ func TestTombstonesAreKeptWithoutLowBound(t *testing.T) {
 		t.Errorf("raised %d times, %+v", *raised, report)
 	}
 	if equal, _ := w.roots(); !equal {
-		t.Error("what differs was not repaired")
+		t.Error("a difference was not repaired")
 	}
 	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
-		t.Errorf("tombstones may go up to %d, though who knows of an old decision may bring back what they delete", before)
+		t.Errorf("tombstones may be purged up to %d, although an old Paxos decision may restore the rows that they delete", before)
 	}
 }
 
@@ -158,10 +158,10 @@ func TestPurgeNeedsKnownLowBound(t *testing.T) {
 		t.Errorf("%+v, states %v", report, got)
 	}
 	if equal, _ := w.roots(); !equal {
-		t.Error("what differs was not repaired")
+		t.Error("a difference was not repaired")
 	}
 	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
-		t.Errorf("tombstones may go up to %d, though nobody forgot what may bring back what they delete", before)
+		t.Errorf("tombstones may be purged up to %d, although no replica has purged the Paxos state before it", before)
 	}
 }
 

@@ -189,11 +189,11 @@ func TestServeRefusesNonsense(t *testing.T) {
 		var err error
 		l.Request(1, verb, []byte{1, 0xFF, 0xFF, 0xFF, 0xFF}, time.Second, func(_ []byte, e error) { err = FromRemote(e) })
 		if err == nil {
-			t.Errorf("verb %d took nonsense", verb)
+			t.Errorf("verb %d accepted a malformed message", verb)
 		}
 	}
 	if len(e.applied) > 0 || e.truncated != 0 {
-		t.Error("nonsense reached storage")
+		t.Error("a malformed request reached storage")
 	}
 	_ = remote
 }

@@ -41,7 +41,7 @@ func TestMutationsRoundTrip(t *testing.T) {
 		}
 		for cut := range payload {
 			if _, _, err := decodeMutations(payload[:cut], nil); err == nil {
-				t.Errorf("%d of %d bytes are no request", cut, len(payload))
+				t.Errorf("%d of %d bytes are not a request", cut, len(payload))
 			}
 		}
 	}

@@ -303,7 +303,7 @@ func TestRequestsAreCountedAndSomeMeasured(t *testing.T) {
 	for _, c := range []struct {
 		applied bool
 		err     error
-	}{{true, nil}, {true, nil}, {false, nil}, {false, errors.New("nobody answers")}} {
+	}{{true, nil}, {true, nil}, {false, nil}, {false, errors.New("no node answers")}} {
 		s.applied, s.err = c.applied, c.err
 		_ = operations()["cas"](e, r)
 	}
@@ -387,7 +387,7 @@ func TestAuthorizeStopsAtTheFirstDenial(t *testing.T) {
 	var denied *auth.Denied
 	if err := e.Authorize(r, on(auth.Modify), on(auth.Select), on(auth.Alter)); !errors.As(err, &denied) || a.asked != 2 ||
 		denied.Principal.Name != "alice" || denied.Requirement != on(auth.Select) {
-		t.Errorf("%v after %d questions", err, a.asked)
+		t.Errorf("%v after %d requests", err, a.asked)
 	}
 	if err := e.Authorize(r); err != nil {
 		t.Errorf("a request that needs nothing: %v", err)

@@ -65,7 +65,7 @@ func TestReplicationCounts(t *testing.T) {
 		t.Error("the order of data centers makes a difference")
 	}
 	if two.Equal(NewNetworkTopology(DatacenterFactor{"dc1", 3})) || two.Equal(Replication{Class: Simple, Factor: 7}) {
-		t.Error("different replications are equal")
+		t.Error("different replications compare equal")
 	}
 	if Simple.Name() != "org.apache.cassandra.locator.SimpleStrategy" || Local.ShortName() != "LocalStrategy" ||
 		NetworkTopology.ShortName() != "NetworkTopologyStrategy" || Class(0).Name() != "" {

@@ -35,7 +35,7 @@ func TestTokensAreCassandras(t *testing.T) {
 		}
 		lines++
 		if got := Murmur3(key).String(); got != want {
-			t.Errorf("%s: token of %s is %s, Cassandra says %s", part, h, got, want)
+			t.Errorf("%s: token of %s is %s, Cassandra's is %s", part, h, got, want)
 		}
 	}
 	if lines < 800 {

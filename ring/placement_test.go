@@ -35,7 +35,7 @@ func TestReplicasAreInCassandrasOrder(t *testing.T) {
 			tok := Token(parseInt(t, strings.TrimSuffix(words[0], ":")))
 			want := strings.Join(words[1:], " ")
 			if got := joinIDs(p.Replicas(tok).Natural); got != want {
-				t.Errorf("%d nodes, %v, token %d: replicas %s, Cassandra says %s", len(nodes), p.Replication(), tok, got, want)
+				t.Errorf("%d nodes, %v, token %d: replicas %s, Cassandra's are %s", len(nodes), p.Replication(), tok, got, want)
 			}
 			compared++
 		}

@@ -55,7 +55,7 @@ func TestEveryTruncationIsAnErrorOrARow(t *testing.T) {
 			decoded := DecodeRow(&r, b[:n])
 			_, scanned := Summarize(b[:n], 0)
 			if (decoded == nil) != (scanned == nil) {
-				t.Fatalf("%x: DecodeRow says %v, Summarize %v", b[:n], decoded, scanned)
+				t.Fatalf("%x: DecodeRow returns %v, Summarize %v", b[:n], decoded, scanned)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ func FuzzDecodeRow(f *testing.F) {
 		first, second := NewRow(), NewRow()
 		err := DecodeRow(first, b)
 		if _, scanned := Summarize(b, 100); (err == nil) != (scanned == nil) {
-			t.Fatalf("DecodeRow says %v, Summarize %v", err, scanned)
+			t.Fatalf("DecodeRow returns %v, Summarize %v", err, scanned)
 		}
 		if err != nil {
 			return

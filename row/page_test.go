@@ -70,11 +70,11 @@ func TestCutPageIsAnError(t *testing.T) {
 		page := pageOf(randomPartition(rng))
 		for n := range page {
 			if walk(page[:n]) == nil {
-				t.Fatalf("%x, cut to %d bytes, is taken for a page", page, n)
+				t.Fatalf("%x, truncated to %d bytes, was accepted as a page", page, n)
 			}
 		}
 		if walk(append(page, 0)) == nil {
-			t.Fatal("a page with a byte too many is taken")
+			t.Fatal("a page with an extra byte was accepted")
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestPageEndsAfterPosition(t *testing.T) {
 		}
 		for n := range page {
 			if walk(page[:n]) == nil {
-				t.Fatalf("%x, cut to %d bytes, is taken for a page", page, n)
+				t.Fatalf("%x, truncated to %d bytes, was accepted as a page", page, n)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func TestRacingCreateTableMakesOne(t *testing.T) {
 		t.Fatalf("the second CREATE TABLE: %v", err)
 	}
 	if id := s.Table("k", "t").ID; id != (UUID{1}) {
-		t.Fatalf("the table is that of the loser: %s", id)
+		t.Fatalf("the table has the losing definition: %s", id)
 	}
 	again := createTable("k", "t", 2)
 	again.IfNotExists = true
@@ -72,7 +72,7 @@ func TestColumnComesBackUnderItsOldID(t *testing.T) {
 		&AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}, DropMicros: 77},
 		&AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "w", Kind: Regular, Type: types.Native(types.Int)}}})
 	if c := s.Table("k", "t").ColumnByID(v.ID); c != nil {
-		t.Fatalf("the dropped column's id is %s now", c.Name)
+		t.Fatalf("the dropped column's id is now %s", c.Name)
 	}
 	add := &AlterTable{Keyspace: "k", Table: "t", Add: []ColumnSpec{{Name: "v", Kind: Regular, Type: v.Type}}}
 	s = mustApply(t, s, add)
@@ -223,7 +223,7 @@ func TestApplyIsDeterministic(t *testing.T) {
 				continue
 			}
 			if (na == a) != (len(Diff(a, na)) == 0) {
-				t.Fatalf("seed %d: %+v: changed %v, but Diff says %v", seed, c, na != a, Diff(a, na))
+				t.Fatalf("seed %d: %+v: changed %v, but Diff returns %v", seed, c, na != a, Diff(a, na))
 			}
 			if nb, err = Decode(Encode(nb)); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
@@ -392,6 +392,6 @@ func TestDroppedDistinguishesRecreatedTable(t *testing.T) {
 		t.Errorf("of tables %d and %d, the first was dropped", first, second)
 	}
 	if decoded, err := Decode(Encode(s)); err != nil || !decoded.Dropped(first) || decoded.Dropped(first+2) {
-		t.Errorf("decoded, the catalog does not tell: %v", err)
+		t.Errorf("the decoded catalog differs: %v", err)
 	}
 }

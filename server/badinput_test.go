@@ -346,7 +346,7 @@ func TestStatementsEndWithTheirClientAndWithADrain(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):
-			t.Fatal("the statements go on without their client")
+			t.Fatal("the statements continue after their client disconnected")
 		}
 	}
 	select {

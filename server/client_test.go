@@ -251,7 +251,7 @@ func (c *client) works() {
 	c.tb.Helper()
 	if h, body := c.query("works?"); h.Opcode != frame.OpResult {
 		cur := wire.NewCursor(body)
-		c.tb.Fatalf("the connection answers %v %v", h.Opcode, frame.ConsumeError(&cur, h.Version))
+		c.tb.Fatalf("the connection returned %v %v", h.Opcode, frame.ConsumeError(&cur, h.Version))
 	}
 }
 

@@ -35,7 +35,7 @@ func TestErrorTable(t *testing.T) {
 		err  error
 		want frame.Error
 	}{
-		{errors.New("disk on fire"), frame.Error{Code: frame.CodeServerError}},
+		{errors.New("injected disk error"), frame.Error{Code: frame.CodeServerError}},
 		{&frame.ProtocolError{Message: "p"}, frame.Error{Code: frame.CodeProtocolError}},
 		{&query.BadRequest{Msg: "p"}, frame.Error{Code: frame.CodeProtocolError}},
 		{&BadCredentials{Message: "c"}, frame.Error{Code: frame.CodeBadCredentials}},

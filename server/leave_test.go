@@ -45,10 +45,10 @@ func TestLeaveEndsListenersLast(t *testing.T) {
 	h, body := listener.read()
 	cur := wire.NewCursor(body)
 	if e := frame.ConsumeEvent(&cur); h.Opcode != frame.OpEvent || e.Change != frame.NodeDown || e.Node != node || cur.Finish() != nil {
-		t.Errorf("the listener gets %v %+v", h.Opcode, e)
+		t.Errorf("the listener received %v %+v", h.Opcode, e)
 	}
 	if gap := time.Since(ended); gap < leaveGap/2 {
-		t.Errorf("the listener hears of it %v after the end of the last request's connection", gap)
+		t.Errorf("the listener was notified %v after the last request's connection closed", gap)
 	}
 	listener.closed()
 	if err := <-left; err != nil {

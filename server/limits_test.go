@@ -52,7 +52,7 @@ func TestBudget(t *testing.T) {
 	b.release(700)
 	select {
 	case <-woken:
-		t.Error("a reader goes on at 80 %")
+		t.Error("a reader continues at 80 %")
 	case <-time.After(10 * time.Millisecond):
 	}
 	b.release(1)
@@ -82,7 +82,7 @@ func TestBudgetLosesNoWakeUp(t *testing.T) {
 		select {
 		case <-done:
 		case <-time.After(20 * time.Second):
-			t.Fatal("a waiter sleeps for ever")
+			t.Fatal("a waiter was never woken")
 		}
 	}
 }

@@ -199,11 +199,11 @@ func TestRequestsOfAConnectionAreConcurrent(t *testing.T) {
 		c.send(1, "slow")
 		c.send(2, "fast")
 		if h, _ := c.read(); h.Stream != 2 {
-			t.Errorf("stream %d answers first", h.Stream)
+			t.Errorf("stream %d is answered first", h.Stream)
 		}
 		close(release)
 		if h, _ := c.read(); h.Stream != 1 {
-			t.Errorf("stream %d answers last", h.Stream)
+			t.Errorf("stream %d is answered last", h.Stream)
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestUnreadReportsUnreadBytes(t *testing.T) {
 	}
 	defer in.Close()
 	if unread(in) {
-		t.Error("there is something before anything was sent")
+		t.Error("bytes were received before any were sent")
 	}
 	cork(out)
 	out.Write([]byte("x"))

@@ -92,7 +92,7 @@ func (w *batches) readBack() {
 	}
 	w.c.kernel.RunUntil(w.c.kernel.Now()+batchesDrained, func() bool { return held() == 0 })
 	if n := held(); n > 0 {
-		w.c.fail("%d batches are still kept %v after all was healed", n, batchesDrained)
+		w.c.fail("%d batches are still stored %v after all faults were healed", n, batchesDrained)
 	}
 	w.c.settle() // the replay may have created hints
 	found := map[string]int{}
@@ -117,9 +117,9 @@ func (w *batches) judge(b *logged, n int) {
 	case n != 0 && n != len(b.partitions):
 		w.c.fail("batch %s is in %d of its %d partitions", b.name, n, len(b.partitions))
 	case n == 0 && b.acked:
-		w.c.fail("batch %s was acknowledged, and is lost", b.name)
+		w.c.fail("batch %s was acknowledged, but is missing", b.name)
 	case n != 0 && b.dropped:
-		w.c.fail("batch %s was refused, and is there", b.name)
+		w.c.fail("batch %s was refused, but was applied", b.name)
 	}
 }
 

@@ -81,11 +81,11 @@ func (w *churn) check() {
 		table := s.Table(keyspace, t.name)
 		switch {
 		case table == nil && t.made && !t.dropping:
-			w.c.fail("churn: table %s was made, and is not there", t.name)
+			w.c.fail("churn: table %s was created, but is missing", t.name)
 		case table != nil && t.dropped:
-			w.c.fail("churn: table %s was dropped, and is there", t.name)
+			w.c.fail("churn: table %s was dropped, but exists", t.name)
 		case table != nil && t.widened && table.Column("wide") == nil:
-			w.c.fail("churn: table %s was changed, and is not", t.name)
+			w.c.fail("churn: the change of table %s is missing", t.name)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func NewCluster(o Options) *Cluster {
 		}
 	}
 	if len(c.workloads) != len(o.Workloads) {
-		c.fail("there is not all of the workloads %v", o.Workloads)
+		c.fail("not all of the workloads %v exist", o.Workloads)
 	}
 	return c
 }
@@ -300,14 +300,14 @@ func (c *Cluster) settle() {
 	c.operate()
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.missing()) == 0 && c.removed() })
 	for _, n := range c.missing() {
-		c.fail("node %d does not serve two minutes after all was healed", n.id)
+		c.fail("node %d does not serve two minutes after all faults were healed", n.id)
 	}
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.metadata().Topology.Operations()) == 0 && c.removed() })
 	if !c.removed() {
-		c.fail("two minutes after all was healed, a dead node is still a member")
+		c.fail("two minutes after all faults were healed, a dead node is still a member")
 	}
 	for _, o := range c.metadata().Topology.Operations() {
-		c.fail("two minutes after all was healed, %+v still goes on", *o)
+		c.fail("two minutes after all faults were healed, %+v is still in progress", *o)
 	}
 	if c.truncating > 0 { // until then, reads and repairs do not repair the table
 		c.kernel.RunUntil(c.kernel.Now()+truncationWait, func() bool { return false })
@@ -315,6 +315,6 @@ func (c *Cluster) settle() {
 	c.kernel.RunUntil(c.kernel.Now()+5*time.Second, func() bool { return false }) // for hints still in memory
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(time.Minute), func() bool { return c.pendingHints() == 0 })
 	if n := c.pendingHints(); n > 0 {
-		c.fail("%d records of hints are still there a minute after all was healed", n)
+		c.fail("%d hint records are left a minute after all faults were healed", n)
 	}
 }

@@ -119,7 +119,7 @@ func (w *contended) judge(i int, n *Node, name string, began time.Duration, appl
 	var timeout *coordinator.WriteTimeout
 	switch {
 	case err == nil && !applied:
-		w.c.fail("contended: row %s is there before its change was made", name)
+		w.c.fail("contended: row %s exists before its change was applied", name)
 	case err == nil:
 		w.made[name] = true
 		w.acked[i]++
@@ -149,7 +149,7 @@ func (w *contended) readBack() {
 			l.read(cmd, ring.Quorum, func(page []byte, err error) {
 				rows, err2 := textRows(page, 0)
 				if err = errors.Join(err, err2); err == nil && w.made[name] != (len(rows) > 0) {
-					w.c.fail("contended: the change of row %s was answered as made: %v; it was made: %v", name, w.made[name], len(rows) > 0)
+					w.c.fail("contended: the change of row %s was reported as applied: %v; it was applied: %v", name, w.made[name], len(rows) > 0)
 				}
 				done(err)
 			})

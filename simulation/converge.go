@@ -107,7 +107,7 @@ func (c *Cluster) agree() {
 	}
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(10*time.Second), same)
 	if !same() {
-		c.fail("ten seconds after all was healed, not all nodes have one schema and one ring")
+		c.fail("ten seconds after all faults were healed, the nodes do not agree on schema and ring")
 	}
 }
 

@@ -304,7 +304,7 @@ func (w *entities) list(l *process) error {
 				w.c.fail("entity %s is listed behind %s", key, last)
 			}
 			if x := w.inserts[key]; strings.HasPrefix(key, "own") && (x == nil || len(e.Properties) != 1 || e.Properties[0].Value.Int != x.call) {
-				w.c.fail("entity %s is listed with %v, and nobody inserted that", key, e.Properties)
+				w.c.fail("entity %s is listed with %v, which was never inserted", key, e.Properties)
 			}
 			last, listed[key] = key, true
 		}

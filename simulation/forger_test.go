@@ -138,7 +138,7 @@ func (f *forger) sender(target *Node) (messaging.Sender, bool) {
 	outside.addr = addrOf(ring.NodeID(60_000))
 	s := target.process.transport.sender(other.process.Self(), outside)
 	if s.Member {
-		f.c.fail("a machine outside is taken for node %d", s.Node)
+		f.c.fail("an outside machine was accepted as node %d", s.Node)
 	}
 	return s, true
 }

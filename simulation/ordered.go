@@ -179,7 +179,7 @@ func (w *ordereds) compare(req *listing.Request, p *listing.Result, call, return
 		at := slices.IndexFunc(w.partitions, func(x *orderedPartition) bool { return x.key == string(key) })
 		// A scan does not know whether more of a partition follows if a page ended within it.
 		if at < 0 || !w.partitions[at].mayLive(returned, !w.table.OrderedPartitions()) {
-			w.c.fail("partition %s is listed, and nobody wrote it", key)
+			w.c.fail("partition %s is listed, but was never written", key)
 		}
 	}
 	for _, x := range w.partitions {
@@ -260,7 +260,7 @@ func (w *ordereds) check() {
 				Table: w.table.StorageID, Key: row.NewPartitionKey([]byte(p.key)), Slices: []row.Slice{row.AllRows()}, Now: now,
 			})
 			if live := err == nil && liveRow(page, now); err != nil || live != listed[p.key] {
-				w.c.fail("node %d has a live row in %s: %v, its index tells of one: %v, %v", n.id, p.key, live, listed[p.key], err)
+				w.c.fail("node %d has a live row in %s: %v, its index has an entry: %v, %v", n.id, p.key, live, listed[p.key], err)
 			}
 		}
 	}

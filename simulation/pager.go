@@ -77,7 +77,7 @@ func (p *pager) took(page []byte, visit func(r *row.PageReader, x *row.Row, cont
 	case reader.More() && key != nil && p.only == nil:
 		p.inside, p.after = nil, key // its header and no rows
 	case reader.More() && key != nil:
-		return errors.New("a page of a partition says that there is more, and not behind which row")
+		return errors.New("a page of a partition reports more rows, but no last row")
 	case p.inside != nil && p.only == nil && !reader.More():
 		p.inside, p.after = nil, p.inside
 	case !reader.More():

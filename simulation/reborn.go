@@ -247,7 +247,7 @@ func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool
 		case found[id] && e.table != table:
 			w.c.fail("reborn: row %d was written to table %d, and is in table %d, which has its name now", id, e.table, table)
 		case found[id] && w.gone(e, call):
-			w.c.fail("reborn: row %d came back: it was acknowledged before a TRUNCATE that ended before %d: %+v", id, call, *e)
+			w.c.fail("reborn: row %d was resurrected: it was acknowledged before a TRUNCATE that ended before %d: %+v", id, call, *e)
 		case !found[id] && e.table == table && e.returned != 0 && e.returned < call && !w.mayBeGone(e, returned):
 			w.c.fail("reborn: row %d is missing, and nothing was truncated since: %+v, read from %d to %d", id, *e, call, returned)
 		}

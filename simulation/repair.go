@@ -208,7 +208,7 @@ func (w *graves) judge(partition int, page []byte, began int64) {
 		switch there := seen[g.clustering]; {
 		case g.partition != partition:
 		case there && g.deleted != 0 && g.deleted < began:
-			w.c.fail("row %s of graves came back: it was deleted at %d, and read at %d", g.clustering, g.deleted, began)
+			w.c.fail("row %s of graves was resurrected: it was deleted at %d, and read at %d", g.clustering, g.deleted, began)
 		case !there && g.added < began && g.deleteCall == 0:
 			w.c.fail("row %s of graves is missing: it was added at %d, and read at %d", g.clustering, g.added, began)
 		}

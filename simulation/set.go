@@ -170,7 +170,7 @@ func (w *sets) compare(cmd *row.ReadCommand, page []byte, call, returned int64) 
 		for p.NextRow(&r) {
 			e := w.rows[string(p.Key.Bytes)+"/"+string(r.Clustering)]
 			if e == nil {
-				w.c.fail("a row that nobody wrote: %q/%q", p.Key.Bytes, r.Clustering)
+				w.c.fail("a row that was never written: %q/%q", p.Key.Bytes, r.Clustering)
 				return
 			}
 			last = e // including deleted ones: the page covers the rows up to it

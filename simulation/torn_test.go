@@ -41,7 +41,7 @@ func TestTornSectors(t *testing.T) {
 		}
 	}
 	if none == 0 || all == 0 || holes == 0 {
-		t.Errorf("of 2000 disks %d have lost all, %d nothing, %d something in the midst", none, all, holes)
+		t.Errorf("of 2000 disks %d lost everything, %d nothing, %d a part", none, all, holes)
 	}
 }
 

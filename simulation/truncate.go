@@ -190,7 +190,7 @@ func (w *truncates) judge(partition int, page []byte, call, returned time.Durati
 		}
 		switch there := seen[x.clustering]; {
 		case there && w.gone(x, call):
-			w.c.fail("row %s of truncates came back: %+v, read from %v to %v", x.clustering, *x, call, returned)
+			w.c.fail("row %s of truncates was resurrected: %+v, read from %v to %v", x.clustering, *x, call, returned)
 		case !there && x.acked && x.end < call && (x.all || level != ring.One) && !w.mayBeGone(x, returned):
 			w.c.fail("row %s of truncates is missing: %+v, read from %v to %v", x.clustering, *x, call, returned)
 		}

@@ -130,7 +130,7 @@ func TestCheckpointsMeetFaults(t *testing.T) {
 					t.Error(err)
 				}
 			case !errors.Is(err, errDisk) && !errors.Is(err, ErrStopped) && !errors.Is(err, ErrDiskFull) && !strings.Contains(err.Error(), "no space"):
-				t.Errorf("the checkpoint ends with %v, which does not say why", err)
+				t.Errorf("the checkpoint ends with %v, which does not name the cause", err)
 			}
 			if test.stops { // OnFatal is called after requests fail
 				within(t, 20*time.Second, "the report", func() {

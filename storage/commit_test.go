@@ -122,7 +122,7 @@ func TestSlowSyncIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := log.String(); strings.Count(text, "slow disk delayed writes") != 1 || !strings.Contains(text, "took=1.5s") {
-		t.Errorf("it says %q", text)
+		t.Errorf("it reports %q", text)
 	}
 }
 

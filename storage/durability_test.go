@@ -193,7 +193,7 @@ func TestFormatIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := open(); err == nil || !strings.Contains(err.Error(), "it was not created by cqld") {
-		t.Fatalf("a database of someone else: %v", err)
+		t.Fatalf("a foreign database: %v", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"cqld/storage/faultfs"
 )
 
-var errDisk = errors.New("the disk says no")
+var errDisk = errors.New("injected disk error")
 
 // within fails the test when f takes long: a hang is what these tests look for.
 func within(t *testing.T, d time.Duration, what string, f func()) {
@@ -234,7 +234,7 @@ func checkCorrupt(t *testing.T, mem *vfs.MemFS, name string, want []string) int 
 		t.Fatalf("%v does not name %s", err, name)
 	}
 	if len(told) != 1 || !strings.HasSuffix(told[0].Path, name) || len(e.Corruptions()) != 1 {
-		t.Fatalf("told of %v", told)
+		t.Fatalf("reported %v", told)
 	}
 	if err := apply(e, putRow("b", 1, 1, "x")); err != nil {
 		t.Fatalf("write beside a corrupt file: %v", err)

@@ -82,7 +82,7 @@ func parseEntry(t *testing.T, line string) []byte {
 	key := row.PartitionKey{Token: ring.Token(token), Bytes: unquote(t, fields[2])}
 	out := appendSuffix(appendPartition(nil, schema.StorageID(table), key), e.Kind, e.Start, e.End)
 	if want := fixedSize + len(key.Bytes) + suffixSize(&e); len(out) != want {
-		t.Fatalf("%q: %d bytes, suffixSize says %d", line, len(out), want)
+		t.Fatalf("%q: %d bytes, suffixSize returns %d", line, len(out), want)
 	}
 	return out
 }

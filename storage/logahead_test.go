@@ -132,6 +132,6 @@ func TestLogIsPreallocated(t *testing.T) {
 	}
 	defer other.Close()
 	if _, ours := other.(*logAheadFile); ours {
-		t.Fatal("a table is no log")
+		t.Fatal("a table is not a log")
 	}
 }

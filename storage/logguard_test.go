@@ -100,7 +100,7 @@ func failRotation(t *testing.T, fails func(faultfs.Op, string) bool, inline, flu
 	for _, unsynced := range []int{0, 50, 100} {
 		after := openTest(t, Options{FS: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))})})
 		if got := rows(t, mustRead(t, after, readKey("a"))); len(got) != 20 {
-			t.Fatalf("of what was acknowledged there is %v", got)
+			t.Fatalf("of the acknowledged rows %v exist", got)
 		}
 		if err := after.Close(); err != nil {
 			t.Fatal(err)

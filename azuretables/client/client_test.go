@@ -50,11 +50,11 @@ func TestRequestAndAnswer(t *testing.T) {
 	}
 	for _, bad := range []string{"", "x", "http://", "http://h/account"} {
 		if _, err := New(bad, "a", "AAAA", 1); err == nil {
-			t.Errorf("base %q is taken", bad)
+			t.Errorf("base %q was accepted", bad)
 		}
 	}
 	if _, err := New(server.URL, "a", "!", 1); err == nil {
-		t.Error("a key that is not base64 is taken")
+		t.Error("a key that is not base64 was accepted")
 	}
 }
 

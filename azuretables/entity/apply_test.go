@@ -191,7 +191,7 @@ func TestLostResponseIsResolved(t *testing.T) {
 			t.Fatalf("%d: %v", i, err)
 		}
 		if e := r.get("things", "p", "n"); e.Properties[0].Value.Int != int64(i+1) || e.Timestamp != stamps[0] {
-			t.Fatalf("%d: %s at %d, told %d", i, show(e), e.Timestamp, stamps[0])
+			t.Fatalf("%d: %s at %d, reported %d", i, show(e), e.Timestamp, stamps[0])
 		}
 		if _, err := n.store.Apply(anyone(), account, "things", []entity.Operation{op(entity.Delete, "p", fmt.Sprint(i))}); err != nil {
 			t.Fatalf("%d: %v", i, err)

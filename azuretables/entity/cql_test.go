@@ -110,7 +110,7 @@ func TestPropertyTypeChanges(t *testing.T) {
 	}
 	const where = ` FROM acme.things WHERE "PartitionKey" = 'p' AND "RowKey" = 'r'`
 	if v := r.scalar("SELECT v" + where); v != nil {
-		t.Errorf("v is %q still", v)
+		t.Errorf("v is still %q", v)
 	}
 	if v := r.scalar(`SELECT "v@Edm.Int32"` + where); !bytes.Equal(v, []byte{0, 0, 0, 1}) {
 		t.Errorf("v@Edm.Int32 is %x", v)
@@ -166,7 +166,7 @@ func TestRowsOfCQLAreEntities(t *testing.T) {
 		t.Errorf("replaced by nothing: %s", got)
 	}
 	if v := r.scalar("SELECT tags FROM acme.users WHERE country = 'se' AND id = '1'"); v != nil {
-		t.Errorf("tags are %q still", v)
+		t.Errorf("tags are still %q", v)
 	}
 	// A row without a row marker exists as long as a cell does; replaced by an empty entity, it still exists.
 	r.exec("DELETE age FROM acme.users WHERE country = 'se' AND id = '2'")

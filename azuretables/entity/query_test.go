@@ -179,12 +179,12 @@ func TestPagesAreCompleteDuringWrites(t *testing.T) {
 		}
 		for name, n := range got {
 			if n > 1 {
-				t.Errorf("%s came %d times", name, n)
+				t.Errorf("%s was received %d times", name, n)
 			}
 		}
 		for name := range stays {
 			if got[name] != 1 {
-				t.Errorf("%s came %d times", name, got[name])
+				t.Errorf("%s was received %d times", name, got[name])
 			}
 		}
 	}

@@ -303,7 +303,7 @@ func TestWaitingForColumnsEnds(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := insert(gone, "gone"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a client that is gone: %v", err)
+		t.Errorf("a disconnected client: %v", err)
 	}
 	var busy *odata.Error
 	if err := insert(context.Background(), "late"); !errors.As(err, &busy) || busy.Code != odata.ServerBusy {

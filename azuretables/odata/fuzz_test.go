@@ -33,7 +33,7 @@ func FuzzDecodeEntity(f *testing.F) {
 			return
 		}
 		if !json.Valid(bytes.TrimPrefix(body, []byte("\ufeff"))) {
-			t.Fatalf("accepted what is no JSON: %q", body)
+			t.Fatalf("accepted invalid JSON: %q", body)
 		}
 		text := (&Context{Level: MinimalMetadata}).AppendEntity(nil, &e)
 		var back Entity

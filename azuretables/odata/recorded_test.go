@@ -143,7 +143,7 @@ func TestErrorBodiesAreThoseOfTheService(t *testing.T) {
 		}
 		e := Of(Code(m[1]))
 		if e.Message != m[2] {
-			t.Errorf("%s says %q, the service %q", e.Code, e.Message, m[2])
+			t.Errorf("%s is %q, the service's %q", e.Code, e.Message, m[2])
 		}
 		if got := string(e.AppendJSON(nil, m[3], now)); got != line {
 			t.Errorf("answered\n%s\nthe service\n%s", got, line)

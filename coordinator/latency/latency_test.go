@@ -30,7 +30,7 @@ func TestPolicies(t *testing.T) {
 		}
 		p, always, never := parsePolicy(text)
 		if p == nil || always || never {
-			t.Errorf("%s, as %s, is no policy", x.text, text)
+			t.Errorf("%s, as %s, is not a policy", x.text, text)
 			continue
 		}
 		if got := p(samples); got != x.want {
@@ -54,7 +54,7 @@ func TestPolicies(t *testing.T) {
 func TestSlowNodesAreTriedAgain(t *testing.T) {
 	var p Peers
 	if p.Of(1, 0) != 0 {
-		t.Error("an unknown node must be tried")
+		t.Error("an unknown node was not tried")
 	}
 	for range 100 {
 		p.Record(1, 80*time.Millisecond, time.Minute)

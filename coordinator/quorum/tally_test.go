@@ -126,7 +126,7 @@ func TestAskContactsFewestReplicas(t *testing.T) {
 		t.Errorf("asked %v", asked)
 	}
 	if y.Replaces(4, 1) || !y.Replaces(3, 1) || !y.Replaces(3, 4) || !y.Helps(1, 2) || y.Helps(4, 1) {
-		t.Error("who replaces whom")
+		t.Error("wrong replacement replica")
 	}
 	if some, all := y.Counts(2); !some || !all {
 		t.Error(some, all)
@@ -142,7 +142,7 @@ func TestAskContactsFewestReplicas(t *testing.T) {
 	y.Again(1)
 	y.Failed(1)
 	if y.Hopeless() {
-		t.Error("3 may answer")
+		t.Error("a request to 3 was accepted")
 	}
 	y.Failed(3)
 	if !y.Hopeless() {

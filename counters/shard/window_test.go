@@ -52,7 +52,7 @@ func TestDuplicateMessageWaitsForFirst(t *testing.T) {
 	note := func(err error) { got = append(got, err) }
 	done := w.Enter(process, 1, note)
 	if w.Enter(process, 1, note) != nil || len(got) != 0 {
-		t.Fatal("the second was not kept waiting")
+		t.Fatal("the second request did not wait")
 	}
 	failure := errors.New("too few replicas")
 	done(failure)
@@ -60,6 +60,6 @@ func TestDuplicateMessageWaitsForFirst(t *testing.T) {
 		t.Errorf("answers %v", got)
 	}
 	if w.Enter(Process{}, 0, note) == nil {
-		t.Error("what has no name is not entered")
+		t.Error("an update without an ID was entered")
 	}
 }

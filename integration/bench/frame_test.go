@@ -55,6 +55,6 @@ func TestCheckAnswer(t *testing.T) {
 	}
 	h[4] = 0
 	if checkAnswer(h, append([]byte{0, 0, 0x22, 0, 0, 1}, 'x'), 0) == nil {
-		t.Error("an ERROR passes")
+		t.Error("an ERROR was accepted")
 	}
 }

@@ -29,7 +29,7 @@ func TestSegmentDamageIsNoticed(t *testing.T) {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 0x10
 		if _, err := io.ReadAll(&segmentReader{src: bytes.NewReader(bad)}); err == nil {
-			t.Errorf("a changed bit in byte %d passes", i)
+			t.Errorf("a changed bit in byte %d was accepted", i)
 		}
 	}
 }

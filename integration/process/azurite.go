@@ -34,5 +34,5 @@ func (s *Server) WaitTables(limit time.Duration) error {
 			return fmt.Errorf("process: %s ended:\n%s", s.Tables, s.Log())
 		}
 	}
-	return fmt.Errorf("process: nobody listens at %s after %v: %w", s.Tables, limit, last)
+	return fmt.Errorf("process: no server listens at %s after %v: %w", s.Tables, limit, last)
 }

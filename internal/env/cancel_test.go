@@ -25,7 +25,7 @@ func TestCancelReasons(t *testing.T) {
 	clock := &movedClock{}
 	child := parent.Child(clock, time.Second)
 	if parent.Err() != nil || child.Err() != nil {
-		t.Error("they have ended before anything happened")
+		t.Error("they ended before any event")
 	}
 	clock.now = time.Second
 	if err := child.Err(); !errors.Is(err, context.DeadlineExceeded) || parent.Err() != nil {
@@ -52,7 +52,7 @@ func TestHooksAreCalledOnceOrRemoved(t *testing.T) {
 	c.Cancel()
 	c.Cancel()
 	if called != 1 || kept() {
-		t.Errorf("called %d times, and can be removed after", called)
+		t.Errorf("called %d times, and can be removed afterwards", called)
 	}
 	if late := c.OnCancel(func() { called++ }); called != 2 || late() {
 		t.Error("a late hook was not called at once")

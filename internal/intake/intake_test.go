@@ -27,7 +27,7 @@ func TestStalledBodyIsAborted(t *testing.T) {
 	var stalled *Body
 	aborted := make(chan struct{})
 	stalled = mustAdmit(t, in, 60, func() { close(aborted); go stalled.End() })
-	other := mustAdmit(t, in, 30, func() { t.Error("a body that arrives was aborted") })
+	other := mustAdmit(t, in, 30, func() { t.Error("a body that makes progress was aborted") })
 	go func() {
 		for range 200 {
 			other.Received(1000)
@@ -131,6 +131,6 @@ func TestAdmissionOrder(t *testing.T) {
 	wait(true, 2)
 	b.End()
 	if !<-order || <-order {
-		t.Error("the one that goes first came second")
+		t.Error("admission out of order")
 	}
 }

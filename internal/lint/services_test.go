@@ -56,7 +56,7 @@ func TestEveryVerbDeclaresBlocking(t *testing.T) {
 	for _, f := range all["messaging"].files {
 		for name, object := range f.Scope.Objects {
 			if object.Kind == ast.Con && strings.HasPrefix(name, "Verb") && !registered[name] {
-				t.Errorf("%s is registered nowhere", name)
+				t.Errorf("%s is not registered", name)
 			}
 		}
 	}

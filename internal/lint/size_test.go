@@ -60,7 +60,7 @@ func TestEveryPackageHasAComment(t *testing.T) {
 		}
 		for _, banned := range []string{"util", "utils", "common", "helpers", "helper", "misc", "base", "manager"} {
 			if pkg == banned || strings.HasSuffix(pkg, "/"+banned) {
-				t.Errorf("package %s: put it where its noun lives", pkg)
+				t.Errorf("package %s: move it to the package of its subject", pkg)
 			}
 		}
 	}

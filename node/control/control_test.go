@@ -30,7 +30,7 @@ func newServer(t *testing.T) *Server {
 		case "refuse":
 			return a, &Error{Refused, "not now"}
 		case "fail":
-			return a, errors.New("the disk is on fire")
+			return a, errors.New("injected disk error")
 		case "later":
 			return a, NotSupported("waiting")
 		case "wait":
@@ -69,7 +69,7 @@ func TestOperationArgumentsProgressAndResult(t *testing.T) {
 
 func TestErrorsKeepTheirCode(t *testing.T) {
 	c, _ := onSocket(t)
-	for keyspace, want := range map[string]Error{"refuse": {Refused, "not now"}, "fail": {Failed, "the disk is on fire"},
+	for keyspace, want := range map[string]Error{"refuse": {Refused, "not now"}, "fail": {Failed, "injected disk error"},
 		"later": {Unsupported, "waiting is not supported yet"}} {
 		_, err := Call(t.Context(), c, echo(), KeyspaceArgs{keyspace}, nil)
 		var got *Error
@@ -174,7 +174,7 @@ func TestAddressRequiresToken(t *testing.T) {
 	}
 	for _, wrong := range []string{"", "x", token + "x", token[:len(token)-1]} {
 		if _, err := Call(t.Context(), DialAddress(address, wrong), echo(), KeyspaceArgs{"ks"}, nil); err == nil {
-			t.Errorf("token %q was let in", wrong)
+			t.Errorf("token %q was accepted", wrong)
 		}
 	}
 	resp, err := http.Get("http://" + address + "/v1/echo")
@@ -209,7 +209,7 @@ func TestTokensAreSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := EnsureToken(dir); err == nil {
-		t.Error("an empty token would let everyone in")
+		t.Error("an empty token was accepted")
 	}
 }
 
@@ -286,7 +286,7 @@ func TestOperationsAndPagesAskForPermission(t *testing.T) {
 		}
 		want := []string{"SELECT on <mbean info>", "EXECUTE on <mbean drain>", "SELECT on <mbean metrics>"}
 		if !slices.Equal(g.asked, want) {
-			t.Errorf("asked for %q, want %q", g.asked, want)
+			t.Errorf("required %q, want %q", g.asked, want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestConcurrentReadAndWrite(t *testing.T) {
 	wg.Go(func() { errs[3] = receive(c, &sums[3]) })
 	wg.Wait()
 	if err := errors.Join(errs[:]...); err != nil || sums[0] != sums[1] || sums[2] != sums[3] {
-		t.Fatal("what arrived is not what was sent", err)
+		t.Fatal("the received bytes differ from those sent", err)
 	}
 }
 

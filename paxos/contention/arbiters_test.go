@@ -33,7 +33,7 @@ func TestSilentArbitersAreAvoided(t *testing.T) {
 		t.Errorf("patience of %v with answers of 20 ms", got)
 	}
 	if got := k.Patience(3, now); got != patienceLeast {
-		t.Errorf("patience of %v with one that is not known", got)
+		t.Errorf("patience of %v with an unknown node", got)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestTurnsOfDeadNodesEnd(t *testing.T) {
 	dead[1], dead[2] = true, true
 	ask(4)
 	if got[3].Ticket == 0 || got[2].Ticket != 0 {
-		t.Errorf("turns %v: 3 is the first that lives", got)
+		t.Errorf("turns %v: 3 is the first live node", got)
 	}
 	if _, ok := got[4]; ok {
 		t.Error("4 does not wait")

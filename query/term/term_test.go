@@ -85,6 +85,6 @@ func TestMarkerTypesAreInferred(t *testing.T) {
 		t.Errorf("value %x, error %v", v.Bytes, err)
 	}
 	if _, err := compiled.Eval(&Scope{Values: []wire.Value{wire.BytesValue([]byte{9})}}); err == nil {
-		t.Error("one byte was taken for an int")
+		t.Error("one byte was accepted as an int")
 	}
 }

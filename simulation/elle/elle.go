@@ -103,7 +103,7 @@ func (g *appendGraph) reads() (anomalies []string) {
 				w, ok := g.writer[appendedTo{key, v}]
 				switch {
 				case !ok:
-					anomalies = append(anomalies, fmt.Sprintf("transaction %d read %d in %s, which nobody appended", i, v, key))
+					anomalies = append(anomalies, fmt.Sprintf("transaction %d read %d in %s, which was never appended", i, v, key))
 				case g.txns[w].Failed:
 					anomalies = append(anomalies, fmt.Sprintf("G1a: transaction %d read %d in %s, of transaction %d that failed", i, v, key, w))
 				case n == len(list)-1 && w != i:

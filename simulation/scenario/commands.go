@@ -132,10 +132,10 @@ func (s *script) live(d *datadriven.TestData) {
 	}
 }
 
-// expects makes nodes await the first heartbeat of a new node. The command nobody ends that.
-func (s *script) expects(d *datadriven.TestData) {
+// awaits makes nodes await the first heartbeat of a new node. The command arrived ends that.
+func (s *script) awaits(d *datadriven.TestData) {
 	for _, id := range nodes(d) {
-		s.c.Node(id).arriving = d.Cmd == "expects"
+		s.c.Node(id).awaiting = d.Cmd == "awaits"
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *script) breaks(d *datadriven.TestData) {
 		case text(d, "disk", "") == "full":
 			s.c.broken[id] = &messaging.RemoteError{Code: messaging.CodeOverloaded, Message: "the disk is full"}
 		default:
-			s.c.broken[id] = &messaging.RemoteError{Message: "disk on fire"}
+			s.c.broken[id] = &messaging.RemoteError{Message: "injected disk error"}
 		}
 	}
 }

@@ -37,7 +37,7 @@ type Node struct {
 	services map[messaging.Verb]messaging.Service
 	purge    *paxos.Purge
 	process  *process
-	arriving bool  // a node has joined and has not sent a heartbeat yet
+	awaiting bool  // a node has joined and has not sent a heartbeat yet
 	lowBound int64 // View.PaxosFloor
 	refusing error // error of writes to storage; nil means that they succeed
 }
@@ -128,7 +128,7 @@ func (n *Node) Start() {
 	n.Parts = NewParts(PartsOptions{
 		Coordinator: coordinator.Options{View: n, Replicas: replica.NewDirectory(local, post, n), Clock: clock,
 			LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.Unsafe, Limits: o.Limits, Stamps: stamps,
-			AwaitingFirstHeartbeat: func() bool { return n.arriving }},
+			AwaitingFirstHeartbeat: func() bool { return n.awaiting }},
 		Store:    store,
 		Hints:    hints.Options{Limits: o.HintLimits, Unsafe: hints.Unsafe{Disabled: o.NoHints}},
 		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},
@@ -181,7 +181,7 @@ func (d disk) fail(mutations []*row.Mutation, done func(error), apply func([]*ro
 		return false, nil
 	}
 	d.n.Failing = 0
-	failed := func(error) { done(errors.New("disk on fire")) }
+	failed := func(error) { done(errors.New("injected disk error")) }
 	if fault == WriteLost {
 		failed(nil)
 		return true, nil

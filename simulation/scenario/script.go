@@ -22,7 +22,7 @@ import (
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and the time
 //	down, up, away, back, break [disk=full|readonly|kept|lost], mend nodes
-//	expects, nobody                                                  whether nodes await the first heartbeat of a new node
+//	awaits, arrived                                                  whether nodes await the first heartbeat of a new node
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
 //	twice, restart                                                   deliver a message again; a new process
 //	cas k a=x if=y|none [local] [contention=1s], paxos k             a conditional update; the acceptors' states
@@ -62,7 +62,7 @@ var commands = map[string]func(*script, *datadriven.TestData){
 	"deliver": (*script).deliver, "drop": (*script).drop, "cut": (*script).cut, "heal": (*script).heal,
 	"hold": (*script).hold, "release": (*script).hold, "tick": (*script).tick,
 	"down": (*script).live, "up": (*script).live, "away": (*script).reach, "back": (*script).reach,
-	"expects": (*script).expects, "nobody": (*script).expects,
+	"awaits": (*script).awaits, "arrived": (*script).awaits,
 	"break": (*script).breaks, "mend": (*script).breaks,
 	"count": (*script).count, "logged": (*script).logged, "twice": (*script).twice, "restart": (*script).restart,
 	"counters": (*script).counters, "batches": (*script).batches, "handover": (*script).handover,

@@ -132,7 +132,7 @@ func TestEditsNest(t *testing.T) {
 	}
 	p := pattern{kind: "cond", old: "< c { return a+1", becomes: "true"}
 	if e, err := p.edit(fn, "x", 3); err != nil || fn.file.fits(e) {
-		t.Errorf("an edit that overlaps another fits: %v", err)
+		t.Errorf("an overlapping edit was accepted: %v", err)
 	}
 }
 

@@ -161,6 +161,6 @@ func (errWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("full") }
 
 func TestWriteErrorIsReported(t *testing.T) {
 	if err := showStatus(errWriter{}, control.Status{Members: []control.Member{{State: "Normal"}}}); err == nil {
-		t.Error("nobody heard that nothing was printed")
+		t.Error("the write error was not reported")
 	}
 }
