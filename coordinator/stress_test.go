@@ -184,7 +184,7 @@ func (w *faultyReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout tim
 	w.later(timeout, done)
 }
 
-// TestEveryRequestIsAnsweredOnce uses one coordinator with wild replicas from many goroutines: each request must be answered once,
+// TestEveryRequestIsAnsweredOnce uses one coordinator with faulty replicas from many goroutines: each request must be answered once,
 // with a page that can be read.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	faulty := &faultyReplica{}

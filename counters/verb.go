@@ -115,7 +115,7 @@ const (
 
 // appendOutcome appends the outcome for the client; it returns other errors.
 func appendOutcome(dst []byte, err error) ([]byte, error) {
-	switch e := err.(type) { //nolint:errorlint // the coordinator does not wrap what clients are told
+	switch e := err.(type) { //nolint:errorlint // the coordinator does not wrap errors for clients
 	case nil:
 		return append(dst, outcomeDone), nil
 	case *coordinator.Unavailable:

@@ -56,14 +56,14 @@ func TestDecommissionClosesConnectionsLast(t *testing.T) {
 		if n := <-asked; n < 10 {
 			t.Errorf("the departing node received only %d requests", n)
 		}
-		var told [][]string
+		var status [][]string
 		for e := range events {
 			if e[2] == leaver.Address { // there may still be events for others: the ring has just started
-				told = append(told, e)
+				status = append(status, e)
 			}
 		}
-		if len(told) != 1 || !slices.Equal(told[0], []string{"STATUS_CHANGE", "DOWN", leaver.Address}) {
-			t.Errorf("the departing node sent its clients %q", told)
+		if len(status) != 1 || !slices.Equal(status[0], []string{"STATUS_CHANGE", "DOWN", leaver.Address}) {
+			t.Errorf("the departing node sent its clients %q", status)
 		}
 		leaver.Stop()
 	}

@@ -122,7 +122,7 @@ func (v *member) Topology() *ring.Topology          { return v.topology }
 func (v *member) Alive(ring.NodeID) bool            { return true }
 func (v *member) PaxosFloor(schema.StorageID) int64 { return 0 }
 
-// disk records what it is asked, and panics if told to.
+// disk records its requests, and panics on demand.
 type disk struct {
 	replica.Engine
 	asked  *storage.PartitionsRead

@@ -207,7 +207,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	check := func(name string, a netip.Addr, port uint16, portName string) {
 		switch {
 		case !a.IsValid() || a.IsUnspecified() && !a.IsLoopback():
-			bad(name, "%s is not an address that other machines could be told; name one", a)
+			bad(name, "%s is not an address that other machines can connect to; set one", a)
 		case !a.IsLoopback():
 			bad(name, "%s is not a loopback address, and authentication is off: anyone who reaches it could read and "+
 				"change everything. Set %s to an address in 127.0.0.0/8, or ::1; listening elsewhere needs "+

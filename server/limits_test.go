@@ -87,8 +87,8 @@ func TestBudgetLosesNoWakeUp(t *testing.T) {
 	}
 }
 
-// A client that asked for it is told OVERLOADED when memory is out, and is
-// served again when it is not.
+// TestFloodIsAnsweredOverloaded: a client that requested it gets OVERLOADED while memory is exhausted, and is served
+// again afterwards.
 func TestFloodIsAnsweredOverloaded(t *testing.T) {
 	const n, bound = 80, 64 << 10 // a request takes 2.3 KB: 28 fit
 	for _, v := range []frame.Version{4, 5} {

@@ -256,16 +256,16 @@ func (e *Engine) applyInline(ms []*row.Mutation, durable bool, done func(error))
 // commit commits a group and calls its callbacks.
 func (e *Engine) commit(g *group) {
 	if len(g.early) == 0 {
-		e.tell(g.synced, e.commitBatch(g))
+		e.notify(g.synced, e.commitBatch(g))
 		return
 	}
 	if err := e.publish(g); err != nil {
-		e.tell(g.early, err)
-		e.tell(g.synced, err)
+		e.notify(g.early, err)
+		e.notify(g.synced, err)
 		return
 	}
-	e.tell(g.early, nil)
-	e.tell(g.synced, e.await(g))
+	e.notify(g.early, nil)
+	e.notify(g.synced, e.await(g))
 }
 
 // commitBatch makes the group's batch visible and, if required, waits until it is on disk.

@@ -22,12 +22,12 @@ func TestSingleCommitIsSynchronous(t *testing.T) {
 	e := openTest(t, Options{})
 	defer e.Close()
 	for i := range 100 {
-		told := false // no lock: done is called here
-		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { told = err == nil }); err != nil {
+		notified := false // no lock: done is called here
+		if err := e.Queue([]*row.Mutation{putRow("a", i, 1, "x")}, true, func(err error) { notified = err == nil }); err != nil {
 			t.Fatal(err)
 		}
 		e.Commit()
-		if !told {
+		if !notified {
 			t.Fatal("done was not called, or with an error")
 		}
 	}
@@ -37,19 +37,20 @@ func TestSingleCommitIsSynchronous(t *testing.T) {
 	}
 }
 
-// Whatever callers commit, the committer, or what one is told leads to: all is told, once, and on disk.
+// TestQueuedCommitsCompleteOnce queues writes from callers and from callbacks: each callback is called once, and every
+// write is then on disk.
 func TestQueuedCommitsCompleteOnce(t *testing.T) {
 	disk := vfs.NewMem()
 	e := openTest(t, Options{FS: disk})
 	const callers, each = 8, 200
-	var told atomic.Int64
+	var notified atomic.Int64
 	var wait, running sync.WaitGroup
 	write := func(caller, i int, queue bool, then func()) {
 		wait.Add(1)
 		ms := []*row.Mutation{putRow(fmt.Sprint("k", caller), i, 1, "x")}
 		done := func(err error) {
 			if err == nil {
-				told.Add(1)
+				notified.Add(1)
 			}
 			then()
 			wait.Done()
@@ -78,7 +79,7 @@ func TestQueuedCommitsCompleteOnce(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if err := e.Close(); err != nil { // while some are still being told
+	if err := e.Close(); err != nil { // while some callbacks have not been called yet
 		t.Fatal(err)
 	}
 	wait.Wait()
@@ -89,12 +90,12 @@ func TestQueuedCommitsCompleteOnce(t *testing.T) {
 		n += len(rows(t, mustRead(t, e, readKey(fmt.Sprint("k", caller)))))
 	}
 	// What came when the engine was closing was refused.
-	if want := int(told.Load()); n != want || n < callers*each {
+	if want := int(notified.Load()); n != want || n < callers*each {
 		t.Fatalf("%d rows, %d were acknowledged, of %d", n, want, callers*each+callers*each/5)
 	}
 }
 
-// A disk that takes its time is told of, one that does not is not.
+// TestSlowSyncIsReported checks that a slow fsync is logged, and a fast one is not.
 func TestSlowSyncIsReported(t *testing.T) {
 	clock, disk, log := newTestClock(), faultfs.Wrap(vfs.NewMem()), &bytes.Buffer{}
 	e := openTest(t, Options{Clock: clock, FS: disk, Logger: slog.New(slog.NewTextHandler(log, nil))})

@@ -207,10 +207,10 @@ func flipAt(t *testing.T, mem *vfs.MemFS, path string, flip int) {
 // checkCorrupt reads everything: it is right, or an ErrCorrupt; 1 when the latter.
 func checkCorrupt(t *testing.T, mem *vfs.MemFS, name string, want []string) int {
 	t.Helper()
-	var told []CorruptionInfo
+	var reported []CorruptionInfo
 	e, err := Open(Options{
 		FS: mem, Dir: "db", Clock: newTestClock(), Inline: true,
-		OnCorruption: func(c CorruptionInfo) { told = append(told, c) },
+		OnCorruption: func(c CorruptionInfo) { reported = append(reported, c) },
 	})
 	if err != nil {
 		if !errors.Is(err, ErrCorrupt) {
@@ -233,8 +233,8 @@ func checkCorrupt(t *testing.T, mem *vfs.MemFS, name string, want []string) int 
 	if !strings.HasSuffix(corrupt.Path, name) {
 		t.Fatalf("%v does not name %s", err, name)
 	}
-	if len(told) != 1 || !strings.HasSuffix(told[0].Path, name) || len(e.Corruptions()) != 1 {
-		t.Fatalf("reported %v", told)
+	if len(reported) != 1 || !strings.HasSuffix(reported[0].Path, name) || len(e.Corruptions()) != 1 {
+		t.Fatalf("reported %v", reported)
 	}
 	if err := apply(e, putRow("b", 1, 1, "x")); err != nil {
 		t.Fatalf("write beside a corrupt file: %v", err)

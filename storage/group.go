@@ -22,8 +22,8 @@ type group struct {
 	tables    []schema.StorageID // whose rows the batch changes
 	sync      bool               // someone waits for the disk
 	began     time.Duration      // when Pebble got the batch, if sync
-	early     []func(error)      // to be told when it is committed
-	synced    []func(error)      // to be told when it is on disk
+	early     []func(error)      // called when the group is committed
+	synced    []func(error)      // called when the group is on disk
 }
 
 func (g *group) reset() {
@@ -43,15 +43,15 @@ func clearFuncs(fs []func(error)) []func(error) {
 	return fs[:0]
 }
 
-// tell calls every callback in fs with the outcome. The callbacks are not part of the commit: a panic ends only their
+// notify calls every callback in fs with the outcome. The callbacks are not part of the commit: a panic ends only their
 // own request.
-func (e *Engine) tell(fs []func(error), err error) {
+func (e *Engine) notify(fs []func(error), err error) {
 	for _, f := range fs {
-		e.tellOne(f, err)
+		e.notifyOne(f, err)
 	}
 }
 
-func (e *Engine) tellOne(f func(error), err error) {
+func (e *Engine) notifyOne(f func(error), err error) {
 	defer e.opts.Guard.Recover("answer to a write", nil)
 	f(err)
 }

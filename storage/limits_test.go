@@ -40,7 +40,7 @@ func TestTooManyTombstonesAreRefused(t *testing.T) {
 }
 
 // TestLongHeaderEndsPartition shows that a partition whose header alone is longer than a page does not say
-// that there is more: who asked on would get the same again.
+// that there is more: the next read would return the same page.
 func TestLongHeaderEndsPartition(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone, PageBytes: 100})
 	defer e.Close()

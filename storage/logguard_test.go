@@ -43,7 +43,7 @@ func nthOf(n int32, op faultfs.Op, meant func(string) bool) func(faultfs.Op, str
 	return func(o faultfs.Op, name string) bool { return o == op && meant(name) && seen.Add(1) == n }
 }
 
-// nextSyncOfDirectory returns true of the one that follows the making of a log.
+// nextSyncOfDirectory returns true for the sync that follows the creation of a log.
 func nextSyncOfDirectory() func(faultfs.Op, string) bool {
 	var made atomic.Bool
 	return func(o faultfs.Op, name string) bool {

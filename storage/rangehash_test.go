@@ -41,7 +41,7 @@ func TestHashesMatchVisibleRows(t *testing.T) {
 			var engines [2]*Engine
 			for i := range engines {
 				mine := info
-				if i == 0 { // one has been told of a repair, the other not
+				if i == 0 { // only one engine knows of a repair
 					mine.RepairedBefore = func(ring.Token) int64 { return clock.Now().Unix() - 5 }
 				}
 				engines[i] = openTest(t, Options{Clock: clock, Inline: true, FS: vfs.NewMem(), MemTableBytes: 1 << 15,

@@ -284,7 +284,7 @@ func (e *Engine) replace(b *pebble.Batch, key, before, after []byte) error {
 }
 
 // endPartition purges what is left of the partition: its range tombstones and its header, unless it
-// was written to since the sweep of it began. If nothing is left then, maintainers are told.
+// was written to since its sweep began. If nothing is left, it notifies the maintainers.
 func (e *Engine) endPartition() error {
 	p := &e.sweeper.part
 	if !p.active {

@@ -73,7 +73,7 @@ func (l *listing) enough() bool {
 	return len(l.page.Keys) >= l.q.Limit || l.page.Scanned >= stepKeys || l.bytes >= stepBytes
 }
 
-// add takes a key into the page if its partition lives. The key is valid during the call.
+// add adds a key to the page if its partition is live. The key is valid during the call.
 func (l *listing) add(key []byte, p *storage.Prober) error {
 	if l.page.Scanned++; l.page.Scanned%cancelEvery == 0 {
 		if err := l.q.Cancel.Err(); err != nil {

@@ -38,7 +38,7 @@ func New(fs vfs.FS, failed func() bool, fail func(error)) *FS {
 	return &FS{FS: fs, failed: failed, fail: fail}
 }
 
-// Opened is called when Pebble has been opened: before that, errors are told, and Open fails as it should.
+// Opened is called when Pebble has been opened: before that, errors are returned, so that Open fails.
 func (fs *FS) Opened() { fs.opened.Store(true) }
 
 // Unwrap implements vfs.FS.
