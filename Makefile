@@ -96,7 +96,7 @@ sim-night: ## ten thousand seeds, by one process for each core; NIGHT=how many, 
 	grep -hE 'seed [0-9]+:|run it again|smaller:|seeds, |faults: ' .tools/sim/worker*.log; exit $$failed
 
 .PHONY: sim-weeks
-sim-weeks: ## one simulated cluster that lives for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
+sim-weeks: ## one simulated cluster that runs for days and weeks: WEEKS=real time, SEED=seed; nothing may be lost, or grow
 	$(GO) test ./simulation -run 'TestSimSoak$$' -v -count=1 -timeout 24h -args -seed=$(SEED) -weeks=$(WEEKS)
 
 .PHONY: mutants

@@ -77,7 +77,7 @@ func (t *Transport) serve(verb messaging.Verb, from messaging.Sender, payload []
 	case s.Any != nil:
 		t.process.at(onStream, func() { s.Any(from, payload, respond) })
 	case !from.Member:
-		t.process.node.cluster.count("requests of strangers refused")
+		t.process.node.cluster.count("requests of unknown peers refused")
 		respond(nil, &messaging.RemoteError{Code: messaging.CodeUnknownPeer, Message: "the peer is not a known member"})
 	case !s.Blocking || t.process.node.cluster.options.NoWorkers:
 		t.process.at(onStream, func() { s.Handler(from.Node, payload, respond) })

@@ -96,7 +96,7 @@ func (c *Cluster) allAlive() bool {
 // seeds returns the machines that a node asks for admission. The first machine creates the cluster.
 func (c *Cluster) seeds(self *Node) (addrs []netip.AddrPort) {
 	for _, n := range c.nodes {
-		if n != self && n.member && !n.gone && !n.dead {
+		if n != self && n.member && !n.departed && !n.dead {
 			addrs = append(addrs, n.addr)
 		}
 	}
@@ -127,8 +127,8 @@ func (c *Cluster) makeSchema() {
 		for _, t := range kind.tables {
 			made := *t
 			made.Options.SpeculativeRetry = c.options.SpeculativeRetry
-			if c.options.Stretch > 1 && made.Options.GCGraceSeconds == graveGrace {
-				made.Options.GCGraceSeconds = int32(c.stretched(graveGrace*time.Second) / time.Second)
+			if c.options.TimeScale > 1 && made.Options.GCGraceSeconds == graveGrace {
+				made.Options.GCGraceSeconds = int32(c.scaled(graveGrace*time.Second) / time.Second)
 			}
 			c.change(&made)
 		}
@@ -212,7 +212,7 @@ func Run(o Options) Result {
 	}
 	c.began = c.kernel.Now()
 	c.torment()
-	c.kernel.RunUntil(c.began+c.stretched(o.Faults), func() bool { return false })
+	c.kernel.RunUntil(c.began+c.scaled(o.Faults), func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Minute, func() bool {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
@@ -257,7 +257,7 @@ func (c *Cluster) result() Result {
 func (c *Cluster) heal() {
 	c.healed = true
 	c.kernel.Trace("heal")
-	c.net.calm()
+	c.net.clearFaults()
 	c.net.early, c.net.lossy, c.net.late, c.net.far = nil, nil, nil, c.options.Far
 	for _, n := range c.nodes {
 		n.faults.mend()
@@ -265,7 +265,7 @@ func (c *Cluster) heal() {
 		if l := n.process; l != nil && (n.damaged || l.fatal.Load() != nil) {
 			n.crash(true)
 		}
-		if n.damaged && !n.gone {
+		if n.damaged && !n.departed {
 			n.wipe()
 		}
 		if n.process != nil {
@@ -278,7 +278,7 @@ func (c *Cluster) heal() {
 // present returns the nodes that must serve in the healed cluster.
 func (c *Cluster) present() (nodes []*Node) {
 	for _, n := range c.nodes {
-		if !n.gone && !n.dead {
+		if !n.departed && !n.dead {
 			nodes = append(nodes, n)
 		}
 	}

@@ -59,7 +59,7 @@ func TestLevelsMeet(t *testing.T) {
 					if r.Total() < a.BlockFor(r, "dc1") || r.Total() < b.BlockFor(r, dc) || r.Class == ring.Simple && dc != "dc1" {
 						continue // never enough replicas
 					}
-					if got, want := x.meet(y, r), !apart(x, y, r); got != want {
+					if got, want := x.overlaps(y, r), !apart(x, y, r); got != want {
 						t.Errorf("%v: %s and %s of %s meet: %v, want %v", r, a, b, dc, got, want)
 					}
 				}

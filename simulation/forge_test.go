@@ -73,8 +73,8 @@ func TestForgedMessagesOfUnknownPeers(t *testing.T) {
 		o.forge(Forge{Messages: 10_000, Burst: 1}, o.Faults/4)
 		r := run(t, o)
 		report(t, o, r)
-		if r.Counted["requests of strangers refused"] < 5_000 {
-			t.Errorf("%d messages were refused", r.Counted["requests of strangers refused"])
+		if r.Counted["requests of unknown peers refused"] < 5_000 {
+			t.Errorf("%d messages were refused", r.Counted["requests of unknown peers refused"])
 		}
 	}
 }

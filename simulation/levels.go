@@ -95,8 +95,8 @@ func (a levelAt) groups(r ring.Replication) (each []int, all int) {
 	return each, all
 }
 
-// meet reports whether any replicas that answer at a overlap with any replicas that answer at b.
-func (a levelAt) meet(b levelAt, r ring.Replication) bool {
+// overlaps reports whether any replicas that answer at a overlap with any replicas that answer at b.
+func (a levelAt) overlaps(b levelAt, r ring.Replication) bool {
 	eachA, allA := a.groups(r)
 	eachB, allB := b.groups(r)
 	if allA+allB > r.Total() {
@@ -192,7 +192,7 @@ func liveValueOf(page []byte) (int64, error) {
 func (w *levelled) least(key int, at levelAt) (newest *levelledWrite) {
 	r := w.c.replication()
 	for _, o := range w.history[key] {
-		if o.returned != 0 && o.level.meet(at, r) && !w.lost(o) && (newest == nil || o.stamp > newest.stamp) {
+		if o.returned != 0 && o.level.overlaps(at, r) && !w.lost(o) && (newest == nil || o.stamp > newest.stamp) {
 			newest = o
 		}
 	}
@@ -202,7 +202,7 @@ func (w *levelled) least(key int, at levelAt) (newest *levelledWrite) {
 // lost reports whether an acknowledged write may be lost with a disk: one that fewer than a quorum acknowledged.
 func (w *levelled) lost(o *levelledWrite) bool {
 	quorum := levelAt{ring.Quorum, o.level.dc}
-	return w.c.losing && !o.level.meet(quorum, w.c.replication())
+	return w.c.losing && !o.level.overlaps(quorum, w.c.replication())
 }
 
 // judge compares the value that a read returned, 0 for none, with the required one.
@@ -233,7 +233,7 @@ func (w *levelled) judge(key int, at levelAt, call, found int64, least *levelled
 // seen records that a read has returned a value: later reads whose level overlaps with its own must return it, too. This holds
 // only for reads that repair: those of a level that overlaps with itself.
 func (w *levelled) seen(key int, at levelAt, o *levelledWrite, found int64) {
-	if found == 0 || at.level.IsSerial() || !at.meet(at, w.c.replication()) {
+	if found == 0 || at.level.IsSerial() || !at.overlaps(at, w.c.replication()) {
 		return
 	}
 	w.history[key] = append(w.history[key], &levelledWrite{stamp: o.stamp, level: at, call: o.call, returned: w.c.tick(), read: true})

@@ -108,7 +108,7 @@ func (c *Cluster) watch() {
 	var down, killed, paused, full, jumped, joining, replacing, leaving bool
 	for _, n := range c.nodes {
 		switch {
-		case n.gone || n.dead:
+		case n.departed || n.dead:
 			continue
 		case !n.process.serves() && n.member && n.stopped:
 			down = true

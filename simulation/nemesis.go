@@ -17,8 +17,8 @@ func (k faultKind) late() bool {
 	return slices.Contains([]string{"move", "removenode", "abort", "raft-fsync-error", "raft-write-error", "raft-full"}, k.name)
 }
 
-// asked reports whether a kind is used only if the options name it: no seed draws it.
-func (k faultKind) asked() bool { return k.name == "stop" }
+// explicitOnly reports whether a kind is used only if the options name it: no seed draws it.
+func (k faultKind) explicitOnly() bool { return k.name == "stop" }
 
 // drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
 func (k faultKind) drawn() bool {
@@ -104,16 +104,16 @@ func (c *Cluster) count(what string) { c.counted[what]++ }
 
 // later schedules a part of a fault, which is skipped after the cluster was healed.
 func (c *Cluster) later(d time.Duration, label string, f func()) {
-	c.kernel.After(c.stretched(d), label, func() {
+	c.kernel.After(c.scaled(d), label, func() {
 		if !c.healed {
 			f()
 		}
 	})
 }
 
-// stretched returns a duration multiplied by Stretch.
-func (c *Cluster) stretched(d time.Duration) time.Duration {
-	return d * time.Duration(max(1, c.options.Stretch))
+// scaled returns a duration multiplied by TimeScale.
+func (c *Cluster) scaled(d time.Duration) time.Duration {
+	return d * time.Duration(max(1, c.options.TimeScale))
 }
 
 // paced returns a timeout of the cluster multiplied by Pace.

@@ -169,7 +169,7 @@ func (n *Node) compact() {
 // mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes must overlap
 // with the previous ones.
 func (c *Cluster) mayLose(n *Node) bool {
-	return !c.losing && c.options.Factor >= 4 && len(c.options.Datacenters) == 0 && n.member && !n.gone && !n.dead && !n.leaving
+	return !c.losing && c.options.Factor >= 4 && len(c.options.Datacenters) == 0 && n.member && !n.departed && !n.dead && !n.leaving
 }
 
 // bitFlip changes bits of a machine's tables while it is off. Storage must detect it: a read returns the correct result or an
@@ -193,7 +193,7 @@ func (c *Cluster) bitFlip(r *Stream) {
 // wipedDisk removes a machine's disk: another node takes its place.
 func (c *Cluster) wipedDisk(r *Stream) {
 	n := c.any(r)
-	if !c.options.BlankDisksServe && !c.mayLose(n) || !n.member || n.gone {
+	if !c.options.BlankDisksServe && !c.mayLose(n) || !n.member || n.departed {
 		return
 	}
 	c.losing = true

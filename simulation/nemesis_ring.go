@@ -209,7 +209,7 @@ func (n *Node) left(err error) bool {
 // retire ends a machine that has left. If it was to replace a dead node, and was stopped, it tries again with an empty disk,
 // because the dead node must be replaced.
 func (n *Node) retire() {
-	if n.gone || n.retiring {
+	if n.departed || n.retiring {
 		return
 	}
 	n.retiring = true
@@ -224,7 +224,7 @@ func (n *Node) retire() {
 		})
 		return
 	}
-	n.gone = true
+	n.departed = true
 	n.cluster.excused.left(n.process)
 	n.cluster.count("nodes left")
 	n.cluster.kernel.After(time.Second, "retire", func() { n.crash(true) })

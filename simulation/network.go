@@ -42,12 +42,12 @@ type link struct{ from, to ring.NodeID }
 
 func newNetwork(k *Kernel, seed uint64) *Network {
 	n := &Network{kernel: k, rand: NewStream(seed, "network"), work: NewStream(seed, "work"), nodes: map[ring.NodeID]*Node{}, byAddr: map[netip.AddrPort]*Node{}, cut: map[link]int{}}
-	n.calm()
+	n.clearFaults()
 	return n
 }
 
-// calm removes all faults of the network.
-func (n *Network) calm() {
+// clearFaults removes all faults of the network.
+func (n *Network) clearFaults() {
 	n.Loss, n.Duplicates, n.Slow = 0, 0, 0
 	n.DelayMin, n.DelayMax, n.SlowMax = 100*time.Microsecond, delayMax, time.Second
 	n.cpu, n.stall = 0, 0

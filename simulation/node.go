@@ -29,7 +29,7 @@ type Node struct {
 	leaving      bool // it is being decommissioned
 	retiring     bool // it knows that it is no longer a member
 	stopped      bool // the last process was stopped gracefully
-	gone         bool // it has left the ring
+	departed     bool // it has left the ring
 	dead         bool // it is permanently off
 }
 
@@ -68,7 +68,7 @@ func (n *Node) setAddr(a netip.AddrPort) {
 // start starts a process with the contents of the disk. If the disk fails, it is retried later.
 func (n *Node) start() {
 	c := n.cluster
-	if n.process != nil || n.gone || n.dead {
+	if n.process != nil || n.departed || n.dead {
 		return
 	}
 	n.incarnations++
@@ -81,7 +81,7 @@ func (n *Node) start() {
 			return
 		}
 		c.kernel.Trace(fmt.Sprint("no start ", n.id))
-		c.kernel.After(c.stretched(100*time.Millisecond), "restart", n.start)
+		c.kernel.After(c.scaled(100*time.Millisecond), "restart", n.start)
 	}
 }
 
@@ -133,7 +133,7 @@ func (n *Node) ended() {
 	c := n.cluster
 	c.excused.processEnded(n.process, c.kernel.Now())
 	n.process = nil
-	if !n.gone {
+	if !n.departed {
 		c.crashed = c.kernel.Now()
 	}
 }
@@ -154,7 +154,7 @@ func (c *Cluster) stopFatal() {
 		c.kernel.After(c.nemesis.Between(0, 500*time.Millisecond), "fatal", func() {
 			if l.alive() {
 				n.crash(true)
-				c.kernel.After(c.stretched(c.nemesis.Between(20*time.Millisecond, time.Second)), "restart", n.start)
+				c.kernel.After(c.scaled(c.nemesis.Between(20*time.Millisecond, time.Second)), "restart", n.start)
 			}
 		})
 	}

@@ -68,9 +68,9 @@ type Options struct {
 	// longer than a run.
 	PaxosMargin time.Duration
 
-	// Stretch multiplies all durations of faults and of the clients' pauses, and Pace the interval of the cluster's heartbeats:
+	// TimeScale multiplies all durations of faults and of the clients' pauses, and Pace the interval of the cluster's heartbeats:
 	// with both, weeks are simulated in minutes. Zero means 1.
-	Stretch, Pace int
+	TimeScale, Pace int
 
 	Trace io.Writer // receives the trace as text; may be nil
 
@@ -117,7 +117,7 @@ func DefaultOptions(seed uint64) Options {
 		o.Nodes, o.Factor = 5, 3+r.Intn(2)
 	}
 	for _, kind := range workloadKinds() {
-		if kind.asked || kind.drawn {
+		if kind.explicit || kind.drawn {
 			continue
 		}
 		if kind.alone {
@@ -131,11 +131,11 @@ func DefaultOptions(seed uint64) Options {
 		}
 	}
 	if len(o.Workloads) == 0 {
-		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.asked || k.late || k.alone || k.drawn })
+		drawn := slices.DeleteFunc(workloadKinds(), func(k workloadKind) bool { return k.explicit || k.late || k.alone || k.drawn })
 		o.Workloads = []string{drawn[r.Intn(len(drawn))].name}
 	}
 	for _, kind := range faultKinds() {
-		if kind.asked() || kind.drawn() {
+		if kind.explicitOnly() || kind.drawn() {
 			continue
 		}
 		if !kind.late() && r.Chance(400) || kind.late() && late.Chance(150) {

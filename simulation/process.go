@@ -228,7 +228,7 @@ func (l *process) partsOptions() assembly.Options {
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{
 			Rand:  NewStream(c.options.Seed, fmt.Sprint("repair ", n.id, n.incarnations)),
-			Delay: c.stretched(200 * time.Millisecond), RetryAfter: c.stretched(time.Second),
+			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
 		NoPaxosStreams: c.options.NoPaxosStreams, AllStates: c.options.AllStates,

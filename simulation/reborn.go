@@ -248,7 +248,7 @@ func (w *reborn) judge(table schema.StorageID, partition int, found map[int]bool
 			w.c.fail("reborn: row %d was written to table %d, and is in table %d, which has its name now", id, e.table, table)
 		case found[id] && w.gone(e, call):
 			w.c.fail("reborn: row %d was resurrected: it was acknowledged before a TRUNCATE that ended before %d: %+v", id, call, *e)
-		case !found[id] && e.table == table && e.returned != 0 && e.returned < call && !w.mayBeGone(e, returned):
+		case !found[id] && e.table == table && e.returned != 0 && e.returned < call && !w.mayBeTruncated(e, returned):
 			w.c.fail("reborn: row %d is missing, and nothing was truncated since: %+v, read from %d to %d", id, *e, call, returned)
 		}
 	}
@@ -273,9 +273,9 @@ func (w *reborn) gone(e *rebornRow, call int64) bool {
 	})
 }
 
-// mayBeGone reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
+// mayBeTruncated reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
 // continue.
-func (w *reborn) mayBeGone(e *rebornRow, returned int64) bool {
+func (w *reborn) mayBeTruncated(e *rebornRow, returned int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		switch {
 		case t.table != e.table || t.call > returned:

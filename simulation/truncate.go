@@ -85,7 +85,7 @@ func (w *truncates) again() {
 	}
 	w.c.later(pause, "truncate", func() {
 		defer w.again()
-		w.noteDead()
+		w.noteKilledCoordinators()
 		n := w.c.any(w.rand)
 		if n.process == nil || !n.process.serves() {
 			return
@@ -99,7 +99,7 @@ func (w *truncates) again() {
 			n.process.dying = true
 			w.c.later(w.rand.Between(5*time.Millisecond, 800*time.Millisecond), "kill the coordinator", func() {
 				n.crash(false)
-				w.noteDead()
+				w.noteKilledCoordinators()
 				w.c.later(w.rand.Between(100*time.Millisecond, 600*time.Millisecond), "restart", n.start)
 			})
 		}
@@ -117,8 +117,8 @@ func (w *truncates) again() {
 	})
 }
 
-// noteDead records that TRUNCATEs have failed whose coordinators were killed.
-func (w *truncates) noteDead() {
+// noteKilledCoordinators records that TRUNCATEs have failed whose coordinators were killed.
+func (w *truncates) noteKilledCoordinators() {
 	for _, t := range w.done {
 		if t.end == 0 && !t.by.alive() {
 			t.end = w.c.kernel.Now()
@@ -189,16 +189,16 @@ func (w *truncates) judge(partition int, page []byte, call, returned time.Durati
 			continue
 		}
 		switch there := seen[x.clustering]; {
-		case there && w.gone(x, call):
+		case there && w.truncatedBefore(x, call):
 			w.c.fail("row %s of truncates was resurrected: %+v, read from %v to %v", x.clustering, *x, call, returned)
-		case !there && x.acked && x.end < call && (x.all || level != ring.One) && !w.mayBeGone(x, returned):
+		case !there && x.acked && x.end < call && (x.all || level != ring.One) && !w.mayBeTruncated(x, returned):
 			w.c.fail("row %s of truncates is missing: %+v, read from %v to %v", x.clustering, *x, call, returned)
 		}
 	}
 }
 
-// gone reports whether a TRUNCATE certainly removed the row before a time.
-func (w *truncates) gone(x *truncatedRow, before time.Duration) bool {
+// truncatedBefore reports whether a TRUNCATE certainly removed the row before a time.
+func (w *truncates) truncatedBefore(x *truncatedRow, before time.Duration) bool {
 	ended := x.end
 	if !x.acked {
 		ended += truncateSettled
@@ -211,8 +211,8 @@ func (w *truncates) gone(x *truncatedRow, before time.Duration) bool {
 	return false
 }
 
-// mayBeGone reports whether a TRUNCATE may have removed the row until a time.
-func (w *truncates) mayBeGone(x *truncatedRow, until time.Duration) bool {
+// mayBeTruncated reports whether a TRUNCATE may have removed the row until a time.
+func (w *truncates) mayBeTruncated(x *truncatedRow, until time.Duration) bool {
 	for _, t := range w.done {
 		if t.call <= until && (t.end == 0 || x.call <= t.end || !t.ok && x.call <= t.end+truncateSettled && !w.overtaken(t, x)) {
 			return true

@@ -10,15 +10,15 @@ import (
 
 // dayFaults is the length of a plan whose faults, stretched, fill a day.
 const (
-	weekStretch = 3000
-	dayFaults   = 24 * time.Hour / weekStretch
+	soakTimeScale = 3000
+	dayFaults     = 24 * time.Hour / soakTimeScale
 )
 
-// WeeksOptions returns the options of a long run: few requests, faults of minutes and hours, tombstones that are purged after
+// SoakOptions returns the options of a long run: few requests, faults of minutes and hours, tombstones that are purged after
 // similar times, hints that expire, repairs that restore missed writes, and nodes that join, leave, move, die and are replaced.
-func WeeksOptions(seed uint64) Options {
+func SoakOptions(seed uint64) Options {
 	return Options{Seed: seed, Nodes: 4, Factor: 4, Tokens: 4, Clients: 4, Keys: 6, Turns: 1 << 40, Faults: dayFaults,
-		Stretch: weekStretch, Pace: 60, SpeculativeRetry: "99p",
+		TimeScale: soakTimeScale, Pace: 60, SpeculativeRetry: "99p",
 		Workloads:  []string{"isolation", "ties", "graves", "counter"},
 		FaultKinds: strings.Fields("kill power-one power-all restart-storm pause isolate one-way halves clock-jump slow-disk fsync-error disk-full flush wiped-disk join leave move removenode abort"),
 	}
@@ -44,9 +44,9 @@ func (w Day) String() string {
 		w.Files, w.Hints, w.Queued, w.Reading)
 }
 
-// RunWeeks runs one cluster for several days, while more returns true. At the end of each day, it heals the cluster and checks
+// RunSoak runs one cluster for several days, while more returns true. At the end of each day, it heals the cluster and checks
 // the results as Run does; then the next day begins.
-func RunWeeks(o Options, more func(day int, w Day) bool) {
+func RunSoak(o Options, more func(day int, w Day) bool) {
 	c := NewCluster(o)
 	for _, w := range c.workloads {
 		w.start()
@@ -75,7 +75,7 @@ func (c *Cluster) day(number int) {
 		c.plan[i].number += number * 1_000_000 // different random numbers on each day
 	}
 	c.torment()
-	c.kernel.RunUntil(c.began+c.stretched(c.options.Faults), func() bool { return false })
+	c.kernel.RunUntil(c.began+c.scaled(c.options.Faults), func() bool { return false })
 	c.heal()
 	c.kernel.RunUntil(c.kernel.Now()+time.Hour, func() bool {
 		return !slices.ContainsFunc(c.workloads, func(w workload) bool { return !w.idle() })
@@ -91,7 +91,7 @@ func (c *Cluster) day(number int) {
 // bury removes machines that are permanently off, with their disks.
 func (c *Cluster) bury() {
 	c.nodes = slices.DeleteFunc(c.nodes, func(n *Node) bool {
-		over := n.process == nil && (n.gone || n.dead)
+		over := n.process == nil && (n.departed || n.dead)
 		if over {
 			n.disk = nil
 		}

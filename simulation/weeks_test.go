@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var weeksFor = flag.Duration("weeks", 0, "how long (real time) TestSimSoak lets a cluster live")
+var weeksFor = flag.Duration("weeks", 0, "how long (real time) TestSimSoak runs a cluster")
 
 // TestSimSoak runs one cluster for weeks of simulated time: there may be no violation, and the amount of data at the end of a day, when
 // the cluster is idle, must not grow from day to day.
@@ -20,7 +20,7 @@ func TestSimSoak(t *testing.T) {
 	began := time.Now()
 	var first Day
 	days := 0
-	o := WeeksOptions(*firstSeed)
+	o := SoakOptions(*firstSeed)
 	if *traceFile != "" {
 		f, err := os.Create(*traceFile)
 		if err != nil {
@@ -29,7 +29,7 @@ func TestSimSoak(t *testing.T) {
 		defer f.Close()
 		o.Trace = f
 	}
-	RunWeeks(o, func(n int, w Day) bool {
+	RunSoak(o, func(n int, w Day) bool {
 		days = n
 		t.Logf("day %d, after %v: %v; %+v\n%v", n, time.Since(began).Round(time.Second), w, w.Stats, w.Counted)
 		if n <= 7 { // after that, all amounts have reached their maximum

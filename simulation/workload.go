@@ -31,8 +31,8 @@ type workloadKind struct {
 	name   string
 	tables []*schema.CreateTable
 	make   func(*Cluster) workload
-	// asked means that it runs only if it is named, not drawn: it needs certain options.
-	asked bool
+	// explicit means that it runs only if it is named, not drawn: it needs certain options.
+	explicit bool
 	// late means that it was added later: it is drawn from a stream of its own, like late faults.
 	late bool
 	// alone means that it was added after those, and has a stream for itself: no other draw changes.
@@ -55,17 +55,17 @@ func workloadKinds() []workloadKind {
 		{name: "ttl", tables: tables(textTable("ttls")), make: func(c *Cluster) workload { return newTTLs(c) }},
 		{name: "churn", make: func(c *Cluster) workload { return newChurn(c) }},
 		{name: "paging", tables: tables(textTable("pagings")), make: func(c *Cluster) workload { return newPagings(c) }},
-		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, asked: true},
-		{name: "overflow", tables: tables(textTable("overflows")), make: func(c *Cluster) workload { return newOverflows(c) }, asked: true},
-		{name: "truncate", tables: tables(truncateTable()), make: func(c *Cluster) workload { return newTruncates(c) }, asked: true},
-		{name: "calm", tables: tables(textTable("calms"), counterTable("calmcounters")), make: func(c *Cluster) workload { return newCalm(c) }, asked: true},
-		{name: "contended", tables: tables(textTable("contended")), make: func(c *Cluster) workload { return newContended(c) }, asked: true},
+		{name: "graves", tables: tables(graveTable()), make: func(c *Cluster) workload { return newGraves(c) }, explicit: true},
+		{name: "overflow", tables: tables(textTable("overflows")), make: func(c *Cluster) workload { return newOverflows(c) }, explicit: true},
+		{name: "truncate", tables: tables(truncateTable()), make: func(c *Cluster) workload { return newTruncates(c) }, explicit: true},
+		{name: "calm", tables: tables(textTable("calms"), counterTable("calmcounters")), make: func(c *Cluster) workload { return newCalm(c) }, explicit: true},
+		{name: "contended", tables: tables(textTable("contended")), make: func(c *Cluster) workload { return newContended(c) }, explicit: true},
 		{name: "ties", tables: tables(textTable("ties")), make: func(c *Cluster) workload { return newTies(c) }, late: true},
 		{name: "ordered", tables: tables(orderedTable(), walkedTable()), make: func(c *Cluster) workload { return newOrdereds(c) }, late: true},
 		{name: "skewed", tables: tables(skewedTable()), make: func(c *Cluster) workload { return newSkewed(c) }, alone: true},
 		{name: "entity", tables: tables(entitiesTable()), make: func(c *Cluster) workload { return newEntities(c) }, alone: true},
-		{name: "restarts", tables: tables(textTable("restarts")), make: func(c *Cluster) workload { return newRestarts(c) }, asked: true},
-		{name: "replications", make: func(c *Cluster) workload { return newReplications(c) }, asked: true},
+		{name: "restarts", tables: tables(textTable("restarts")), make: func(c *Cluster) workload { return newRestarts(c) }, explicit: true},
+		{name: "replications", make: func(c *Cluster) workload { return newReplications(c) }, explicit: true},
 		{name: "levels", tables: tables(textTable("levels")), make: func(c *Cluster) workload { return newLevelled(c) }, drawn: true},
 		{name: "reborn", tables: tables(textTable(rebornTable)), make: func(c *Cluster) workload { return newReborn(c) }, drawn: true},
 		{name: "rich", tables: tables(richTable()), make: func(c *Cluster) workload { return newRiches(c) }, drawn: true},
@@ -122,24 +122,24 @@ type step func(l *process, client int, end func() bool)
 func (w *clients) launch(n int, pauseMax time.Duration, do step) {
 	w.running = n
 	for i := range n {
-		w.c.kernel.After(w.rand.Between(0, 20*time.Millisecond), w.name, func() { w.turn(i, pauseMax, do, 0) })
+		w.c.kernel.After(w.rand.Between(0, 20*time.Millisecond), w.name, func() { w.runSteps(i, pauseMax, do, 0) })
 	}
 }
 
-func (w *clients) turn(client int, pauseMax time.Duration, do step, turns int) {
-	if w.c.healed || turns == w.c.options.Turns {
+func (w *clients) runSteps(client int, pauseMax time.Duration, do step, steps int) {
+	if w.c.healed || steps == w.c.options.Turns {
 		w.running--
 		return
 	}
 	node := w.c.nodes[w.rand.Intn(len(w.c.nodes))]
-	pause := w.c.stretched(w.rand.Between(time.Millisecond, pauseMax))
+	pause := w.c.scaled(w.rand.Between(time.Millisecond, pauseMax))
 	ended := false
 	end := func() bool {
 		if ended {
 			return false
 		}
 		ended = true
-		w.c.kernel.After(pause, w.name, func() { w.turn(client, pauseMax, do, turns+1) })
+		w.c.kernel.After(pause, w.name, func() { w.runSteps(client, pauseMax, do, steps+1) })
 		return true
 	}
 	l := node.process
