@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disconnected reports whether the client has closed its end of the connection. It does not read from the connection or block.
+// disconnected reports whether the client has closed its end of the connection. It does not read from the connection or
+// block.
 func disconnected(c net.Conn) bool {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()

@@ -129,8 +129,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// TestExpectContinueOnReusedConnection checks that the server sends 100 Continue on a connection that was idle for longer than
-// WriteTimeout.
+// TestExpectContinueOnReusedConnection checks that the server sends 100 Continue on a connection that was idle for longer
+// than WriteTimeout.
 func TestExpectContinueOnReusedConnection(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Limits.WriteTimeout = time.Second })
 	c, err := net.Dial("tcp", b.address)
@@ -268,8 +268,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestUnauthenticatedConnectionsDelayNoClient checks at the default limits that 4,096 connections that send no request, part of
-// one, or only unauthorized ones, occupy few places for a short time.
+// TestUnauthenticatedConnectionsDelayNoClient checks at the default limits that 4,096 connections that send no request, part
+// of one, or only unauthorized ones, occupy few places for a short time.
 func TestUnauthenticatedConnectionsDelayNoClient(t *testing.T) {
 	const unknown = 4096
 	b := newBench(t, func(o *Options) { o.Limits = Limits{GuestTimeout: 3 * time.Second} })

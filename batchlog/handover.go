@@ -32,8 +32,8 @@ func (l *Log) HandOver(done func(error)) {
 	h.proceed()
 }
 
-// Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the mutations
-// were made. It calls done once, with nil when the batch is on their disks.
+// Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the
+// mutations were made. It calls done once, with nil when the batch is on their disks.
 func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error)) {
 	l.transferEncoded(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
 }

@@ -20,8 +20,8 @@ func (c *timersClock) After(d time.Duration, f func()) env.Timer {
 	return nil
 }
 
-// TestNewNodeAwaitsFirstHeartbeat checks for how long requests wait for an admitted node. A request that was planned before the first
-// heartbeat checks after it: the node still counts as arriving then.
+// TestNewNodeAwaitsFirstHeartbeat checks for how long requests wait for an admitted node. A request that was planned before
+// the first heartbeat checks after it: the node then still awaits its first heartbeat.
 func TestNewNodeAwaitsFirstHeartbeat(t *testing.T) {
 	for _, end := range []string{"heard", "heard before", "taken back", "silent"} {
 		d, hand, _ := newTestDetector()

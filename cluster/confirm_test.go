@@ -136,8 +136,8 @@ func regain(t *testing.T, w *operationsWalk) {
 	}
 }
 
-// TestUnrepairedRowsAreKept moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. An old row
-// is only on dc1's replica, so that replica may drop it only if dc2's were repaired before dc1 was removed.
+// TestUnrepairedRowsAreKept moves a keyspace from one data center to another: from dc1:1 to dc1:1 and dc2:2 to dc2:2. An old
+// row is only on dc1's replica, so that replica may drop it only if dc2's were repaired before dc1 was removed.
 func TestUnrepairedRowsAreKept(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -10,8 +10,8 @@ import (
 	"cqld/schema"
 )
 
-// TestDecommissionKeepsEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or the ring of a
-// keyspace without data centers, would have fewer nodes than replicas. Joining nodes do not count.
+// TestDecommissionKeepsEnoughNodes checks which departures are refused: those after which a data center of a keyspace, or
+// the ring of a keyspace without data centers, would have fewer nodes than replicas. Joining nodes do not count.
 func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 	simple := func(factor int) ring.Replication { return ring.Replication{Class: ring.Simple, Factor: factor} }
 	network := func(a, b int) ring.Replication {
@@ -61,9 +61,9 @@ func TestDecommissionKeepsEnoughNodes(t *testing.T) {
 	}
 }
 
-// TestRemovalDoesNotWaitForDeadNode removes a dead node while another node has not dropped a range that the dead one gained from
-// it. The drop requires that half of the range's replicas are up. With one replica that never happens: the removal is refused
-// permanently unless it is forced. With more replicas the others answer (rebalance.Drops), so the wait ends.
+// TestRemovalDoesNotWaitForDeadNode removes a dead node while another node has not dropped a range that the dead one gained
+// from it. The drop requires that half of the range's replicas are up. With one replica that never happens: the removal is
+// refused permanently unless it is forced. With more replicas the others answer (rebalance.Drops), so the wait ends.
 func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 	for factor := 1; factor <= 3; factor++ {
 		m := emptyMetadata()

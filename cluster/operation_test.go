@@ -196,8 +196,8 @@ func TestAbortedJoinLeavesNoState(t *testing.T) {
 	}
 }
 
-// TestDeadNodeDuringOperation checks the remedy if a node dies permanently while the ring changes, in either phase: the operation that
-// waits for it is aborted, and then the node is removed.
+// TestDeadNodeDuringOperation checks the remedy if a node dies permanently while the ring changes, in either phase: the
+// operation that waits for it is aborted, and then the node is removed.
 func TestDeadNodeDuringOperation(t *testing.T) {
 	for _, switching := range []bool{false, true} {
 		t.Run(fmt.Sprint("switching=", switching), func(t *testing.T) {

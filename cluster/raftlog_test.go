@@ -77,7 +77,8 @@ func TestFailedLogSyncSavesNothing(t *testing.T) {
 	}
 }
 
-// TestFailedLogCreationSavesNothing makes the disk refuse the log that follows a full memtable's: Pebble would end the process.
+// TestFailedLogCreationSavesNothing makes the disk refuse the log that follows a full memtable's: Pebble would end the
+// process.
 func TestFailedLogCreationSavesNothing(t *testing.T) {
 	var refusing atomic.Bool
 	var fatal atomic.Int32

@@ -10,8 +10,8 @@ import (
 	"cqld/ring"
 )
 
-// TestMajorityExcludesFormerMember makes one of three voters leave, and stops it before it learns of its removal. One of the two
-// remaining members is a voter too many; if it were removed instead of the former member, no majority would be left.
+// TestMajorityExcludesFormerMember makes one of three voters leave, and stops it before it learns of its removal. One of the
+// two remaining members is a voter too many; if it were removed instead of the former member, no majority would be left.
 func TestMajorityExcludesFormerMember(t *testing.T) {
 	first := newTestNode(t, 1).mustOpen()
 	leaver := newTestNode(t, 2, first.addr)

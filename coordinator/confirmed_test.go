@@ -16,8 +16,8 @@ import (
 	"cqld/simulation/scenario"
 )
 
-// TestReplayWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later. None is sent, or
-// becomes void, before the metadata are confirmed and the table is known.
+// TestReplayWaitsForConfirmedMetadata stores a hint and logged batches, one of them for a table that is created later. None
+// is sent, or becomes void, before the metadata are confirmed and the table is known.
 func TestReplayWaitsForConfirmedMetadata(t *testing.T) {
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &quickReplica{page: emptyPage()} })
 	view.replicas[2] = &quickReplica{page: emptyPage()} // the target of the hints

@@ -26,7 +26,8 @@ type Options struct {
 	Store           LocalStore // stores truncations; nil means that a restart forgets them
 	Stamps          Timestamps // nil means timestamps come from Clock and are not synchronized with peers
 	Unsafe          Unsafe
-	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first heartbeat; nil means never.
+	// AwaitingFirstHeartbeat reports whether a node has just been admitted to the ring and has not sent its first heartbeat;
+	// nil means never.
 	AwaitingFirstHeartbeat func() bool
 	// Confirmed reports whether View is at least as recent as the metadata that a majority of the cluster had committed when
 	// this node started. Until then, hints and logged batches wait. nil means that it always is.

@@ -58,8 +58,8 @@ func (*obedientReplica) Apply(_ uint64, _ []*row.Mutation, _ time.Duration, done
 	done(nil)
 }
 
-// TestHintReplayReportsFailures checks that a replay that the disk stops is reported once, with the node and the reason, that it
-// continues when the disk works again, and that no hint is lost.
+// TestHintReplayReportsFailures checks that a replay that the disk stops is reported once, with the node and the reason,
+// that it continues when the disk works again, and that no hint is lost.
 func TestHintReplayReportsFailures(t *testing.T) {
 	for _, fails := range []string{"read", "remove"} {
 		t.Run(fails, func(t *testing.T) {

@@ -184,8 +184,8 @@ func (w *faultyReplica) Truncate(_ uint64, _ coordinator.Truncation, timeout tim
 	w.later(timeout, done)
 }
 
-// TestEveryRequestIsAnsweredOnce uses one coordinator with faulty replicas from many goroutines: each request must be answered once,
-// with a page that can be read.
+// TestEveryRequestIsAnsweredOnce uses one coordinator with faulty replicas from many goroutines: each request must be
+// answered once, with a page that can be read.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	faulty := &faultyReplica{}
 	view := newFakeView(t, 4, 3, func(ring.NodeID) coordinator.Replica { return faulty })

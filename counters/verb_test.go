@@ -111,7 +111,8 @@ func (l reader) Lead(u *Update, _ time.Duration, done func(error)) {
 	done(l.err)
 }
 
-// TestLeaderReadRoundTrip: an observed update gets what its leader has read, another one the same bytes as without observation.
+// TestLeaderReadRoundTrip: an observed update gets what its leader has read, another one the same bytes as without
+// observation.
 func TestLeaderReadRoundTrip(t *testing.T) {
 	l := &loopback{services: map[messaging.Verb]messaging.Service{}}
 	serve(l, reader{})

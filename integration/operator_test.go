@@ -242,8 +242,8 @@ func cqlshRefused(t *testing.T, root string, s *process.Server) {
 	}
 }
 
-// TestStartWithoutClusterIsLogged starts nodes with the name of another cluster, and with a seed that is down. The log reports
-// it within two seconds of the start of the process, and then every ten seconds.
+// TestStartWithoutClusterIsLogged starts nodes with the name of another cluster, and with a seed that is down. The log
+// reports it within two seconds of the start of the process, and then every ten seconds.
 func TestStartWithoutClusterIsLogged(t *testing.T) {
 	binary, dir := cqld(t)
 	r, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, Spare: 2})

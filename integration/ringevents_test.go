@@ -34,9 +34,9 @@ func TestDriversFollowANodeThatLeaves(t *testing.T) {
 	}
 }
 
-// TestDecommissionClosesConnectionsLast uses a node while it is decommissioned, as long as it answers. It must serve a driver that is
-// connected to it, and return the whole ring including itself, until it closes its connections; after that, no other node may
-// list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its ring.
+// TestDecommissionClosesConnectionsLast uses a node while it is decommissioned, as long as it answers. It must serve a
+// driver that is connected to it, and return the whole ring including itself, until it closes its connections; after that,
+// no other node may list it. It must not send REMOVED_NODE for itself: the Python driver would not refresh its ring.
 func TestDecommissionClosesConnectionsLast(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 4})
 	c := dialServer(t, ring.Servers[0])
@@ -126,8 +126,8 @@ func listen(t *testing.T, s *process.Server) <-chan []string {
 	return events
 }
 
-// TestNewNodeEventFollowsReadiness listens for events on every node while another joins: drivers connect when they receive the
-// event, and after a refused connection some wait long (gocql a minute).
+// TestNewNodeEventFollowsReadiness listens for events on every node while another joins: drivers connect when they receive
+// the event, and after a refused connection some wait long (gocql a minute).
 func TestNewNodeEventFollowsReadiness(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 3, Spare: 1})
 	var all []<-chan []string

@@ -86,7 +86,8 @@ func startRolling(root string, s servers) (loads []*load, end func()) {
 	}
 }
 
-// TestDecommissionFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not retry.
+// TestDecommissionFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not
+// retry.
 func TestDecommissionFailsNoRequest(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {

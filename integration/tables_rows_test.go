@@ -148,7 +148,8 @@ func TestTablesRowsWrittenByCQL(t *testing.T) {
 	}
 }
 
-// TestTablesReflectCQLChanges shows that times to live, deletes and updates in CQL affect entities; an update changes the ETag.
+// TestTablesReflectCQLChanges shows that times to live, deletes and updates in CQL affect entities; an update changes the
+// ETag.
 func TestTablesReflectCQLChanges(t *testing.T) {
 	a := askTables(t, sharedRing(t))
 	a.create("Mixed")

@@ -31,8 +31,8 @@ type estimated struct {
 	share      float64       // the part of all tokens that was sampled
 }
 
-// tableEstimate implements query.Options.Estimate: it extrapolates this node's estimate to the ranges that it does not replicate.
-// ok is false if the node replicates none.
+// tableEstimate implements query.Options.Estimate: it extrapolates this node's estimate to the ranges that it does not
+// replicate. ok is false if the node replicates none.
 func (e *estimates) tableEstimate(t *schema.Table) (partitions, meanBytes int64, ok bool) {
 	last := e.newest(t)
 	if last.share == 0 {

@@ -363,8 +363,9 @@ func TestSnapshotsAreMadeListedAndCleared(t *testing.T) {
 	}
 }
 
-// TestSafeguardSwitchesTakeEffect disables and enables the CQL port and hints, changes the log level, and drains the node at the end.
-func TestSafeguardSwitchesTakeEffect(t *testing.T) {
+// TestOperatorSwitchesTakeEffect disables and enables the CQL port and hints, changes the log level, and drains the node at
+// the end.
+func TestOperatorSwitchesTakeEffect(t *testing.T) {
 	r := openOperated(t, 73, 1)
 	n := r.nodes[0]
 	for _, on := range []bool{false, false, true, true} {

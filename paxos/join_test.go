@@ -14,8 +14,8 @@ import (
 	"cqld/storage"
 )
 
-// TestSharedRoundPagesMatchSequentialRounds compares, for random content, commands and changes of a partition, the pages that a
-// round's members receive with the pages of storage when each change is applied before the next read.
+// TestSharedRoundPagesMatchSequentialRounds compares, for random content, commands and changes of a partition, the pages
+// that a round's members receive with the pages of storage when each change is applied before the next read.
 func TestSharedRoundPagesMatchSequentialRounds(t *testing.T) {
 	disjoint, skipped := 0, 0
 	for seed := range uint64(400) {

@@ -152,8 +152,8 @@ func TestInterruptedRepairContinues(t *testing.T) {
 	}
 }
 
-// TestPositionAheadOfRepairIsDetected sets the stored position to the end of its target after each crash. The test above must detect
-// this.
+// TestPositionAheadOfRepairIsDetected sets the stored position to the end of its target after each crash. The test above
+// must detect this.
 func TestPositionAheadOfRepairIsDetected(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -187,8 +187,8 @@ func TestPositionAheadOfRepairIsDetected(t *testing.T) {
 	t.Error("40 seeds do not find a position that is ahead of the repair")
 }
 
-// TestRepairReportsSkippedRangesAfterCrash stops a replica while one range is repaired, and kills the process two ranges later. The
-// position is after the skipped range, so only the checkpoint contains it.
+// TestRepairReportsSkippedRangesAfterCrash stops a replica while one range is repaired, and kills the process two ranges
+// later. The position is after the skipped range, so only the checkpoint contains it.
 func TestRepairReportsSkippedRangesAfterCrash(t *testing.T) {
 	o := newOperator(t, repair.Plan{Keep: true, SkipDown: true})
 	o.plan.Targets = []repair.Target{{Name: "ks.t", Table: o.table.StorageID, Range: ring.FullRange()}}

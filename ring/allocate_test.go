@@ -136,7 +136,7 @@ func TestAllocateGivesTokensOfItsOwn(t *testing.T) {
 }
 
 // The ownership that a layout updates while tokens move equals the ownership computed from the beginning.
-func TestLayoutCounts(t *testing.T) {
+func TestLayoutOwnershipMatchesRecomputation(t *testing.T) {
 	tops := growth(cycle(7, member{"dc1", "r1"}, member{"dc1", "r2"}, member{"dc1", "r2"})...)
 	for _, top := range tops {
 		l := newLayout(top, "dc1", "r3", 3)

@@ -31,8 +31,8 @@ type output struct {
 // are released once the envelopes are written.
 func (c *conn) send(envelopes []byte, charge int64) { c.enqueue(envelopes, charge, false) }
 
-// enqueueOwned is send for a slice that the caller owns. It may keep the slice instead of copying it; then enqueueOwned returns true
-// and the caller must not use it again.
+// enqueueOwned is send for a slice that the caller owns. It may keep the slice instead of copying it; then enqueueOwned
+// returns true and the caller must not use it again.
 func (c *conn) enqueueOwned(envelopes []byte, charge int64) bool {
 	return c.enqueue(envelopes, charge, true)
 }

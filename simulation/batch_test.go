@@ -8,8 +8,8 @@ import (
 // leaverFaults make nodes leave while they store batches that they could not write.
 const leaverFaults = "join leave isolate one-way bad-links pause ring disk-full"
 
-// TestBatchesOfDepartingNodesAreComplete runs logged batches while nodes join and leave. In seed 81142, which is run with its original options,
-// the only node that stored a batch left the ring with it.
+// TestBatchesOfDepartingNodesAreComplete runs logged batches while nodes join and leave. In seed 81142, which is run with
+// its original options, the only node that stored a batch left the ring with it.
 func TestBatchesOfDepartingNodesAreComplete(t *testing.T) {
 	o := DefaultOptions(81142)
 	report(t, o, run(t, o))
@@ -31,16 +31,16 @@ func smallRing(o *Options) {
 	o.Nodes, o.Factor = 3, 1
 }
 
-// TestSingleVoterLeaves makes the first of two members leave. It is the only voter, so it must make the other one a voter first;
-// otherwise no later operation of the ring ends.
+// TestSingleVoterLeaves makes the first of two members leave. It is the only voter, so it must make the other one a voter
+// first; otherwise no later operation of the ring ends.
 func TestSingleVoterLeaves(t *testing.T) {
 	o := DefaultOptions(13)
 	smallRing(&o)
 	report(t, o, run(t, o))
 }
 
-// TestLeaderDoesNotWaitForFormerVoter makes one of three members leave, and cuts its links before it learns of its removal. The leader must
-// not wait for the former member's vote. The adjacent seeds are run, too.
+// TestLeaderDoesNotWaitForFormerVoter makes one of three members leave, and cuts its links before it learns of its removal.
+// The leader must not wait for the former member's vote. The adjacent seeds are run, too.
 func TestLeaderDoesNotWaitForFormerVoter(t *testing.T) {
 	for seed := uint64(140); seed < 160; seed++ {
 		o := DefaultOptions(seed)
@@ -57,8 +57,8 @@ func TestSimNeedsMoreThanHints(t *testing.T) {
 	}, "of its")
 }
 
-// TestHintsOfDepartingNodesAreWritten runs seed 701700 with its original options: a node that left the ring had the only copy of a write at
-// ANY, as a hint. coordinator's TestHintsAreWrittenBeforeANodeLeaves shows what happens to these hints.
+// TestHintsOfDepartingNodesAreWritten runs seed 701700 with its original options: a node that left the ring had the only
+// copy of a write at ANY, as a hint. coordinator's TestHintsAreWrittenBeforeANodeLeaves shows what happens to these hints.
 func TestHintsOfDepartingNodesAreWritten(t *testing.T) {
 	o := DrawnOptions(701700)
 	report(t, o, run(t, o))

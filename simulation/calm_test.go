@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRequestsSucceedWhileRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with one dead node
-// that is removed or replaced: none may fail. A test with real processes first found a read that one side of the change could not
-// answer, and that waited for the other until its timeout.
+// TestRequestsSucceedWhileRingChanges sends requests while nodes join, leave and move, with all nodes alive, and with one
+// dead node that is removed or replaced: none may fail. A test with real processes first found a read that one side of the
+// change could not answer, and that waited for the other until its timeout.
 func TestRequestsSucceedWhileRingChanges(t *testing.T) {
 	n := max(4, *seeds/10)
 	if testing.Short() {

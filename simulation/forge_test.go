@@ -65,8 +65,8 @@ func TestForgedMessagesOfMembers(t *testing.T) {
 	}
 }
 
-// TestForgedMessagesOfUnknownPeers makes a machine outside the ring send messages of every verb with the ids of members. No workload may
-// fail.
+// TestForgedMessagesOfUnknownPeers makes a machine outside the ring send messages of every verb with the ids of members. No
+// workload may fail.
 func TestForgedMessagesOfUnknownPeers(t *testing.T) {
 	for i := range 2 {
 		o := forgeOptions(*firstSeed + uint64(i))

@@ -151,8 +151,8 @@ func (r *jobRun) roots(t *testing.T) (rows []uint64, equal bool) {
 
 const jobRows = 60
 
-// TestSimInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is done, all
-// replicas have all rows.
+// TestSimInterruptedRepairContinues cancels a repair, kills its process and cuts its power at random times. When the job is
+// done, all replicas have all rows.
 func TestSimInterruptedRepairContinues(t *testing.T) {
 	n := max(3, *seeds/15)
 	if testing.Short() {

@@ -68,8 +68,8 @@ type Options struct {
 	// longer than a run.
 	PaxosMargin time.Duration
 
-	// TimeScale multiplies all durations of faults and of the clients' pauses, and Pace the interval of the cluster's heartbeats:
-	// with both, weeks are simulated in minutes. Zero means 1.
+	// TimeScale multiplies all durations of faults and of the clients' pauses, and Pace the interval of the cluster's
+	// heartbeats: with both, weeks are simulated in minutes. Zero means 1.
 	TimeScale, Pace int
 
 	Trace io.Writer // receives the trace as text; may be nil

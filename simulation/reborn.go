@@ -273,8 +273,8 @@ func (w *reborn) gone(e *rebornRow, call int64) bool {
 	})
 }
 
-// mayBeTruncated reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed and may
-// continue.
+// mayBeTruncated reports whether a TRUNCATE may have removed a row: one that ended after the row's write began, or failed
+// and may continue.
 func (w *reborn) mayBeTruncated(e *rebornRow, returned int64) bool {
 	return slices.ContainsFunc(w.truncates, func(t *rebornTruncate) bool {
 		switch {

@@ -11,8 +11,8 @@ func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	}, "came back")
 }
 
-// TestSimResurrection truncates, drops and alters a table that reads repair, while coordinators know of all messages in transit: not even a row
-// that was acknowledged just before a TRUNCATE reappears.
+// TestSimResurrection truncates, drops and alters a table that reads repair, while coordinators know of all messages in
+// transit: not even a row that was acknowledged just before a TRUNCATE reappears.
 func TestSimResurrection(t *testing.T) { runAlone(t, alone(), 100, rebornOptions) }
 
 func rebornOptions(o *Options) {

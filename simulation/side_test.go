@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// TestReadValuesStayVisible runs registers while nodes join and leave, with so few replicas that two quorums have at most one in common: a
-// value that was read once, acknowledged or not, must be read by all later reads. Seed 14 was the first that failed.
+// TestReadValuesStayVisible runs registers while nodes join and leave, with so few replicas that two quorums have at most
+// one in common: a value that was read once, acknowledged or not, must be read by all later reads. Seed 14 was the first
+// that failed.
 func TestReadValuesStayVisible(t *testing.T) {
 	runFewReplicas(t, 12, "register", "join leave isolate one-way bad-links", func(*Options) {})
 }
 
-// TestReadValuesStayVisibleDuringSwitch is TestReadValuesStayVisible with rare heartbeats: they put time between the switch of an
-// operation and its comparison, in which reads must use both sides.
+// TestReadValuesStayVisibleDuringSwitch is TestReadValuesStayVisible with rare heartbeats: they put time between the switch
+// of an operation and its comparison, in which reads must use both sides.
 func TestReadValuesStayVisibleDuringSwitch(t *testing.T) {
 	runFewReplicas(t, 30, "register", "join leave move bad-links", (*Options).slowSwitch)
 }

@@ -21,8 +21,8 @@ func world() (*ring.Topology, ring.Replication, map[ring.NodeID]string) {
 	return ring.NewTopology(1, nodes), ring.NewNetworkTopology(east, west), datacenters
 }
 
-// TestTallyMatchesLevelDefinitions compares a tally, after random answers and failures, with the definitions of the levels: on each
-// side, a number of all replicas, of those in the local data center, or of those in each.
+// TestTallyMatchesLevelDefinitions compares a tally, after random answers and failures, with the definitions of the levels:
+// on each side, a number of all replicas, of those in the local data center, or of those in each.
 func TestTallyMatchesLevelDefinitions(t *testing.T) {
 	topology, replication, datacenters := world()
 	levels := []ring.Consistency{ring.One, ring.Quorum, ring.All, ring.LocalOne, ring.LocalQuorum, ring.EachQuorum, ring.NodeLocal}

@@ -257,8 +257,8 @@ func (p *Parts) handOver(done func(error)) {
 	})
 }
 
-// pendingCleanup returns the epoch since which this node has stored data of ranges that it lost; zero means that it has no such
-// data.
+// pendingCleanup returns the epoch since which this node has stored data of ranges that it lost; zero means that it has no
+// such data.
 func (p *Parts) pendingCleanup() uint64 {
 	for _, u := range p.View.Cluster.Metadata().PendingCleanup {
 		if u.Node == p.View.Self() {
