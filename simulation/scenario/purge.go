@@ -48,8 +48,8 @@ func (s *script) forget(d *datadriven.TestData) {
 		steps = steps[:1]
 	}
 	for _, n := range s.among(d) {
-		var keys []string
 		for _, forget := range steps {
+			var keys []string // each step lists them
 			req := &paxos.PurgeRequest{Epoch: n.Ring.Epoch(), Moved: n.Ring.Moved(), Table: s.c.Table.StorageID,
 				Tokens: ring.FullRange(), LowBound: n.lowBound, Forget: forget}
 			n.purge.Paxos(n.ID, req, time.Second, func(step paxos.PurgeStep, err error) {
