@@ -8,7 +8,7 @@ func TestSimNeedsReadsThatDoNotRepairTruncatedTables(t *testing.T) {
 	mustFail(t, 0, 200, func(o *Options) {
 		rebornOptions(o)
 		o.Unsafe.RepairTruncated = true
-	}, "came back")
+	}, "was resurrected")
 }
 
 // TestSimResurrection truncates, drops and alters a table that reads repair, while coordinators know of all messages in

@@ -44,5 +44,5 @@ func TestSimNeedsRepairBeforePurge(t *testing.T) {
 	mustFail(t, 0, 20, func(o *Options) {
 		*o = graveOptions(o.Seed)
 		o.PurgeUnrepaired = true
-	}, "came back")
+	}, "was resurrected")
 }

@@ -37,7 +37,7 @@ func TestSimNeedsTruncationsInStreams(t *testing.T) {
 		truncateOptions(o)
 		o.SlowStreams = true
 		o.Unsafe.NoTruncationStreams = true
-	}, "came back")
+	}, "was resurrected")
 }
 
 // TestSimNeedsTruncationFence shows that the simulation finds writes that reach a replica after it has truncated.
@@ -45,7 +45,7 @@ func TestSimNeedsTruncationFence(t *testing.T) {
 	mustFail(t, 0, 60, func(o *Options) {
 		truncateOptions(o)
 		o.Unsafe.NoTruncationFence = true
-	}, "came back")
+	}, "was resurrected")
 }
 
 // lateTruncates changes the options so that coordinators are killed while they truncate, and their messages arrive late.
