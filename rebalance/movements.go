@@ -93,10 +93,11 @@ func (f *gainedRange) required() bool {
 type movement struct {
 	m         *Movements
 	operation *ring.Operation
-	compare   bool           // ranges that were streamed before
-	queued    []*gainedRange // not started
-	retries   []*gainedRange // failed; queued again after a pause
-	waiting   []Session      // of the range that was started last
+	compare   bool            // ranges that were streamed before
+	queued    []*gainedRange  // not started
+	retries   []*gainedRange  // failed; queued again after a pause
+	started   map[string]bool // sessions in progress, or completed
+	waiting   []Session       // of the range that was started last
 	running   int
 	total     int // ranges
 	bytes     map[string]int64
@@ -125,7 +126,7 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 	}
 	for _, o := range t.Operations() {
 		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
-			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}}
+			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{}}
 			m.mu.movements[o.ID] = v
 			begun = append(begun, v)
 		}
@@ -263,6 +264,13 @@ func (v *movement) proceed() {
 		}
 		p := v.waiting[0]
 		v.waiting = v.waiting[1:]
+		if v.started[p.ID] {
+			// A range is planned again after the failure of one of its sessions. Without this, each of the others would fail,
+			// because it is in progress, and the range would be planned again for each of those failures.
+			v.m.mu.Unlock()
+			continue
+		}
+		v.started[p.ID] = true
 		v.running++
 		v.m.mu.Unlock()
 		if v.compare {
@@ -387,6 +395,7 @@ func (v *movement) sessionEnded(p Session, err error) {
 	v.m.mu.Lock()
 	v.running--
 	if err != nil && !v.ended {
+		delete(v.started, p.ID)
 		if f := v.gainOf(p); f != nil {
 			v.retries = append(v.retries, f)
 		}
