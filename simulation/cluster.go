@@ -47,6 +47,9 @@ func NewCluster(o Options) *Cluster {
 	}
 	c.net.far = o.Far
 	k.after, k.traceText, c.meetings = c.stopFatal, o.Trace, newMeetings(k)
+	k.overrun = func(label string) {
+		c.fail("more than %d events in one second, the last of which is %q: some work repeats itself", eventsMost, label)
+	}
 	if o.Made != nil {
 		o.Made(c)
 	}

@@ -18,9 +18,17 @@ type Kernel struct {
 	next      uint64
 	trace     uint64 // FNV-1a of all events so far
 	count     int
-	after     func()    // called after every event
-	traceText io.Writer // receives the trace as text; nil means none
+	second    int64              // of now
+	events    int                // in that second
+	after     func()             // called after every event
+	overrun   func(label string) // called once, with the label of the last event, if a second has more than eventsMost events
+	over      bool               // no event is executed any more
+	traceText io.Writer          // receives the trace as text; nil means none
 }
+
+// eventsMost is the maximum number of events in one simulated second. Only work that repeats itself without end exceeds it: most
+// seeds have at most 20,000.
+const eventsMost = 300_000
 
 // event is a scheduled event.
 type event struct {
@@ -49,7 +57,9 @@ func (q *eventQueue) Pop() any {
 }
 
 // NewKernel returns an empty queue at time zero.
-func NewKernel() *Kernel { return &Kernel{trace: fnvOffset, after: func() {}} }
+func NewKernel() *Kernel {
+	return &Kernel{trace: fnvOffset, after: func() {}, overrun: func(string) {}}
+}
 
 // Now returns the time since the start.
 func (k *Kernel) Now() time.Duration { return k.now }
@@ -71,13 +81,17 @@ func (e *event) Stop() bool {
 
 // RunUntil executes events until the time end, or until stop returns true after one.
 func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
-	for len(k.queue) > 0 && k.queue[0].at <= end {
+	for len(k.queue) > 0 && k.queue[0].at <= end && !k.over {
 		e := heap.Pop(&k.queue).(*event)
 		if e.stopped {
 			continue
 		}
 		k.now, e.done = e.at, true
 		k.count++
+		if k.over = k.isOver(); k.over {
+			k.overrun(e.label)
+			return
+		}
 		k.Trace(e.label)
 		e.f()
 		k.after()
@@ -86,6 +100,15 @@ func (k *Kernel) RunUntil(end time.Duration, stop func() bool) {
 		}
 	}
 	k.now = max(k.now, end)
+}
+
+// isOver counts an event, and reports whether its second has too many.
+func (k *Kernel) isOver() bool {
+	if second := int64(k.now / time.Second); second != k.second {
+		k.second, k.events = second, 0
+	}
+	k.events++
+	return k.events > eventsMost
 }
 
 // Trace adds an occurrence to the hash of the run.

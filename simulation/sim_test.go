@@ -110,9 +110,18 @@ func TestSimTrace(t *testing.T) {
 	report(t, o, run(t, o))
 }
 
-// run is Run with the randomness that Raft takes from the system, which is also derived from the seed.
+// runMost is the time after which a run counts as one that does not end. A run takes a second or two; those that do not end also
+// use more and more memory.
+const runMost = 5 * time.Minute
+
+// run is Run with the randomness that Raft takes from the system, which is also derived from the seed. It names a seed that does
+// not end, because one event repeats its work: Run itself detects only events that repeat.
 func run(t *testing.T, o Options) Result {
 	cryptotest.SetGlobalRandom(t, o.Seed)
+	watchdog := time.AfterFunc(runMost, func() {
+		panic(fmt.Sprintf("a run does not end after %v: %s", runMost, o.Command()))
+	})
+	defer watchdog.Stop()
 	return Run(o)
 }
 
