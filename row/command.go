@@ -37,6 +37,25 @@ func (s Slice) Exact() bool {
 // After returns the bound that follows every clustering that begins with p.
 func After(p []byte) []byte { return append(bytes.Clone(p), 0xFF) }
 
+// SlicesAfter returns the parts of slices that follow the row with the clustering c, which has all components, in reading
+// order. The result does not refer to c.
+func SlicesAfter(in []Slice, c []byte, reversed bool) (out []Slice) {
+	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // no clustering lies between c and c·00
+	for _, s := range in {
+		if reversed {
+			if s.End == nil || bytes.Compare(s.End, c) > 0 {
+				s.End = bound[:len(c):len(c)]
+			}
+		} else if bytes.Compare(s.Start, bound) < 0 {
+			s.Start = bound
+		}
+		if !s.Empty() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Contains reports whether the clustering c lies in s.
 func (s Slice) Contains(c []byte) bool {
 	return bytes.Compare(s.Start, c) <= 0 && (s.End == nil || bytes.Compare(c, s.End) < 0)

@@ -1,10 +1,6 @@
 package resolve
 
-import (
-	"bytes"
-
-	"cqld/row"
-)
+import "cqld/row"
 
 // Continuation returns the command that continues after end, where the answer to asked ended early; nil means that no rows can
 // follow. It requests the missing rows, and at least twice as many as asked did, because too many of those were deleted, but
@@ -15,7 +11,7 @@ func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax u
 		next.Limits.Rows = max(n-s.counted, min(2*asked.Limits.Rows, rowsMax))
 	}
 	if !end.Whole {
-		if next.Slices = slicesBehind(s.cmd.Slices, end.Clustering, s.cmd.Reversed); len(next.Slices) > 0 {
+		if next.Slices = row.SlicesAfter(s.cmd.Slices, end.Clustering, s.cmd.Reversed); len(next.Slices) > 0 {
 			next.Key = end.Key
 			if n := s.cmd.Limits.PerPartition; n > 0 {
 				missing := n - liveRows(s.merged[len(s.merged)-1], s.cmd.Now)
@@ -35,24 +31,4 @@ func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax u
 		next.Range.Tokens.Start = key.Token - 1
 	}
 	return &next
-}
-
-// slicesBehind returns the parts of slices after the clustering c in reading order.
-func slicesBehind(in []row.Slice, c []byte, reversed bool) (out []row.Slice) {
-	for _, s := range in {
-		if reversed {
-			if s.End == nil || bytes.Compare(s.End, c) > 0 {
-				s.End = c
-			}
-			if s.End == nil {
-				s.End = []byte{}
-			}
-		} else if start := row.After(c); bytes.Compare(s.Start, start) < 0 {
-			s.Start = start
-		}
-		if !s.Empty() {
-			out = append(out, s)
-		}
-	}
-	return out
 }
