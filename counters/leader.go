@@ -8,6 +8,7 @@ import (
 	"cqld/coordinator"
 	"cqld/counters/shard"
 	"cqld/row"
+	"cqld/scan"
 	"cqld/schema"
 )
 
@@ -171,12 +172,13 @@ func (g *group) begin() {
 		}
 	}
 	g.change.Merge()
-	g.read(g.change.Command(g.updates[0].Mutation, c.clock.Now().Unix()))
+	g.read(g.change.Scan(g.updates[0].Mutation, c.clock.Now().Unix()))
 }
 
-func (g *group) read(cmd *row.ReadCommand) {
+func (g *group) read(rows *scan.Cursor) {
 	c := g.l.c
-	if cmd == nil {
+	cmd := new(row.ReadCommand)
+	if !rows.Next(cmd) {
 		g.write()
 		return
 	}
@@ -186,13 +188,13 @@ func (g *group) read(cmd *row.ReadCommand) {
 			g.trace.Read(coordinator.ReadsOf(page, cmd.Now))
 		}
 		if err == nil {
-			cmd, err = g.change.Take(page, cmd)
+			err = g.change.Take(page, rows)
 		}
 		if err != nil {
 			g.conclude(err)
 			return
 		}
-		g.read(cmd)
+		g.read(rows)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/scan"
 )
 
 // scanOp lists the partitions of a table without a partition index: it reads one row of each partition, in the order of the ring,
@@ -19,7 +20,7 @@ type scanOp struct {
 	limit    int
 	done     func(*Result, error) // nil once called
 	deadline time.Duration        // monotonic
-	cmd      row.ReadCommand
+	cursor   scan.Cursor
 	keys     [][]byte
 	bytes    int
 	bound    []byte // keys at or behind it are not in the result; nil means that all may be
@@ -34,10 +35,10 @@ type scanOp struct {
 // scan starts a scanOp.
 func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 	op := &scanOp{l: l, req: req, limit: limit, done: done, deadline: l.clock.Monotonic() + req.Timeout}
-	op.cmd = row.ReadCommand{
-		Table: req.Table.StorageID, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
+	op.cursor = scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{
+		Table: req.Table.StorageID, Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: l.limits.ScanRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
-	}
+	}}
 	op.run()
 }
 
@@ -45,8 +46,10 @@ func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 func (op *scanOp) run() {
 	for {
 		op.arrived.Store(0)
+		cmd := new(row.ReadCommand) // replicas may still use the previous one
+		op.cursor.Next(cmd)
 		op.l.c.Read(&coordinator.ReadRequest{
-			Command: &op.cmd, Consistency: op.req.Consistency, Timeout: op.l.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.req.Cancel,
+			Command: cmd, Consistency: op.req.Consistency, Timeout: op.l.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.req.Cancel,
 		}, op.page)
 		if op.arrived.Add(1) == 1 || op.ended {
 			return
@@ -92,30 +95,23 @@ func (op *scanOp) finish(r *Result, err error) {
 
 // take adds the keys of a page and reports whether there are further pages.
 func (op *scanOp) take(page []byte) (more bool, err error) {
-	var r row.PageReader
-	var last []byte
-	lastLive := false
-	r.Reset(page)
-	for r.NextPartition() {
+	c := &op.cursor
+	var x row.Row
+	for c.Page(page); c.NextPartition(); c.EndPartition() {
 		op.result.Scanned++
 		op.l.counts.scanned.Add(1)
-		last, lastLive = r.Key.Bytes, false
-		var x row.Row
-		for r.NextRow(&x) {
-			lastLive = lastLive || x.Live(op.req.Now)
+		live := false
+		for c.NextRow(&x) {
+			live = live || x.Live(op.req.Now)
 		}
-		if lastLive {
-			op.add(last)
+		if live || c.Continues() { // the rest of a partition in which the page ended may be live
+			op.add(c.Reader.Key.Bytes)
 		}
-		op.cmd.Range.After = &row.PartitionKey{Token: r.Key.Token, Bytes: slices.Clone(r.Key.Bytes)}
 	}
-	if err := r.Err(); err != nil {
+	if err := c.EndPage(); err != nil {
 		return false, err
 	}
-	if r.More() && last != nil && !lastLive {
-		op.add(last) // the page ended inside the partition: the rest of it may be live
-	}
-	return r.More() && last != nil, nil
+	return c.More(), nil
 }
 
 // add keeps a key that may be in the result.

@@ -135,43 +135,30 @@ func (r *Purge) step(req *PurgeRequest, run func(func()), done func(PurgeStep, e
 
 // paxosPage lists or purges the states of the next page.
 func (a *Acceptor) paxosPage(table *schema.Table, req *PurgeRequest, done func(PurgeStep, error)) {
-	cmd := row.ReadCommand{
-		Table: schema.PaxosTable, Range: row.KeyRange{Tokens: req.Tokens, After: req.After},
-		Slices: []row.Slice{row.ExactRow(clusteringOf(table))}, Limits: row.Limits{Rows: paxosStepRows},
-	}
-	page, err := a.replica.ReadPageWhole(&cmd)
+	step := PurgeStep{}
+	floor := Ballot{Micros: req.LowBound}
+	var old []row.PartitionKey
+	states := stateScan(req.Tokens, req.After, row.ExactRow(clusteringOf(table)), paxosStepRows)
+	err := a.statePage(&states, func(key row.PartitionKey, x *row.Row) error {
+		s, err := a.stateOf(x)
+		switch {
+		case err != nil:
+			return err
+		case len(x.Cells) == 0: // purged, but not yet removed by storage
+		case s.unsettled(floor):
+			step.Unsettled = append(step.Unsettled, key)
+		case s.old(floor):
+			old = append(old, key)
+		}
+		return nil
+	})
 	if err != nil {
 		done(PurgeStep{}, failed(err))
 		return
 	}
-	step := PurgeStep{Scanned: int64(len(page))}
-	floor := Ballot{Micros: req.LowBound}
-	var old []row.PartitionKey
-	var p row.PageReader
-	var x row.Row
-	for p.Reset(page); p.NextPartition(); {
-		key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
-		step.Next = &key
-		for p.NextRow(&x) {
-			s, err := a.stateOf(&x)
-			switch {
-			case err != nil:
-				done(PurgeStep{}, failed(err))
-				return
-			case len(x.Cells) == 0: // purged, but not yet removed by storage
-			case s.unsettled(floor):
-				step.Unsettled = append(step.Unsettled, key)
-			case s.old(floor):
-				old = append(old, key)
-			}
-		}
-	}
-	if err := p.Err(); err != nil {
-		done(PurgeStep{}, failed(err))
-		return
-	}
-	if !p.More() {
-		step.Next = nil
+	step.Scanned = states.bytes
+	if states.More() {
+		step.Next = &states.At.Key
 	}
 	if !req.Forget {
 		done(step, nil)
@@ -363,30 +350,21 @@ func (a *Acceptor) lookAtPaxos(now int64) (found map[schema.StorageID]bool, gone
 		}
 	}
 	found = map[schema.StorageID]bool{}
-	cmd := &row.ReadCommand{Table: schema.PaxosTable, Range: row.KeyRange{Tokens: ring.FullRange()}, Slices: []row.Slice{row.AllRows()},
-		Limits: row.Limits{Rows: paxosStepRows}}
-	for cmd != nil {
-		page, err := a.replica.ReadPageWhole(cmd)
-		if err != nil {
-			return nil, nil, failed(err)
-		}
-		var p row.PageReader
-		var x row.Row
-		for p.Reset(page); p.NextPartition(); {
-			for p.NextRow(&x) {
-				id, ok := tables[string(x.Clustering)]
-				newest := newestOf(&x)
-				switch {
-				case newest == 0: // purged, but not yet removed by storage
-				case ok:
-					found[id] = true
-				case newest < now-paxosGoneAfter && len(gone) < goneStatesMax:
-					key := row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
-					gone = append(gone, goneState{key, bytes.Clone(x.Clustering), newest})
-				}
+	states := stateScan(ring.FullRange(), nil, row.AllRows(), paxosStepRows)
+	for states.More() {
+		err := a.statePage(&states, func(key row.PartitionKey, x *row.Row) error {
+			id, ok := tables[string(x.Clustering)]
+			newest := newestOf(x)
+			switch {
+			case newest == 0: // purged, but not yet removed by storage
+			case ok:
+				found[id] = true
+			case newest < now-paxosGoneAfter && len(gone) < goneStatesMax:
+				gone = append(gone, goneState{key, bytes.Clone(x.Clustering), newest})
 			}
-		}
-		if cmd, err = row.NextPage(cmd, page, ring.FullRange()); err != nil {
+			return nil
+		})
+		if err != nil {
 			return nil, nil, failed(err)
 		}
 	}

@@ -1,8 +1,6 @@
 package paxos
 
 import (
-	"bytes"
-
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -17,32 +15,21 @@ func (a *Acceptor) ForgetTable(id schema.StorageID, done func(error)) {
 		done(nil)
 		return
 	}
-	a.forgetTableAfter(table, nil, done)
+	states := stateScan(ring.FullRange(), nil, row.ExactRow(clusteringOf(table)), 0)
+	a.forgetPage(table, &states, done)
 }
 
-func (a *Acceptor) forgetTableAfter(table *schema.Table, after *row.PartitionKey, done func(error)) {
-	cmd := row.ReadCommand{
-		Table: schema.PaxosTable, Range: row.KeyRange{Tokens: ring.FullRange(), After: after}, Slices: []row.Slice{row.ExactRow(clusteringOf(table))},
-	}
-	page, err := a.replica.ReadPageWhole(&cmd)
-	if err != nil {
-		done(err)
-		return
-	}
-	var p row.PageReader
-	var r row.Row
+// forgetPage is ForgetTable for the rest of a scan.
+func (a *Acceptor) forgetPage(table *schema.Table, states *states, done func(error)) {
 	var changes []*row.Mutation
-	p.Reset(page)
-	for p.NextPartition() {
-		after = &row.PartitionKey{Token: p.Key.Token, Bytes: bytes.Clone(p.Key.Bytes)}
-		for p.NextRow(&r) {
-			if m := a.forgetting(table, *after, &r); m != nil {
-				changes = append(changes, m)
-			}
+	err := a.statePage(states, func(key row.PartitionKey, x *row.Row) error {
+		if m := a.forgetting(table, key, x); m != nil {
+			changes = append(changes, m)
 		}
-	}
-	more := p.More()
-	if err := p.Err(); err != nil || len(changes) == 0 && !more {
+		return nil
+	})
+	more := states.More()
+	if err != nil || len(changes) == 0 && !more {
 		done(err)
 		return
 	}
@@ -51,7 +38,7 @@ func (a *Acceptor) forgetTableAfter(table *schema.Table, after *row.PartitionKey
 		case err != nil:
 			done(err)
 		case more:
-			a.replica.Block(0, func() { a.forgetTableAfter(table, after, done) }, done)
+			a.replica.Block(0, func() { a.forgetPage(table, states, done) }, done)
 		default:
 			done(nil)
 		}

@@ -7,6 +7,7 @@ import (
 	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/scan"
 	"cqld/schema"
 )
 
@@ -264,29 +265,31 @@ func (u *unit) nextLeaf() {
 // readLeaf reads a leaf at ALL, page by page.
 func (u *unit) readLeaf() {
 	attempts := 0
-	u.readPage(&row.ReadCommand{
-		Table: u.table.StorageID, Range: row.KeyRange{Tokens: u.differing[0]}, Slices: []row.Slice{row.AllRows()},
+	u.readPage(&scan.Cursor{Tokens: u.differing[0], Command: row.ReadCommand{
+		Table: u.table.StorageID, Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: u.r.limits.PageRows}, Now: u.r.clock.Now().Unix(), Repair: &u.j.rows,
-	}, &attempts)
+	}}, &attempts)
 }
 
-func (u *unit) readPage(cmd *row.ReadCommand, attempts *int) {
+// readPage reads the next page of a leaf, whose rows are not needed: the read repairs them.
+func (u *unit) readPage(leaf *scan.Cursor, attempts *int) {
+	cmd := new(row.ReadCommand)
+	leaf.Next(cmd)
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: ring.All, Timeout: u.r.limits.Timeout}
 	u.r.c.Read(req, func(page []byte, err error) {
-		var next *row.ReadCommand
 		size := int64(len(page))
 		if err == nil {
-			next, err = row.NextPage(cmd, page, u.differing[0])
+			err = leaf.Skip(page) // here, because the page is valid only during the call
 		}
 		u.j.events.do(func() {
 			switch {
 			case u.j.ended || u.ended:
 			case err != nil:
-				u.again(attempts, 0, err, func() { u.readPage(cmd, attempts) })
-			case next != nil:
+				u.again(attempts, 0, err, func() { u.readPage(leaf, attempts) })
+			case leaf.More():
 				*attempts = 0
 				wait := u.j.spend(size * int64(len(u.set.Natural)))
-				u.j.after(wait, func() { u.readPage(next, attempts) })
+				u.j.after(wait, func() { u.readPage(leaf, attempts) })
 			default:
 				u.hash(u.differing[0], 1, u.verified)
 			}

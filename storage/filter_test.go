@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cqld/row"
+	"cqld/scan"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -52,22 +53,22 @@ func (m *meta) readFiltered(cmd *row.ReadCommand) {
 	m.logf("read filtered %+v %+v", *cmd, *cmd.Filter)
 	want := rowsOf(m.model.Read(cmd))
 	var got []string
-	for pages, next := 0, cmd; next != nil; pages++ {
-		page, err := m.engine.Read(nil, next)
+	c := scan.Cursor{Command: *cmd, Tokens: cmd.Range.Tokens, At: scan.Position{Done: true}}
+	if cmd.Range.After != nil {
+		c.At.Key = *cmd.Range.After
+	}
+	if cmd.SinglePartition() {
+		c.Keys = []row.PartitionKey{cmd.Key}
+	}
+	var next row.ReadCommand
+	for pages := 0; c.Next(&next); pages++ {
+		page, err := m.engine.Read(nil, &next)
 		if err != nil || pages > 10_000 {
 			m.t.Errorf("page %d of %+v: %v", pages, *cmd, err)
 			return
 		}
 		got = append(got, rowsOf(page)...)
-		if cmd.SinglePartition() {
-			var r row.PageReader
-			for r.Reset(page); r.NextPartition(); {
-			}
-			if !r.More() {
-				break
-			}
-		}
-		if next, err = row.NextPage(next, page, cmd.Range.Tokens); err != nil {
+		if err := c.Skip(page); err != nil {
 			m.t.Error(err)
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/scan"
 	"cqld/schema"
 )
 
@@ -122,9 +123,9 @@ func (r *changedRow) join(o *changedRow) {
 	a.Sort()
 }
 
-// Command returns the command that reads the rows whose sums will change; nil means none.
-func (x *Change) Command(m *row.Mutation, now int64) *row.ReadCommand {
-	cmd := &row.ReadCommand{Table: m.Table, Key: m.Key, StaticCounts: true, Now: now}
+// Scan returns the scan of the rows whose sums will change. It has no command if there are none.
+func (x *Change) Scan(m *row.Mutation, now int64) *scan.Cursor {
+	c := &scan.Cursor{Command: row.ReadCommand{Table: m.Table, StaticCounts: true, Now: now}}
 	any := false
 	for _, r := range x.rows {
 		if len(r.changes.Cells) == 0 {
@@ -132,57 +133,43 @@ func (x *Change) Command(m *row.Mutation, now int64) *row.ReadCommand {
 		}
 		any = true
 		if !r.header {
-			cmd.Slices = append(cmd.Slices, row.ExactRow(r.clustering))
+			c.Command.Slices = append(c.Command.Slices, row.ExactRow(r.clustering))
 		}
 	}
-	if !any {
-		return nil
+	if c.Keys = []row.PartitionKey{}; any {
+		c.One(m.Key)
 	}
-	return cmd
+	return c
 }
 
-// errPage means that a page is empty but not the last.
-var errPage = errors.New("counter: a page is empty and not the last")
-
-// Take adds the sums in a page, and returns the command for the rest; nil means that there is none.
-func (x *Change) Take(page []byte, cmd *row.ReadCommand) (*row.ReadCommand, error) {
-	var p row.PageReader
-	p.Reset(page)
-	if !p.NextPartition() {
-		return nil, p.Err()
+// Take adds the sums in a page of the scan.
+func (x *Change) Take(page []byte, c *scan.Cursor) error {
+	if c.Page(page); c.NextPartition() {
+		x.take(c)
 	}
+	return c.EndPage()
+}
+
+// take adds the sums in the cursor's partition.
+func (x *Change) take(c *scan.Cursor) {
 	for _, r := range x.rows {
-		deletion := p.Header.Deletion
+		deletion := c.Reader.Header.Deletion
 		if r.header {
-			r.stored = p.Header.Clone()
+			r.stored = c.Reader.Header.Clone()
 		} else {
-			deletion = deletion.Max(row.DeletionAt(p.RangeTombstones, r.clustering))
+			deletion = deletion.Max(row.DeletionAt(c.Reader.RangeTombstones, r.clustering))
 		}
 		r.covered = r.covered.Max(deletion)
 	}
 	var stored row.Row
-	var last []byte
-	for i := 0; p.NextRow(&stored); {
+	for i := 0; c.NextRow(&stored); {
 		for i < len(x.rows) && (x.rows[i].header || bytes.Compare(x.rows[i].clustering, stored.Clustering) < 0) {
 			i++
 		}
 		if i < len(x.rows) && bytes.Equal(x.rows[i].clustering, stored.Clustering) {
 			x.rows[i].stored = stored.Clone()
 		}
-		last = append(last[:0], stored.Clustering...)
 	}
-	if err := p.Err(); err != nil || !p.More() {
-		return nil, err
-	}
-	if last == nil {
-		return nil, errPage
-	}
-	rest := *cmd
-	rest.Slices = slices.DeleteFunc(slices.Clone(cmd.Slices), func(s row.Slice) bool { return bytes.Compare(s.Start, last) <= 0 })
-	if len(rest.Slices) == 0 {
-		return nil, nil
-	}
-	return &rest, nil
 }
 
 // Result returns the mutation with the new sums of self's shards, with timestamps after those of the previous sums, and with the

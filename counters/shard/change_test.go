@@ -108,8 +108,12 @@ func TestSumTimestampsIncrease(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.Merge()
-		if rest, err := x.Take(c.page, x.Command(m, 1)); rest != nil || err != nil {
-			t.Fatalf("%s: %v, %v", c.what, rest, err)
+		s, cmd := x.Scan(m, 1), row.ReadCommand{}
+		if !s.Next(&cmd) || len(cmd.Slices) != 1 {
+			t.Fatalf("%s: reads %+v", c.what, cmd)
+		}
+		if err := x.Take(c.page, s); s.More() || err != nil {
+			t.Fatalf("%s: more %t, %v", c.what, s.More(), err)
 		}
 		values, stamps := sums(t, x.Result(7, m.Key, 5, c.stamp))
 		if values["a1"] != c.sum || stamps["a1"] < c.after || stamps["a1"] > c.most {

@@ -29,6 +29,7 @@ ring:
 types: internal/keyword internal/wire
 schema: ring types
 row: internal/env internal/wire ring schema types
+scan: ring row
 internal/model: ring row
 internal/model/generate:
 
@@ -58,16 +59,16 @@ coordinator/resolve: ring row
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
 replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
 paxos/contention: coordinator/latency internal/env ring row schema
-paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row schema types
-repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row schema storage
+paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row scan schema types
+repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage
 rebalance: coordinator internal/env internal/wire messaging repair replica ring schema storage
 
 # Protocols of the coordinator, each with both of its halves.
 hints: coordinator internal/env internal/wire ring row schema
-counters/shard: internal/wire ring row schema
-counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row schema
+counters/shard: internal/wire ring row scan schema
+counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
-listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage
+listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
@@ -108,7 +109,7 @@ cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
 simulation/elle:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row schema simulation/elle storage storage/faultfs storage/index types
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
 integration/process: integration/cqlclient
 integration/transcript: integration/cqlclient
