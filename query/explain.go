@@ -158,25 +158,25 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 
 // partitions adds the partitions that are read, and an upper bound of their number.
 func (x *explanation) partitions(run *selectRun, kind pathKind) {
-	if run.scan.keys != nil {
-		x.add("partitions", "%d", len(run.scan.keys))
+	if run.cursor.Keys != nil {
+		x.add("partitions", "%d", len(run.cursor.Keys))
 		return
 	}
-	if run.scan.tokens != ring.FullRange() {
-		x.add("tokens", "%s", run.scan.tokens)
+	if run.cursor.Tokens != ring.FullRange() {
+		x.add("tokens", "%s", run.cursor.Tokens)
 	}
 	if x.p.o.Estimate == nil || kind == pathVirtual {
 		return
 	}
 	if n, mean, ok := x.p.o.Estimate(x.plan.table); ok {
-		n = int64(math.Round(float64(n) * run.scan.tokens.Share()))
+		n = int64(math.Round(float64(n) * run.cursor.Tokens.Share()))
 		x.add("estimated partitions", "%d", n)
 		x.add("estimated bytes", "%d", n*mean)
 	}
 }
 
 func describeSlices(run *selectRun) string {
-	in := run.scan.slices
+	in := run.cursor.Command.Slices
 	exact := 0
 	for _, s := range in {
 		if s.Exact() {
@@ -209,7 +209,7 @@ func (x *explanation) replicas(run *selectRun, level ring.Consistency) {
 	if replication.Class == ring.Local {
 		nodes = []ring.NodeID{self}
 	} else {
-		nodes = x.nodes(topology.Placement(replication), run.scan.keys, run.scan.tokens)
+		nodes = x.nodes(topology.Placement(replication), run.cursor.Keys, run.cursor.Tokens)
 	}
 	names := make([]string, len(nodes))
 	for i, id := range nodes {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"time"
 
 	"cqld/request"
 	"cqld/schema"
@@ -56,4 +57,30 @@ func defaultLimits(l Limits) Limits {
 func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
 	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
 		cost.Rows, cost.Tombstones, t.Keyspace, t.Name)
+}
+
+// defaultTimeouts returns the timeouts of cassandra.yaml for those that are not set.
+func defaultTimeouts(t Timeouts) Timeouts {
+	if t.Read == 0 {
+		t.Read = 5 * time.Second
+	}
+	if t.Range == 0 {
+		t.Range = 10 * time.Second
+	}
+	if t.CAS == 0 {
+		t.CAS = time.Second
+	}
+	if t.Write == 0 {
+		t.Write = 2 * time.Second
+	}
+	if t.Counter == 0 {
+		t.Counter = 5 * time.Second
+	}
+	if t.Truncate == 0 {
+		t.Truncate = time.Minute
+	}
+	if t.Schema == 0 {
+		t.Schema = 8 * time.Second // cqlsh and the Python driver wait 10 s for a reply
+	}
+	return t
 }

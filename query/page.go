@@ -8,6 +8,7 @@ import (
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/scan"
 	"cqld/schema"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // pagingState is a decoded paging state.
 type pagingState struct {
-	at        position
+	at        scan.Position
 	remaining uint32 // of LIMIT; 0 means no limit
 }
 
@@ -36,17 +37,17 @@ func (p *Processor) appendPagingState(dst []byte, table *schema.Table, s *paging
 	dst = append(dst, pagingVersion)
 	dst = wire.AppendUvarint(dst, uint64(table.StorageID))
 	var flags byte
-	if s.at.started {
+	if s.at.Inside {
 		flags |= pagingStarted
 	}
-	if s.at.done {
+	if s.at.Done {
 		flags |= pagingDone
 	}
 	dst = append(dst, flags)
-	dst = wire.AppendInt64(dst, int64(s.at.key.Token))
-	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.key.Bytes))), s.at.key.Bytes...)
-	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.clustering))), s.at.clustering...)
-	dst = wire.AppendUvarint(dst, uint64(s.at.given))
+	dst = wire.AppendInt64(dst, int64(s.at.Key.Token))
+	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.Key.Bytes))), s.at.Key.Bytes...)
+	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.Clustering))), s.at.Clustering...)
+	dst = wire.AppendUvarint(dst, uint64(s.at.Given))
 	dst = wire.AppendUvarint(dst, uint64(s.remaining))
 	return append(dst, p.pagingMAC(dst[start:])...)
 }
@@ -72,12 +73,12 @@ func (p *Processor) decodePagingState(table *schema.Table, b []byte) (*pagingSta
 	}
 	flags := c.Uint8()
 	s := &pagingState{}
-	s.at.started, s.at.done = flags&pagingStarted != 0, flags&pagingDone != 0
-	s.at.live = s.at.started
-	s.at.key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: term.NotNil(c.Take(c.Count(1)))}
-	s.at.clustering = append([]byte{}, c.Take(c.Count(1))...)
-	s.at.key.Bytes = append([]byte{}, s.at.key.Bytes...)
-	s.at.given = uint32(c.Uvarint())
+	s.at.Inside, s.at.Done = flags&pagingStarted != 0, flags&pagingDone != 0
+	s.at.Live = s.at.Inside
+	s.at.Key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: term.NotNil(c.Take(c.Count(1)))}
+	s.at.Clustering = append([]byte{}, c.Take(c.Count(1))...)
+	s.at.Key.Bytes = append([]byte{}, s.at.Key.Bytes...)
+	s.at.Given = uint32(c.Uvarint())
 	s.remaining = uint32(c.Uvarint())
 	if c.Finish() != nil {
 		return nil, invalidPagingState()

@@ -95,12 +95,12 @@ func operatorOf(b *bound, exclusive, inclusive row.FilterOperator) row.FilterOpe
 // pushDown gives the scan the filter for replicas, at a consistency level. pushed means that the rows which the scan
 // receives satisfy all filters, except while the ring changes.
 func (run *selectRun) pushDown(level ring.Consistency) (pushed bool) {
-	run.scan.filter = nil
+	run.cursor.Command.Filter = nil
 	if len(run.filters) == 0 || level.IsSerial() || run.p.isVirtual(run.plan.table) {
 		return false
 	}
 	f, whole := run.replicaFilter()
-	run.scan.filter = f
+	run.cursor.Command.Filter = f
 	return whole && (f.OnKey() || run.oneAnswers(level))
 }
 
@@ -124,7 +124,7 @@ func (run *selectRun) filterPlaces(level ring.Consistency) (replicas, coordinato
 	versions := run.oneAnswers(level)
 	for i := range run.filters {
 		columns := run.filters[i].r.columns
-		sent := run.scan.filter != nil && slices.ContainsFunc(run.scan.filter.Conditions, func(c row.Condition) bool {
+		sent := run.cursor.Command.Filter != nil && slices.ContainsFunc(run.cursor.Command.Filter.Conditions, func(c row.Condition) bool {
 			return c.Kind == columns[0].Kind && c.Column == columns[0].ID && (c.OnKey() || versions)
 		})
 		if sent {

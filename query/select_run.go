@@ -11,18 +11,30 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/scan"
 )
 
-// selectRun is one execution of a SELECT. It is reused.
+// selectRun is one execution of a SELECT. It is reused. What it contains itself keeps its memory, and selectState is cleared.
 type selectRun struct {
-	p       *Processor
-	plan    *selectPlan
-	env     environment
+	selectState
 	x       selectionContext
-	scan    scan
+	scan    request.Scan
+	cursor  request.Read // what the scan reads
+	view    rowView      // the current row
 	filters []rowFilter
-	buf     *rowBuffer
-	count   int32
+	values  [][]byte
+}
+
+// selectState is the state of one execution of a SELECT.
+type selectState struct {
+	p     *Processor
+	plan  *selectPlan
+	env   environment
+	begun bool // the scan has taken the cursor
+	grow  bool // each command requests twice as many rows as the previous one
+	fixed int  // columns of the view that the partition's header has
+	buf   *rowBuffer
+	count int32
 
 	pageLimit    uint32 // rows or groups of this page
 	perPartition uint32 // 0: no limit
@@ -34,10 +46,6 @@ type selectRun struct {
 	given       bool // the group's row has not been appended yet
 
 	ordered orderedRows // for ORDER BY over several partitions
-
-	values   [][]byte
-	oneKey   [1]row.PartitionKey
-	oneSlice [1]row.Slice
 }
 
 // executeSelect executes a SELECT.
@@ -74,12 +82,13 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if err != nil {
 		return nil, err
 	}
+	var start *scan.Position // nil means the beginning
 	if len(params.PagingState) > 0 {
 		state, err := p.decodePagingState(plan.table, params.PagingState)
 		if err != nil {
 			return nil, err
 		}
-		run.scan.at = state.at
+		start = &state.at
 		if limit > 0 {
 			remaining = min(limit, state.remaining)
 		}
@@ -95,15 +104,17 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
-	if err := checkSerialLevel(r.Consistency, len(run.scan.keys)); err != nil && !empty {
+	if err := checkSerialLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
 		return nil, err
 	}
-	run.scan.request = r
 	if !plan.single { // one row does not take long
-		run.scan.cancel = env.NewCancel(r.Context)
+		run.scan.Cancel = env.NewCancel(r.Context)
 	}
 	if !empty {
-		if err := run.scan.run(run); err != nil {
+		if start != nil && !run.cursor.Seek(*start) {
+			return nil, invalidPagingState()
+		}
+		if err := run.read(r); err != nil {
 			return nil, err
 		}
 	}
@@ -120,9 +131,8 @@ func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value,
 	for _, a := range plan.selection.aggregates {
 		run.x.aggs = append(run.x.aggs, a.fn.New())
 	}
-	run.scan.p, run.scan.table, run.scan.now = p, plan.table, now
-	run.scan.tokens = ring.FullRange()
-	run.scan.reversed, run.scan.staticCounts = plan.reversed, plan.staticCounts
+	run.cursor.Tokens = ring.FullRange()
+	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed, StaticCounts: plan.staticCounts, Now: now}
 	run.buf = p.rowBuffers.Get().(*rowBuffer)
 	run.buf.b = run.buf.b[:0]
 }
@@ -133,14 +143,16 @@ func (run *selectRun) put() {
 	if run.buf != nil {
 		p.rowBuffers.Put(run.buf)
 	}
-	view, reader := run.scan.view, run.scan.reader
+	view := &run.view
 	view.table, view.key, view.header = nil, row.PartitionKey{}, row.Row{}
 	view.row.Clustering = nil
 	view.row.Reset()
 	clear(view.keyValues)
-	*run = selectRun{filters: run.filters[:0], values: run.values[:0], x: selectionContext{aggs: run.x.aggs[:0]}}
-	reader.Reset(nil)
-	run.scan.view, run.scan.reader = view, reader
+	run.scan.Reset()
+	run.cursor.Reset()
+	run.x = selectionContext{aggs: run.x.aggs[:0]}
+	run.filters, run.values = run.filters[:0], run.values[:0]
+	run.selectState = selectState{}
 	p.selects.Put(run)
 }
 
@@ -167,28 +179,28 @@ func (run *selectRun) limit(t term.Term) (uint32, error) {
 // where evaluates WHERE. empty means that no row can match.
 func (run *selectRun) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.scope
-	run.scan.keys = nil
+	run.cursor.Keys = nil
 	if run.plan.single {
 		return false, run.singleRow()
 	}
-	if run.scan.slices, err = rs.slices(s); err != nil {
+	if run.cursor.Command.Slices, err = rs.slices(s); err != nil {
 		return false, err
 	}
-	if len(run.scan.slices) == 0 {
+	if len(run.cursor.Command.Slices) == 0 {
 		return true, nil // whatever the partition key is
 	}
 	if rs.keyRange {
-		if run.scan.tokens, empty, err = rs.tokenRange(s); err != nil {
+		if run.cursor.Tokens, empty, err = rs.tokenRange(s); err != nil {
 			return false, err
 		}
 	} else {
-		if run.scan.keys, err = rs.partitionKeys(s); err != nil {
+		if run.cursor.Keys, err = rs.partitionKeys(s); err != nil {
 			return false, err
 		}
-		if err = checkProduct(len(run.scan.keys), len(run.scan.slices)); err != nil {
+		if err = checkProduct(len(run.cursor.Keys), len(run.cursor.Command.Slices)); err != nil {
 			return false, err
 		}
-		empty = len(run.scan.keys) == 0
+		empty = len(run.cursor.Keys) == 0
 	}
 	if run.filters, err = rs.rowFilters(s, run.filters[:0]); err != nil {
 		return false, err
@@ -213,8 +225,7 @@ func (run *selectRun) singleRow() error {
 	if err := checkPartitionKey(key, run.values); err != nil {
 		return err
 	}
-	run.oneKey[0] = row.NewPartitionKey(key)
-	run.scan.keys = run.oneKey[:]
+	run.cursor.One(row.NewPartitionKey(key))
 	b := make([]byte, 0, 32)
 	if len(rs.clustering) > 0 {
 		for _, r := range rs.clustering {
@@ -227,9 +238,8 @@ func (run *selectRun) singleRow() error {
 	}
 	n := len(b)
 	b = append(b, 0)
-	run.oneSlice[0] = row.Slice{Start: b[:n:n], End: b} // row.ExactRow(b[:n]) without a copy
-	// The command may be used after its result, so the slice must not be pooled.
-	run.scan.slices = []row.Slice{run.oneSlice[0]}
+	// row.ExactRow(b[:n]) without a copy. The command may be used after its result, so the slice must not be pooled.
+	run.cursor.Command.Slices = []row.Slice{{Start: b[:n:n], End: b}}
 	return nil
 }
 
@@ -249,30 +259,30 @@ func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
 
 // limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
 func (run *selectRun) limits(pageSize int32, pushed bool) {
-	s := &run.scan
-	s.share, s.grow = run.perPartition, false
+	limits := &run.cursor.Command.Limits
+	run.cursor.PerPartition = run.perPartition
 	switch {
 	case pushed && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
 		// While the ring changes, replicas may evaluate fewer filters than this counts on.
-		s.batch, s.grow = min(run.pageLimit, batchMax), true
+		limits.Rows, run.grow = min(run.pageLimit, batchMax), true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
-		s.perPartition = run.perPartition
-		s.batch = min(run.pageLimit, batchMax)
+		limits.PerPartition = run.perPartition
+		limits.Rows = min(run.pageLimit, batchMax)
 	case run.plan.distinct:
-		s.perPartition = 1
-		s.batch = pageInternal
+		limits.PerPartition = 1
+		limits.Rows = pageInternal
 	default:
-		s.batch = pageInternal
+		limits.Rows = pageInternal
 		if pageSize > 0 {
-			s.batch = max(uint32(pageSize), 100)
+			limits.Rows = max(uint32(pageSize), 100)
 		}
 	}
 }
 
 // consume handles a row of the scan.
-func (run *selectRun) consume(v *rowView) (verdict, error) {
+func (run *selectRun) consume(v *rowView) (request.Verdict, error) {
 	if len(run.filters) > 0 && !matches(run.filters, v) {
-		return skipRow, nil
+		return request.SkipRow, nil
 	}
 	if run.plan.aggregates() {
 		return run.consumeGroup(v)
@@ -285,23 +295,23 @@ func (run *selectRun) consume(v *rowView) (verdict, error) {
 		return 0, err
 	}
 	if uint32(run.count) >= run.pageLimit {
-		return stopAfter, nil
+		return request.StopAfter, nil
 	}
 	if len(run.buf.b) >= pageBytesMax {
 		if !run.paged {
 			return 0, invalidf("The result is larger than %d bytes; fetch it by pages", pageBytesMax)
 		}
-		return stopAfter, nil
+		return request.StopAfter, nil
 	}
 	return run.afterRow(), nil
 }
 
 // afterRow continues, with the next partition if this one has reached its limit.
-func (run *selectRun) afterRow() verdict {
-	if run.perPartition > 0 && run.scan.at.given+1 >= run.perPartition {
-		return nextPartition
+func (run *selectRun) afterRow() request.Verdict {
+	if run.perPartition > 0 && run.cursor.At.Given+1 >= run.perPartition {
+		return request.NextPartition
 	}
-	return nextRow
+	return request.NextRow
 }
 
 // appendRow appends the selected values of a row to the result.
@@ -327,7 +337,7 @@ func (run *selectRun) appendRow(v *rowView) error {
 }
 
 // consumeGroup adds a row to its group. A row of another group ends the previous one.
-func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
+func (run *selectRun) consumeGroup(v *rowView) (request.Verdict, error) {
 	run.x.row = v
 	values, err := evalAll(&run.x, run.plan.groups)
 	if err != nil {
@@ -341,13 +351,14 @@ func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 			return 0, err
 		}
 		if samePartition {
-			run.scan.at.given++
+			run.cursor.At.Given++
 		}
 		if run.enough() {
-			return stopBefore, nil
+			run.scan.Request.Cost.Rows++ // the row was examined to find the end of its group
+			return request.StopBefore, nil
 		}
-		if samePartition && run.perPartition > 0 && run.scan.at.given >= run.perPartition {
-			return nextPartition, nil
+		if samePartition && run.perPartition > 0 && run.cursor.At.Given >= run.perPartition {
+			return request.NextPartition, nil
 		}
 		run.x.row = v
 	}
@@ -367,7 +378,7 @@ func (run *selectRun) consumeGroup(v *rowView) (verdict, error) {
 			return 0, err
 		}
 	}
-	return skipRow, nil
+	return request.SkipRow, nil
 }
 
 // enough reports whether the result is complete. A sorted result is cut after the sort.
@@ -399,7 +410,7 @@ func (run *selectRun) end() error {
 	if run.plan.aggregates() {
 		if !run.given && !run.plan.grouped {
 			run.group = &rowView{}
-			run.group.reset(run.plan.table, run.scan.now)
+			run.group.reset(run.plan.table, run.cursor.Command.Now)
 			run.given = true
 		}
 		if run.given && !run.enough() {
@@ -433,8 +444,8 @@ func (run *selectRun) result(r *request.Request, s *Session, params *Params, rem
 	if remaining > 0 {
 		left = remaining - uint32(run.count)
 	}
-	if run.scan.more && run.plan.order == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
-		result.PagingState = run.p.appendPagingState(nil, run.plan.table, &pagingState{at: run.scan.at, remaining: left})
+	if run.scan.More() && run.plan.order == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
+		result.PagingState = run.p.appendPagingState(nil, run.plan.table, &pagingState{at: run.cursor.At, remaining: left})
 	}
 	return result, nil
 }

@@ -7,6 +7,9 @@
 // disconnected, and counts and measures them. It is the only place above the coordinator in which a request's goroutine
 // blocks.
 //
+// A Scan executes reads that take several commands: it continues each after the page that it received, reads several
+// partitions concurrently, and passes their rows on in order.
+//
 //	server ──────── query ──────────┐
 //	                                ├─ Request ─▶ Executor ─▶ coordinator, paxos
 //	azuretables ─── entity ─────────┘                │

@@ -120,7 +120,7 @@ func (f *cursor) of(s *partitionRange, key string) (rows []row.Slice, from strin
 func (f *cursor) fetch() error {
 	s := &f.list[0]
 	f.listed = true
-	f.limit = max(1, min(f.limit, f.r.partitionsLeft()-len(f.r.readings)))
+	f.limit = max(1, min(f.limit, f.r.Wanted()-f.r.scan.InFlight()))
 	req := &listing.Request{Table: f.r.p.table, Span: listing.Span{From: f.resume}, Limit: f.limit,
 		Consistency: f.r.request.Consistency, Timeout: f.r.timeout(), Patience: f.r.patience(), Now: f.r.now, Dead: !f.dead, Cancel: f.r.cancel}
 	if !s.partitions.Endless {

@@ -25,8 +25,7 @@ type decoder struct {
 	key        []byte
 	keys       strings.Builder // RowKeys in sequence, so that many share an allocation
 
-	reader row.PageReader
-	row    row.Row
+	row row.Row
 }
 
 // found is the position of a property of the current row.

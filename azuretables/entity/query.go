@@ -117,18 +117,19 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 		r.noteProperties(q.Filter)
 	}
 	r.cursor = newCursor(r, list)
-	err = r.run()
-	r.drain()
-	if err != nil {
-		return nil, err
+	r.scan = request.Scan{Executor: s.o.Executor, Request: req, Source: r, Consumer: r, Cancel: r.cancel, Row: &r.d.row,
+		Width: min(readsFirst, r.left), WidthMax: readsMax, WidthBytes: readingBytes}
+	if err := r.scan.Run(); err != nil {
+		if err := r.cut(known(err)); err != nil {
+			return nil, err
+		}
 	}
 	return &r.page, nil
 }
 
-// run is the state of one query. It reads partitions in order, several concurrently, with one reading each, and takes
-// rows from the first reading.
+// run is the state of one query. Its scan reads partitions in order, several concurrently, with one reading each.
 //
-//	cursor ─ key ─▶ [reading][reading][reading] ─ rows ─▶ filter ─▶ page
+//	cursor ─ key ─▶ scan: [reading][reading][reading] ─ rows ─▶ filter ─▶ page
 type run struct {
 	s       *Store
 	p       *plan
@@ -147,8 +148,10 @@ type run struct {
 	selected          []bool
 
 	cursor   *cursor
-	readings []*reading
-	width    int // maximum number of concurrent readings
+	scan     request.Scan
+	readings []*reading // of the scan, in the order in which it takes their rows; the first is in use after Begin
+	free     []*reading
+	newest   int64 // timestamp of the decoder's current row
 	page     Page
 	left     int // remaining number of entities in the page
 	bytes    int
@@ -159,7 +162,8 @@ type run struct {
 
 	taken      int // completely read partitions
 	takenCount int // entities found in them
-	takenBytes int // size of their pages
+	takenRows  int // rows that the request had read when the first reading began
+	takenPage  int // entities of the page at that time
 }
 
 // noteProperties records the properties that the filter refers to.
@@ -177,37 +181,6 @@ func (r *run) noteProperties(x odata.Expr) {
 		if prop := r.p.byName[x.Property]; prop != nil {
 			r.filterProperties[prop.index], r.filtersProperties = true, true
 		}
-	}
-}
-
-// run fills the page.
-func (r *run) run() error {
-	r.width = min(readsFirst, r.left)
-	for {
-		if err := r.fill(); err != nil {
-			return r.cut(err)
-		}
-		if len(r.readings) == 0 {
-			if r.cursor.paused {
-				r.stop(Position{PartitionKey: string(r.cursor.resume)})
-			}
-			return nil // the query is complete
-		}
-		head := r.readings[0]
-		if r.taken > 0 && r.late() {
-			r.stop(Position{PartitionKey: head.key, RowKey: head.from})
-			return nil
-		}
-		r.at, r.passed = Position{PartitionKey: head.key, RowKey: head.from}, false
-		full, err := r.take(head)
-		if err != nil {
-			return r.cut(err)
-		}
-		if full {
-			return nil
-		}
-		r.pop()
-		r.adapt()
 	}
 }
 
@@ -245,26 +218,88 @@ func (r *run) reached() Position {
 	return r.at
 }
 
-// fill starts readings up to the maximum number, or until the first one has its result.
-func (r *run) fill() error {
-	for len(r.readings) < r.width {
-		key, rows, from, ok, err := r.cursor.next()
-		if err != nil && len(r.readings) > 0 {
-			return nil // the next call returns the error again, after these readings
+// reading is the read of one partition's rows.
+type reading struct {
+	request.Read
+	key  string
+	from string // RowKey at which the query starts in the partition
+}
+
+// Next implements request.Source.
+func (r *run) Next() (*request.Read, error) {
+	key, rows, from, ok, err := r.cursor.next()
+	if !ok || err != nil {
+		if err == nil && r.cursor.paused && r.scan.InFlight() == 0 {
+			r.stop(Position{PartitionKey: string(r.cursor.resume)})
 		}
-		if !ok || err != nil {
-			return err
-		}
-		x := &reading{key: key, from: from, limit: r.limit(len(r.readings) == 0 && r.cursor.single)}
-		x.cmd = row.ReadCommand{Table: r.p.table.StorageID, Key: row.NewPartitionKey([]byte(key)), Slices: rows,
-			Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
-		r.start(x)
-		r.readings = append(r.readings, x)
-		if len(r.readings) == 1 && x.call.Answered() {
-			return nil // a local result is processed while it is in the CPU's cache
-		}
+		return nil, err
 	}
-	return nil
+	x := r.newReading()
+	x.key, x.from = key, from
+	x.One(row.NewPartitionKey([]byte(key)))
+	x.Command = row.ReadCommand{Table: r.p.table.StorageID, Slices: rows, Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
+	x.Command.Limits.Rows = r.limit(r.scan.InFlight() == 0 && r.cursor.single)
+	r.readings = append(r.readings, x) // the scan starts it, because a partition that was not read yet needs a command
+	return &x.Read, nil
+}
+
+func (r *run) newReading() *reading {
+	if n := len(r.free); n > 0 {
+		x := r.free[n-1]
+		r.free = r.free[:n-1]
+		x.Reset()
+		return x
+	}
+	return new(reading)
+}
+
+// Prepare implements request.Source.
+func (r *run) Prepare(req *coordinator.ReadRequest) { req.Timeout = r.timeout() }
+
+// Begin implements request.Source. The page ends before the reading if its time is used up.
+func (r *run) Begin(*request.Read) bool {
+	x := r.readings[0]
+	start := Position{PartitionKey: x.key, RowKey: x.from}
+	if r.taken > 0 && r.late() {
+		r.stop(start)
+		return false
+	}
+	r.at, r.passed = start, false
+	r.takenRows, r.takenPage = r.request.Cost.Rows, r.page.Count
+	return true
+}
+
+// Continue implements request.Source. The page ends inside the partition if its time is used up.
+func (r *run) Continue(x *request.Read) bool {
+	if r.late() {
+		r.stop(r.reached())
+		return false
+	}
+	rows := &x.Command.Limits.Rows
+	if *rows = min(4**rows, rowsMax); r.exact && r.left < rowsMax {
+		*rows = uint32(r.left) + 1
+	}
+	return true
+}
+
+// Done implements request.Source.
+func (r *run) Done(*request.Read) {
+	r.free = append(r.free, r.readings[0])
+	r.readings = r.readings[1:]
+	if r.request.Cost.Rows == r.takenRows {
+		r.cursor.dead = true
+	}
+	r.taken++
+	r.takenCount += r.page.Count - r.takenPage
+}
+
+// Wanted implements request.Source. It estimates how many partitions the page still needs, from the mean number of
+// entities, plus one that determines whether there is a next page.
+func (r *run) Wanted() int {
+	if r.takenCount == 0 || r.left > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return r.left*r.taken/r.takenCount + 1
 }
 
 // limit returns the number of rows that a reading requests first.
@@ -278,140 +313,27 @@ func (r *run) limit(single bool) uint32 {
 	return uint32(min(r.left, partitionRows-1) + 1)
 }
 
-// adapt sets the number of concurrent readings according to the results so far.
-func (r *run) adapt() {
-	wanted := min(r.partitionsLeft(), readsMax)
-	if bytes := r.takenBytes / max(1, r.taken); bytes > 0 {
-		wanted = min(wanted, readingBytes/bytes)
-	}
-	r.width = max(1, min(wanted, 2*r.width))
+// Partition implements request.Consumer.
+func (r *run) Partition(*request.Read) {}
+
+// Live implements request.Consumer.
+func (r *run) Live(x *row.Row) bool {
+	r.newest = r.d.newest(x)
+	return r.newest != row.NoTimestamp
 }
 
-// partitionsLeft estimates how many partitions the page still needs, from the mean number of entities, plus one that
-// determines whether there is a next page.
-func (r *run) partitionsLeft() int {
-	if r.takenCount == 0 || r.left > math.MaxInt32 {
-		return math.MaxInt32
+// Row implements request.Consumer.
+func (r *run) Row(x *request.Read, data *row.Row) (request.Verdict, error) {
+	key, rowKey := r.readings[0].key, r.d.rowKey(data.Clustering)
+	if r.left == 0 || r.bytes >= r.s.o.Limits.PageBytes {
+		r.stop(r.before(key, rowKey))
+		return request.StopBefore, nil
 	}
-	return r.left*r.taken/r.takenCount + 1
-}
-
-// pop removes the first reading.
-func (r *run) pop() {
-	r.readings[0].call.Release()
-	r.readings = r.readings[1:]
-}
-
-// drain waits for the readings still in progress.
-func (r *run) drain() {
-	for _, x := range r.readings {
-		if x.call != nil {
-			if x.open {
-				r.cancel.Cancel() // the result is not needed
-				_, _ = x.call.Wait(r.request)
-			}
-			x.call.Release()
-		}
+	if r.row(&x.Reader.Header, key, rowKey) {
+		x.Keep() // the entity refers to the page
 	}
-	r.readings = nil
-}
-
-// reading is the read of one partition's rows.
-type reading struct {
-	key   string
-	from  string // RowKey at which the query starts in the partition
-	cmd   row.ReadCommand
-	limit uint32
-	req   coordinator.ReadRequest
-	call  *request.Call // the most recent read
-	open  bool          // call has not been waited for yet
-}
-
-func (r *run) start(x *reading) {
-	if x.call != nil {
-		x.call.Release()
-	}
-	x.cmd.Limits.Rows = x.limit
-	x.cmd.Cancel = r.cancel
-	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: r.request.Consistency, Timeout: r.timeout(), Cancel: r.cancel}
-	x.call, x.open = r.s.o.Executor.Start(r.request, &x.req), true
-}
-
-// take processes the rows of the first reading; full reports that the page has ended.
-func (r *run) take(x *reading) (full bool, err error) {
-	before, scanned := r.page.Count, r.request.Cost.Rows
-	for {
-		page, err := x.call.Wait(r.request)
-		x.open = false
-		if err != nil {
-			return false, known(err)
-		}
-		r.takenBytes += len(page)
-		last, more, full, err := r.rows(x, page)
-		if full || err != nil {
-			return full, err
-		}
-		if !more {
-			break
-		}
-		if last != nil {
-			x.cmd.Slices = slicesAfter(x.cmd.Slices, last, x.cmd.Reversed)
-		}
-		if len(x.cmd.Slices) == 0 {
-			break
-		}
-		if r.late() {
-			r.stop(r.reached())
-			return true, nil
-		}
-		if x.limit = min(4*x.limit, rowsMax); r.exact && r.left < rowsMax {
-			x.limit = uint32(r.left) + 1
-		}
-		r.start(x)
-	}
-	if r.request.Cost.Rows == scanned {
-		r.cursor.dead = true
-	}
-	r.taken++
-	r.takenCount += r.page.Count - before
-	return false, nil
-}
-
-// rows processes the rows of a page of a reading. last is the clustering of its last row; more reports that a limit
-// ended it.
-func (r *run) rows(x *reading, page []byte) (last []byte, more, full bool, err error) {
-	d := r.d
-	kept := false
-	defer func() {
-		if kept {
-			x.call.Keep() // entities refer to the page
-		}
-	}()
-	reader := &d.reader
-	reader.Reset(page)
-	for reader.NextPartition() {
-		r.request.Cost.Partitions++
-		r.request.Cost.Tombstones += 2 * len(reader.RangeTombstones)
-		for reader.NextRow(&d.row) {
-			last = d.row.Clustering
-			newest := d.newest(&d.row)
-			if newest == row.NoTimestamp {
-				r.request.Cost.Tombstones++
-				continue
-			}
-			rowKey := d.rowKey(d.row.Clustering)
-			if r.left == 0 || r.bytes >= r.s.o.Limits.PageBytes {
-				r.stop(r.before(x.key, rowKey))
-				return nil, false, true, nil
-			}
-			r.request.Cost.Rows++
-			if r.row(x.key, rowKey, newest) {
-				kept = true
-			}
-			r.last, r.passed = rowKey, true
-		}
-	}
-	return last, reader.More(), false, reader.Err()
+	r.last, r.passed = rowKey, true
+	return request.NextRow, nil
 }
 
 // before returns the position from which the entity is the next one.
@@ -434,15 +356,15 @@ func (r *run) positionAfter(partitionKey, rowKey string) Position {
 }
 
 // row adds the decoder's current row to the result if it matches; kept reports that the page refers to it.
-func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
+func (r *run) row(header *row.Row, partitionKey, rowKey string) (kept bool) {
 	d := r.d
-	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: newest * ticksPerMicro}
+	r.entity = odata.Entity{PartitionKey: partitionKey, RowKey: rowKey, Timestamp: r.newest * ticksPerMicro}
 	e := &r.entity
 	if !r.exact {
 		if r.filtersProperties {
 			from := len(d.props)
 			d.wanted = r.filterProperties
-			e.Properties = d.properties(&d.reader.Header, &d.row)
+			e.Properties = d.properties(header, &d.row)
 			if len(e.Properties) <= len(d.props)-from {
 				d.props = d.props[:from]
 			} else {
@@ -462,7 +384,7 @@ func (r *run) row(partitionKey, rowKey string, newest int64) (kept bool) {
 	if r.q.Each != nil {
 		d.props = d.props[:0]
 	}
-	e.Properties = d.properties(&d.reader.Header, &d.row)
+	e.Properties = d.properties(header, &d.row)
 	r.bytes += len(partitionKey) + len(rowKey) + entityBytes
 	for i := range e.Properties {
 		r.bytes += len(e.Properties[i].Name) + len(e.Properties[i].Value.Bytes) + valueBytes
@@ -482,22 +404,3 @@ const (
 	entityBytes = 150
 	valueBytes  = 16
 )
-
-// slicesAfter returns the parts of slices that remain after the clustering c.
-func slicesAfter(in []row.Slice, c []byte, reversed bool) []row.Slice {
-	bound := append(append(make([]byte, 0, len(c)+1), c...), 0) // nothing lies between c and c·00
-	var out []row.Slice
-	for _, s := range in {
-		if reversed {
-			if s.End == nil || string(s.End) > string(c) {
-				s.End = bound[:len(c):len(c)]
-			}
-		} else if string(s.Start) < string(bound) {
-			s.Start = bound
-		}
-		if !s.Empty() {
-			out = append(out, s)
-		}
-	}
-	return out
-}

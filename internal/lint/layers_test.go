@@ -75,7 +75,7 @@ simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema storage storage/index types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram listing paxos ring row schema
+request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
@@ -86,7 +86,7 @@ query/definition: cql internal/wire ring schema types
 query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row schema types
+query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

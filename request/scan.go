@@ -1,0 +1,344 @@
+package request
+
+import (
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/row"
+	"cqld/scan"
+)
+
+// Verdict is the decision of a Consumer after a row.
+type Verdict uint8
+
+// The verdicts.
+const (
+	NextRow       Verdict = iota
+	SkipRow               // NextRow, but the row does not count in scan.Position.Given
+	NextPartition         // omit the other rows of the partition
+	StopAfter             // end the scan; the row was consumed
+	StopBefore            // end the scan; the row was not consumed, nor counted in the cost, and is the next one of a later scan
+)
+
+// Source determines what a Scan reads.
+type Source interface {
+	// Next returns the next Read, with its Cursor set, or nil if there is none. The Scan ignores a Read without commands,
+	// and otherwise uses it until Done or the end of Run. An error ends the scan after the rows of the previous Reads, unless
+	// a later call of Next succeeds.
+	Next() (*Read, error)
+	// Prepare sets the timeouts of a command before it is sent.
+	Prepare(req *coordinator.ReadRequest)
+	// Begin is called before the first page of a Read is consumed. It returns false to end the scan there.
+	Begin(r *Read) bool
+	// Continue is called before each further command of a Read. It may change the limits of r.Command, or return false to
+	// end the scan there.
+	Continue(r *Read) bool
+	// Done is called when all rows of a Read were consumed.
+	Done(r *Read)
+	// Wanted returns an upper estimate of the number of further Reads that the scan needs.
+	Wanted() int
+}
+
+// Consumer is given the rows of a Scan in order.
+type Consumer interface {
+	// Partition is called for each partition of a page, with r.Reader at its beginning.
+	Partition(r *Read)
+	// Live reports whether readers can see a row, or a static row. The Consumer may keep what it learns of x until Row.
+	Live(x *row.Row) bool
+	// Row is called for each live row, with r.At still before it, and with nil for a partition that is represented only by
+	// its static row. It must not use x, which points into the page, after Done, unless it calls r.Keep.
+	Row(r *Read, x *row.Row) (Verdict, error)
+}
+
+// Scan executes one or more Reads for a request, several of them concurrently, and passes their rows to a Consumer in the
+// order of the Reads. It belongs to the request's goroutine, starts none, and has released everything when Run returns.
+//
+//	Source ─▶ [Read][Read][Read] ─ rows of the first ─▶ Consumer
+type Scan struct {
+	Executor *Executor
+	Request  *Request
+	Source   Source
+	Consumer Consumer
+	// Cancel ends with the request, and with the Scan. Nil means that a Read is too short to be canceled.
+	Cancel *env.Cancel
+	// Row is where rows are decoded.
+	Row *row.Row
+	// Local answers commands on this node instead of the coordinator; optional.
+	Local func(cmd *row.ReadCommand) (page []byte, err error)
+	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
+	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may have
+	// at most WidthBytes, as estimated by the mean size of the previous ones.
+	Width, WidthMax, WidthBytes int
+
+	reads []*Read // the started ones, in order
+	done  int     // completed Reads
+	bytes int     // of the pages consumed
+	more  bool
+	spare row.Row // for left
+}
+
+// Read is one cursor of a Scan.
+type Read struct {
+	scan.Cursor
+	call *Call  // of the current command; nil if it was not sent to the coordinator
+	open bool   // call has not been waited for
+	page []byte // from Local
+	err  error  // of Local, or of the request's context before the command was sent
+}
+
+// message is a command in a single allocation. Replicas may read it after the response, so it is not reused.
+type message struct {
+	req coordinator.ReadRequest
+	cmd row.ReadCommand
+}
+
+// Reset prepares r for another use. It keeps memory, but no references.
+func (r *Read) Reset() {
+	r.Cursor.Reset()
+	r.call, r.open, r.page, r.err = nil, false, nil, nil
+}
+
+// Keep transfers the current page to the Consumer, which may then use it, and the rows in it, without a limit of time.
+func (r *Read) Keep() {
+	if r.call != nil {
+		r.call.Keep()
+	}
+}
+
+// Reset prepares s for another use. It keeps memory, but no references.
+func (s *Scan) Reset() {
+	s.spare.Reset()
+	*s = Scan{reads: s.reads[:0], spare: s.spare}
+}
+
+// Run reads until the Source has no Read left or the scan is ended. It adds the cost to the Request. When it returns, no
+// command is in progress.
+func (s *Scan) Run() error {
+	s.Width = max(s.Width, 1)
+	err := s.run()
+	s.drain()
+	return err
+}
+
+// More reports, after Run, whether the scan was ended before its last row, as far as is known: a range of tokens may turn
+// out to have no further row.
+func (s *Scan) More() bool { return s.more }
+
+// InFlight returns the number of Reads that are started and not Done.
+func (s *Scan) InFlight() int { return len(s.reads) }
+
+func (s *Scan) run() error {
+	for {
+		if err := s.fill(); err != nil || len(s.reads) == 0 {
+			return err
+		}
+		r := s.reads[0]
+		if stop, err := s.take(r); stop || err != nil {
+			s.more = s.more || stop && r.Further()
+			return err
+		}
+		s.release(r)
+		copy(s.reads, s.reads[1:])
+		s.reads[len(s.reads)-1] = nil
+		s.reads = s.reads[:len(s.reads)-1]
+		s.done++
+		s.Source.Done(r)
+		s.widen()
+	}
+}
+
+// fill starts Reads up to the maximum number, or until the first one has its result.
+func (s *Scan) fill() error {
+	for len(s.reads) < s.Width {
+		r, err := s.Source.Next()
+		switch {
+		case err != nil && len(s.reads) > 0:
+			return nil // Next is called again after these Reads
+		case err != nil || r == nil:
+			return err
+		case !r.More():
+			continue
+		}
+		s.start(r)
+		s.reads = append(s.reads, r)
+		if len(s.reads) == 1 && (r.call == nil || r.call.Answered()) {
+			return nil // a local result is consumed while it is in the CPU's cache
+		}
+	}
+	return nil
+}
+
+// widen sets the number of concurrent Reads according to the results so far.
+func (s *Scan) widen() {
+	wanted := min(s.Source.Wanted(), s.WidthMax)
+	if mean := s.bytes / s.done; mean > 0 {
+		wanted = min(wanted, s.WidthBytes/mean)
+	}
+	s.Width = max(1, min(wanted, 2*s.Width))
+}
+
+// start sends the next command of a Read that has More. wait returns its error.
+func (s *Scan) start(r *Read) {
+	s.release(r)
+	if r.err = s.Request.Context.Err(); r.err != nil {
+		return
+	}
+	x := new(message)
+	r.Next(&x.cmd)
+	x.cmd.Cancel = s.Cancel
+	if s.Local != nil {
+		r.page, r.err = s.Local(&x.cmd)
+		s.Request.Cost.Commands++
+		s.Request.Cost.Bytes += len(r.page)
+		return
+	}
+	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: s.Request.Consistency, Cancel: s.Cancel}
+	s.Source.Prepare(&x.req)
+	r.call, r.open = s.Executor.Start(s.Request, &x.req), true
+}
+
+// wait returns the page of the current command.
+func (s *Scan) wait(r *Read) (page []byte, err error) {
+	if r.call == nil {
+		return r.page, r.err
+	}
+	r.open = false
+	return r.call.Wait(s.Request)
+}
+
+// release releases the page of the previous command.
+func (s *Scan) release(r *Read) {
+	if r.call != nil {
+		r.call.Release()
+	}
+	r.call, r.page, r.err = nil, nil, nil
+}
+
+// drain cancels the commands in progress, waits for them and releases their pages.
+func (s *Scan) drain() {
+	for _, r := range s.reads {
+		if r.open {
+			s.Cancel.Cancel()
+			_, _ = s.wait(r)
+		}
+		s.release(r)
+	}
+	clear(s.reads)
+	s.reads = s.reads[:0]
+}
+
+// take consumes the rows of the first Read.
+func (s *Scan) take(r *Read) (stop bool, err error) {
+	if !s.Source.Begin(r) {
+		s.more = true
+		return true, nil
+	}
+	for {
+		page, err := s.wait(r)
+		if err != nil {
+			return false, err
+		}
+		s.bytes += len(page)
+		r.Page(page)
+		if stop, err := s.rows(r); stop || err != nil {
+			return stop, err
+		}
+		if err := r.EndPage(); err != nil {
+			return false, err
+		}
+		if !r.More() {
+			return false, nil
+		}
+		if !s.Source.Continue(r) {
+			s.more = true
+			return true, nil
+		}
+		s.start(r)
+	}
+}
+
+// rows passes on the rows of a page.
+func (s *Scan) rows(r *Read) (stop bool, err error) {
+	cost := &s.Request.Cost
+	for r.NextPartition() {
+		cost.Partitions++
+		cost.Tombstones += 2 * len(r.Reader.RangeTombstones) // their starts and ends, as Cassandra counts
+		s.Consumer.Partition(r)
+		if stop, err := s.partition(r); stop || err != nil {
+			return stop, err
+		}
+	}
+	return false, nil
+}
+
+// partition passes on the rows of the current partition.
+func (s *Scan) partition(r *Read) (stop bool, err error) {
+	for r.NextRow(s.Row) {
+		if !s.Consumer.Live(s.Row) {
+			s.Request.Cost.Tombstones++
+			continue
+		}
+		if stop, err := s.consume(r, s.Row); stop || err != nil || r.At.Done {
+			return stop, err
+		}
+	}
+	if err := r.Reader.Err(); err != nil {
+		return false, err
+	}
+	if r.Continues() || r.At.Live || !r.Command.StaticCounts || !s.Consumer.Live(&r.Reader.Header) {
+		return false, nil
+	}
+	return s.consume(r, nil)
+}
+
+// consume passes on a live row, or the static row if x is nil.
+func (s *Scan) consume(r *Read, x *row.Row) (stop bool, err error) {
+	verdict, err := s.Consumer.Row(r, x)
+	if err != nil {
+		return false, err
+	}
+	if verdict == StopBefore {
+		s.more = true
+		if r.Command.StaticCounts && !r.At.Live {
+			r.At.Inside = false // the partition is read again: its static row may still be needed
+		}
+		return true, nil
+	}
+	s.Request.Cost.Rows++
+	if x == nil {
+		r.ConsumedStatic()
+	} else {
+		r.Consumed()
+	}
+	if verdict != SkipRow {
+		r.At.Given++
+	}
+	switch verdict {
+	case StopAfter:
+		s.more = s.left(r)
+		return true, nil
+	case NextPartition:
+		r.EndPartition()
+	}
+	return false, nil
+}
+
+// left reports whether the page has another live row, or may have omitted one for lack of space. It uses the page up.
+func (s *Scan) left(r *Read) bool {
+	p, x := &r.Reader, &s.spare
+	for p.NextRow(x) {
+		if s.Consumer.Live(x) {
+			return true
+		}
+	}
+	for p.NextPartition() {
+		if r.Command.StaticCounts && s.Consumer.Live(&p.Header) {
+			return true
+		}
+		for p.NextRow(x) {
+			if s.Consumer.Live(x) {
+				return true
+			}
+		}
+	}
+	return p.More()
+}
