@@ -116,6 +116,56 @@ func TestOperationEndsWithClientOrServer(t *testing.T) {
 	}
 }
 
+// TestOperationsRespondDuringClose closes the server while an operation is about to respond, as the abort of a node's own join
+// does.
+func TestOperationsRespondDuringClose(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t)
+	s.grace = time.Minute
+	begun, release := make(chan struct{}), make(chan struct{})
+	op := Operation[None, KeyspaceArgs]{"slow"}
+	Handle(s, op, func(ctx context.Context, _ None, _ Report) (KeyspaceArgs, error) {
+		close(begun)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return KeyspaceArgs{"done"}, ctx.Err()
+	})
+	s.Serve(l, "")
+	type result struct {
+		got KeyspaceArgs
+		err error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		got, err := Call(t.Context(), DialSocket(filepath.Join(dir, SocketName)), op, None{}, nil)
+		ended <- result{got, err}
+	}()
+	<-begun
+	closed := make(chan struct{})
+	go func() {
+		s.Close()
+		close(closed)
+	}()
+	for { // until the listener is closed
+		c, err := net.Dial("unix", filepath.Join(dir, SocketName))
+		if err != nil {
+			break
+		}
+		c.Close()
+	}
+	close(release)
+	if r := <-ended; r.err != nil || r.got.Keyspace != "done" {
+		t.Errorf("got %+v, %v", r.got, r.err)
+	}
+	<-closed
+}
+
 func TestOnlyTheOwnerCanOpenTheSocket(t *testing.T) {
 	_, dir := onSocket(t)
 	info, err := os.Stat(filepath.Join(dir, SocketName))

@@ -13,6 +13,8 @@ const (
 	headerBytesMax = 16 << 10
 	// operationsMax is the maximum number of concurrent operations. Each waits in a connection of about 64 KiB.
 	operationsMax = 64
+	// closeGrace is the time that running operations have to respond when the server closes.
+	closeGrace = 500 * time.Millisecond
 	// progressEvery is the minimum interval between two progress lines; people cannot follow faster updates.
 	progressEvery = 100 * time.Millisecond
 	// socketPathMax is the maximum length of the path of a socket: sun_path has 108 bytes on Linux and 104 on the BSDs, of

@@ -28,7 +28,8 @@ type Server struct {
 	Guard   *guard.Guard
 	slots   chan struct{}
 	serving sync.WaitGroup
-	closing sync.Mutex // held by the goroutine that acquires all slots
+	closing sync.Mutex    // held by the goroutine that acquires all slots
+	grace   time.Duration // closeGrace; tests set another
 
 	mu struct {
 		sync.Mutex
@@ -41,7 +42,7 @@ type Server struct {
 // are anonymous: a client that has the token, or that may open the socket, acts as the operator.
 func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
 	return &Server{log: log, authorizer: a, operations: map[string]operation{}, pages: map[string]http.Handler{},
-		slots: make(chan struct{}, operationsMax)}
+		slots: make(chan struct{}, operationsMax), grace: closeGrace}
 }
 
 // Page registers a page that is read by GET, such as /metrics. It is called before Serve.
@@ -66,13 +67,17 @@ func (s *Server) Serve(l net.Listener, token string) {
 	})
 }
 
-// Close cancels the running operations and waits for them.
+// Close waits for closeGrace until running operations have responded: the end of a node's own membership stops the node while it
+// responds. Then it cancels them and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.mu.closed = true
 	servers := slices.Clone(s.mu.servers)
 	s.mu.Unlock()
+	grace, cancel := context.WithTimeout(context.Background(), s.grace)
+	defer cancel()
 	for _, h := range servers {
+		_ = h.Shutdown(grace) // Close ends what is left
 		h.Close()
 	}
 	s.serving.Wait()
