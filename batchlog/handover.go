@@ -33,7 +33,8 @@ func (l *Log) HandOver(done func(error)) {
 }
 
 // Transfer asks two other nodes to store mutations as a logged batch, which they apply. created (ns since 1970) is when the
-// mutations were made. It calls done once, with nil when the batch is on their disks.
+// newest of the mutations was made. It calls done once, with nil when the batch is on their disks, and after all requests that it
+// sent have ended. The caller calls BeginSending before it checks that the mutations are not void, and EndSending after done.
 func (l *Log) Transfer(created int64, mutations []*row.Mutation, done func(error)) {
 	l.transferEncoded(l.c.NextRequestID(), appendBatch(nil, created, 0, mutations), done)
 }
@@ -99,7 +100,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 	}
 	if !h.begun && l.mu.loaded {
 		h.begun = true
-		h.queued = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(recordKey(a.id), recordKey(b.id)) })
+		h.queued = slices.SortedFunc(maps.Values(l.mu.held), func(a, b *held) int { return bytes.Compare(a.key, b.key) })
 	}
 	for len(h.queued) > 0 && h.open < l.limits.HandOvers {
 		b := h.queued[0]
@@ -136,17 +137,22 @@ func (h *handOver) resume() {
 // transferBatch asks two other nodes to store a batch.
 func (h *handOver) transferBatch(b *held) {
 	l := h.l
-	encoded, err := l.encoded(b.id)
+	generation := l.c.BeginSending()
+	batch, err := l.read(b)
 	switch {
 	case err != nil:
-		l.onError(err)
-		h.given(b, err)
-		return
-	case encoded == nil:
-		h.given(b, nil)
+		if !errors.Is(err, errTruncating) {
+			l.onError(err)
+		}
+	case batch != nil:
+		l.transferEncoded(b.id, appendBatch(nil, batch.created, batch.delay, batch.mutations), func(err error) {
+			l.c.EndSending(generation)
+			l.run(func() { h.given(b, err) })
+		})
 		return
 	}
-	l.transferEncoded(b.id, encoded, func(err error) { l.run(func() { h.given(b, err) }) })
+	l.c.EndSending(generation)
+	h.given(b, err)
 }
 
 // given is the event that other nodes store a batch, or that too few do.
@@ -163,7 +169,7 @@ func (h *handOver) given(b *held, err error) {
 	}
 	l.mu.Unlock()
 	if err == nil && held {
-		if err := l.store.DeleteLocal(recordKey(b.id), false); err != nil {
+		if err := l.store.DeleteLocal(b.key, false); err != nil {
 			l.onError(err) // it will be applied once more than necessary
 		}
 	}

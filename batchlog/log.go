@@ -17,12 +17,26 @@ import (
 
 // The local keys of batches kept for their coordinators:
 //
-//	batch/ node incarnation sequence (8 each)   → appendBatch
+//	batch/ node incarnation sequence mark (8 each)   → appendBatch
+//
+// mark is Coordinator.StoredMark. Keys of earlier versions have none; then the batch's creation time is its mark.
 const prefix = "batch/"
 
-func recordKey(id coordinator.RequestID) []byte {
+func recordKey(id coordinator.RequestID, mark int64) []byte {
 	k := wire.AppendUint64([]byte(prefix), uint64(id.Node))
-	return wire.AppendUint64(wire.AppendUint64(k, id.Incarnation), id.Sequence)
+	return wire.AppendInt64(wire.AppendUint64(wire.AppendUint64(k, id.Incarnation), id.Sequence), mark)
+}
+
+// decodeRecord returns the batch of a record without its mutations.
+func decodeRecord(key, value []byte, now time.Duration) (*held, error) {
+	k, v := wire.NewCursor(key[len(prefix):]), wire.NewCursor(value)
+	h := &held{id: coordinator.RequestID{Node: ring.NodeID(k.Uint64()), Incarnation: k.Uint64(), Sequence: k.Uint64()},
+		key: slices.Clone(key), size: int64(len(value)), mark: v.Int64(), stored: true}
+	h.due = now + min(max(time.Duration(v.Int64()), 0), delayMax)
+	if k.Len() > 0 {
+		h.mark = k.Int64()
+	}
+	return h, k.Finish()
 }
 
 // Store keeps batches in the local keys of this node's storage.
@@ -51,9 +65,11 @@ type Options struct {
 
 // Unsafe removes safeguards in tests that show that the safeguards are needed.
 type Unsafe struct {
-	Disabled    bool // write logged batches as unlogged ones
-	NoHandOver  bool // a node that leaves the ring does not hand over its batches
-	HintsSecure bool // remove a batch when hints for all of its replicas are on one disk
+	Disabled   bool // write logged batches as unlogged ones
+	NoHandOver bool // a node that leaves the ring does not hand over its batches
+	// DuringTruncation replays batches while a table of theirs is truncated.
+	DuringTruncation bool
+	HintsSecure      bool // remove a batch when hints for all of its replicas are on one disk
 }
 
 // Log stores logged batches for other nodes and applies those that are not removed in time, one after the other, at a bounded
@@ -121,24 +137,22 @@ func (l *Log) Held() int {
 // held is a batch that this node stores.
 type held struct {
 	id         coordinator.RequestID
+	key        []byte // of its record
+	mark       int64  // of Coordinator.StoredMark, when it was stored
 	size       int64
 	due        time.Duration // by the monotonic clock
 	stored     bool          // on its disk; false while it is being written
-	generation uint64        // of Coordinator.sent, while it is replayed
+	generation uint64        // of Coordinator.BeginSending, while it is replayed
+	began      time.Duration // monotonic: of that BeginSending
 }
 
-// load finds the batches on disk; until it has succeeded, no batch is accepted.
+// load finds the batches on disk; until it has succeeded, no batch is accepted: its mark could be that of a truncation.
 func (l *Log) load() {
 	var found []*held
-	now := l.clock.Monotonic()
+	now, known := l.clock.Monotonic(), l.c.TruncationsKnown()
 	err := l.store.ScanLocal([]byte(prefix), func(key, value []byte) error {
-		k := wire.NewCursor(key[len(prefix):])
-		id := coordinator.RequestID{Node: ring.NodeID(k.Uint64()), Incarnation: k.Uint64(), Sequence: k.Uint64()}
-		v := wire.NewCursor(value)
-		v.Int64()
-		delay := min(max(time.Duration(v.Int64()), 0), delayMax)
-		if k.Finish() == nil {
-			found = append(found, &held{id: id, size: int64(len(value)), due: now + delay, stored: true})
+		if h, err := decodeRecord(key, value, now); err == nil {
+			found = append(found, h)
 		}
 		return nil
 	})
@@ -150,7 +164,7 @@ func (l *Log) load() {
 	switch {
 	case l.mu.closed:
 		return
-	case err != nil:
+	case err != nil || !known:
 		l.clock.After(loadRetry, func() { l.run(l.load) })
 		return
 	}
@@ -190,7 +204,8 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 		return &coordinator.ReplicaFailure{Message: err.Error()}
 	}
 	size := int64(len(encoded))
-	h := &held{id: id, size: size, due: l.clock.Monotonic() + batch.delay}
+	h := &held{id: id, mark: l.c.StoredMark(), size: size, due: l.clock.Monotonic() + batch.delay}
+	h.key = recordKey(id, h.mark)
 	l.mu.Lock()
 	switch {
 	case !l.stays(): // checked with mu held: a later HandOver finds all accepted batches
@@ -200,11 +215,13 @@ func (l *Log) keep(id coordinator.RequestID, encoded []byte) error {
 		l.mu.Unlock()
 		return &coordinator.Overloaded{What: "the batch log is full"}
 	}
-	if l.mu.held[id] == nil { // otherwise the message is a duplicate; the first batch may not be on disk yet
+	if first := l.mu.held[id]; first == nil {
 		l.holdLocked(h)
+	} else { // the message is a duplicate; the first batch may not be on disk yet
+		h.key, h.mark = first.key, first.mark
 	}
 	l.mu.Unlock()
-	err = l.store.SetLocal(recordKey(id), encoded, true)
+	err = l.store.SetLocal(h.key, encoded, true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.mu.held[id]
@@ -237,14 +254,14 @@ func (l *Log) Forget(ids []coordinator.RequestID, done func(error)) {
 	var first error
 	for _, id := range ids {
 		l.mu.Lock()
-		held := l.mu.held[id] != nil
+		held := l.mu.held[id]
 		l.dropLocked(id)
 		l.mu.Unlock()
-		if !held {
+		if held == nil {
 			continue
 		}
 		// Without a sync: a batch that reappears after a crash is applied again, which is idempotent.
-		if err := l.store.DeleteLocal(recordKey(id), false); err != nil && first == nil {
+		if err := l.store.DeleteLocal(held.key, false); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -273,12 +290,14 @@ func (l *Log) replayDue() {
 	}
 	h := l.mu.order[0]
 	l.mu.order, l.mu.busy = l.mu.order[1:], true
-	h.generation = l.c.BeginSending()
+	h.generation, h.began = l.c.BeginSending(), l.clock.Monotonic()
 	l.mu.Unlock()
-	batch, err := l.read(h.id)
+	batch, err := l.read(h)
 	switch {
 	case err != nil:
-		l.onError(err)
+		if !errors.Is(err, errTruncating) {
+			l.onError(err)
+		}
 		l.written(h, false)
 	case batch == nil:
 		l.written(h, true)
@@ -287,27 +306,32 @@ func (l *Log) replayDue() {
 	}
 }
 
-// read returns a batch from disk; nil means that there is none or that it cannot be decoded, and then it cannot be applied.
-func (l *Log) read(id coordinator.RequestID) (*loggedBatch, error) {
-	encoded, err := l.encoded(id)
-	if encoded == nil || err != nil {
-		return nil, err
-	}
-	batch, err := decodeBatch(id, encoded)
-	if err != nil {
-		l.onError(err)
-		return nil, nil
-	}
-	return batch, nil
-}
+// errTruncating means that a batch has to wait for the end of a truncation of one of its tables: it may be from before it.
+var errTruncating = errors.New("batchlog: a table of the batch is being truncated")
 
-// encoded returns a batch as its coordinator sent it; nil means that there is none.
-func (l *Log) encoded(id coordinator.RequestID) (encoded []byte, err error) {
-	err = l.store.ScanLocal(recordKey(id), func(_, value []byte) error {
+// read returns a batch from disk without void mutations; nil means that there is none or that it cannot be decoded, and then it
+// cannot be applied. The caller has called BeginSending: a truncation that is prepared later waits for the caller.
+func (l *Log) read(h *held) (batch *loggedBatch, err error) {
+	var encoded []byte
+	err = l.store.ScanLocal(h.key, func(_, value []byte) error {
 		encoded = slices.Clone(value)
 		return nil
 	})
-	return encoded, err
+	if encoded == nil || err != nil {
+		return nil, err
+	}
+	if batch, err = decodeBatch(h.id, encoded); err != nil {
+		l.onError(err)
+		return nil, nil
+	}
+	if !l.unsafe.DuringTruncation && slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool { return l.c.Truncating(m.Table) }) {
+		return nil, errTruncating
+	}
+	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool { return l.c.Void(m.Table, h.mark) })
+	if len(batch.mutations) == 0 {
+		return nil, nil
+	}
+	return batch, nil
 }
 
 // replay writes the valid mutations of a batch to all replicas, with hints for replicas that are down. While no replica of
@@ -323,11 +347,8 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	}
 	batch.mutations = slices.DeleteFunc(batch.mutations, func(m *row.Mutation) bool {
 		table := catalog.TableByStorage(m.Table)
-		if table == nil || batch.created <= c.TruncatedAt(m.Table) {
-			return true
-		}
 		// As with hints: older mutations could resurrect deleted data.
-		return batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
+		return table == nil || batch.created+int64(table.Options.GCGraceSeconds)*int64(time.Second) <= now.UnixNano()
 	})
 	if !l.unsafe.HintsSecure && slices.ContainsFunc(batch.mutations, func(m *row.Mutation) bool { return !l.someAlive(m) }) {
 		l.written(h, false)
@@ -335,7 +356,7 @@ func (l *Log) replay(h *held, batch *loggedBatch) {
 	}
 	l.replayed.Add(1)
 	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.Any, Type: coordinator.WriteBatch, Timeout: max(batch.delay/2, time.Second),
-		Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
+		Since: h.began, Settled: func(s coordinator.Settlement) { l.run(func() { l.written(h, l.secured(s)) }) }}
 	c.Write(req, func(error) {})
 }
 
@@ -366,7 +387,7 @@ func (l *Log) written(h *held, secured bool) {
 	}
 	l.mu.Unlock()
 	if held && secured {
-		if err := l.store.DeleteLocal(recordKey(h.id), false); err != nil {
+		if err := l.store.DeleteLocal(h.key, false); err != nil {
 			l.onError(err)
 		}
 	}

@@ -26,13 +26,15 @@ type storeOp struct {
 	encoded  []byte
 	deadline time.Duration
 	size     int64
-	handed   bool // this node stores the batch and leaves the ring; nothing is reserved
+	handed   bool // this node stores the batch and leaves the ring; nothing is reserved, and done waits for all answers
 
 	mu         sync.Mutex
 	timer      env.Timer
 	done       func(error) // nil after it was called, or after the batch was stored
 	candidates []*holder   // in the order in which they are asked
 	need       int
+	open       int    // requests without an answer
+	settled    func() // of handed: called when no answer is outstanding
 }
 
 // holder is a node that may store the batch.
@@ -161,7 +163,15 @@ func (op *storeOp) askAll(holders []*holder) {
 func (op *storeOp) ask(h *holder) {
 	l := op.l
 	coordinator.AddNodeTrace(op.req.Trace, l.view.Self(), "Storing batch log on", h.node)
-	done := func(err error) { op.kept(h, err) }
+	generation := l.c.BeginSending() // no holder receives the batch after a truncation that begins later
+	op.mu.Lock()
+	op.open++
+	op.mu.Unlock()
+	done := func(err error) {
+		op.kept(h, err)
+		l.c.EndSending(generation)
+		op.answered()
+	}
 	if h.node == l.view.Self() {
 		l.Keep(op.id, op.encoded, done)
 		return
@@ -187,6 +197,19 @@ func (op *storeOp) kept(h *holder, err error) {
 		h.uncertain = h.uncertain || !errors.Is(err, coordinator.ErrNotSent)
 	}
 	op.proceedLocked()
+}
+
+// answered is the event that a request has ended, after kept.
+func (op *storeOp) answered() {
+	op.mu.Lock()
+	var settled func()
+	if op.open--; op.open == 0 {
+		settled, op.settled = op.settled, nil
+	}
+	op.mu.Unlock()
+	if settled != nil {
+		settled()
+	}
 }
 
 // mayRetry reports whether a holder that failed with err may be asked again: it was unreachable, or its answer was lost. An
@@ -302,7 +325,14 @@ func (op *storeOp) failLocked() {
 }
 
 // concludeLocked answers the client. It unlocks mu.
-func (op *storeOp) concludeLocked(err error) { op.endLocked()(err) }
+func (op *storeOp) concludeLocked(err error) {
+	if done := op.done; op.handed && op.open > 0 {
+		op.settled = func() { done(err) }
+		op.endLocked()
+		return
+	}
+	op.endLocked()(err)
+}
 
 // endLocked ends the operation and returns its done, which the caller calls. It unlocks mu.
 func (op *storeOp) endLocked() (done func(error)) {

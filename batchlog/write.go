@@ -58,7 +58,7 @@ func (l *Log) secured(s coordinator.Settlement) bool {
 // loggedBatch is a stored batch.
 type loggedBatch struct {
 	id        coordinator.RequestID
-	created   int64         // ns since 1970
+	created   int64         // ns since 1970, by the clock of its coordinator; only its expiry depends on it
 	delay     time.Duration // a holder applies the batch if it is not removed for this time
 	mutations []*row.Mutation
 }

@@ -2,6 +2,7 @@ package batchlog
 
 import (
 	"testing"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/row"
@@ -25,4 +26,40 @@ func FuzzBatch(f *testing.F) {
 			t.Errorf("%+v became %+v: %v", batch, again, err)
 		}
 	})
+}
+
+// FuzzRecord decodes arbitrary keys and values as records: they are refused, or the batch keeps its key, and its delay is bounded.
+func FuzzRecord(f *testing.F) {
+	id := coordinator.RequestID{Node: 1, Incarnation: 2, Sequence: 3}
+	key := recordKey(id, 4)
+	f.Add(key[len(prefix):], appendBatch(nil, 5, time.Second, nil))
+	f.Add(key[len(prefix):len(key)-8], appendBatch(nil, 5, time.Second, nil))
+	f.Add([]byte{0}, []byte{0})
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		h, err := decodeRecord(append([]byte(prefix), key...), value, time.Hour)
+		if err != nil {
+			return
+		}
+		if h.due < time.Hour || h.due > time.Hour+delayMax || string(h.key) != prefix+string(key) {
+			t.Errorf("%x became %+v", key, h)
+		}
+		if len(key) == 32 && string(recordKey(h.id, h.mark)) != prefix+string(key) {
+			t.Errorf("%x became %+v", key, h)
+		}
+	})
+}
+
+// TestRecordsWithoutAMark decodes a record of an earlier version: the creation time of its batch is its mark.
+func TestRecordsWithoutAMark(t *testing.T) {
+	id := coordinator.RequestID{Node: 1, Incarnation: 2, Sequence: 3}
+	key, value := recordKey(id, 4), appendBatch(nil, 5, time.Second, nil)
+	for _, r := range []struct {
+		key  []byte
+		mark int64
+	}{{key, 4}, {key[:len(key)-8], 5}} {
+		h, err := decodeRecord(r.key, value, 0)
+		if err != nil || h.id != id || h.mark != r.mark || h.due != time.Second {
+			t.Errorf("%x: %+v, %v", r.key, h, err)
+		}
+	}
 }

@@ -94,6 +94,9 @@ type WriteRequest struct {
 	Stamp   int64
 	// Applied means that this node has applied the mutations already, durably.
 	Applied bool
+	// Since is for mutations that this node had stored and writes again: the monotonic time of the BeginSending before it read
+	// them. A truncation that was prepared since makes the hints of the write void. Zero means that the write begins now.
+	Since time.Duration
 	// Settled, if not nil, is called once, when no answer to the request is outstanding.
 	Settled func(Settlement)
 	// Sender, if not nil, sends the only mutation to each replica instead of Replica.Apply. Package paxos uses it for the

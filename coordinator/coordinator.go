@@ -49,6 +49,7 @@ type Unsafe struct {
 
 	NoTruncationFence    bool // drop rows while earlier writes are in flight
 	RepairTruncated      bool // let reads repair while a table is truncated
+	TruncationsByClock   bool // compare wall-clock times of truncations, hints and logged batches
 	NoTruncationPrepared bool // execute delayed truncations of a dead coordinator
 	NoTruncationStreams  bool // let streams transfer rows that were read before a truncation
 	NoWriteOrder         bool // do not act on the table option write_ordering
@@ -113,7 +114,7 @@ func New(o Options) *Coordinator {
 	c.reads.New = func() any { return newReadOp(c) }
 	c.buffers.New = func() any { return new([]byte) }
 	c.store = o.Store
-	c.loadTruncations()
+	c.TruncationsKnown()
 	return c
 }
 

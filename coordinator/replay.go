@@ -10,8 +10,8 @@ import (
 
 // Hints stores the mutations that replicas missed and delivers them later. Package hints implements it.
 type Hints interface {
-	// Add stores mutations for node. began is the monotonic time at which the write began: a later truncation of the table
-	// makes the hint void. If stored is not nil, it is called once: with nil when the hint is on disk, with an error when it is
+	// Add stores mutations for node. began is the monotonic time at which the write began: a truncation of the table that this
+	// node prepares or applies later makes the hint void. If stored is not nil, it is called once: with nil when the hint is on disk, with an error when it is
 	// lost. Add keeps the mutations only during the call.
 	Add(node ring.NodeID, mutations []*row.Mutation, began time.Duration, stored func(error))
 	// SatisfyAny reports whether a stored hint satisfies ANY. It does not when this node leaves the ring.
@@ -28,7 +28,7 @@ type LocalStore interface {
 // some of them would be void or would go to other nodes by an older schema or topology, and not before the truncations of an
 // earlier process are known.
 func (c *Coordinator) MayReplay() bool {
-	return (c.confirmed == nil || c.confirmed()) && c.loadTruncations()
+	return (c.confirmed == nil || c.confirmed()) && c.TruncationsKnown()
 }
 
 // BeginSending starts a transmission of mutations that replicas must not receive after a truncation that begins later: the
@@ -38,17 +38,42 @@ func (c *Coordinator) BeginSending() (generation uint64) { return c.sent.Enter()
 // EndSending ends the transmission that BeginSending started: no answer of a replica is outstanding.
 func (c *Coordinator) EndSending(generation uint64) { c.sent.Leave(generation) }
 
-// TruncatedAt returns the time (ns since 1970) of the last truncation of a table in which this node participated. Mutations
-// of writes that began before it are void. Without a truncation it returns the minimum int64.
-func (c *Coordinator) TruncatedAt(table schema.StorageID) int64 { return c.truncating.at(table) }
+// The marks of stored mutations
+//
+// A node decides with numbers, not with wall-clock times, whether a stored mutation is from before a truncation. Clocks of different nodes
+// differ, and the clock of one node can go backwards.
+//
+//  1. A truncation of a table that this node prepares or applies gets a number that is greater than those of all truncations of all
+//     tables that this node has recorded. The number is on disk before anything depends on it, and is never forgotten. It is at least
+//     the wall-clock time (ns since 1970), so that records of earlier versions, which contain such times, become void, too.
+//  2. A stored mutation has a mark: the last number plus one. It is void when the last truncation of its table has the mark as its
+//     number, or a greater one. A mark is compared only with numbers of the node that assigned it.
+//  3. A hint has the mark of the last truncation of its table instead, and is void at once, when its write began before that truncation.
+//  4. The holder of a logged batch assigns its mark when it stores the batch. A batch that was sent before this node prepared
+//     the truncation may arrive between the two phases. All nodes have answered that they are prepared before one applies the
+//     truncation, and a node answers only when all requests that it sent before have ended: none arrives after the holder has
+//     applied, and applying makes those void that have arrived. Until the truncation ends, holders replay no batch of the table.
+//  5. A node that replays or hands over stored mutations calls BeginSending before it reads them and checks their marks. A truncation
+//     that is prepared later waits for EndSending. Hints for them have the time of that BeginSending (WriteRequest.Since).
 
-// MadeAt returns the time (ns since 1970) to store with a mutation of a write that began at a monotonic time. The time is
-// after TruncatedAt if the write began after the last truncation of the table: a clock that was ahead when the table was
-// truncated must not make later writes void.
-func (c *Coordinator) MadeAt(table schema.StorageID, began time.Duration) int64 {
-	made := c.clock.Now().Add(began - c.clock.Monotonic()).UnixNano()
-	if at := c.TruncatedAt(table); made <= at && !c.truncatedSince(table, began) {
-		return at + 1
+// Void reports whether a mutation of a table that this node stored with a mark is from before a truncation of the table.
+func (c *Coordinator) Void(table schema.StorageID, mark int64) bool {
+	last, ok := c.truncating.last(table)
+	return ok && mark <= last
+}
+
+// HintMark returns the mark to store with a hint of a write that began at a monotonic time. TruncationsKnown must have returned true.
+func (c *Coordinator) HintMark(table schema.StorageID, began time.Duration) int64 {
+	if c.unsafe.TruncationsByClock {
+		return c.clock.Now().Add(began - c.clock.Monotonic()).UnixNano()
 	}
-	return made
+	return c.truncating.hintMark(table, began)
+}
+
+// StoredMark returns the mark to store with mutations that this node receives. TruncationsKnown must have returned true.
+func (c *Coordinator) StoredMark() int64 {
+	if c.unsafe.TruncationsByClock {
+		return c.clock.Now().UnixNano()
+	}
+	return c.truncating.mark()
 }

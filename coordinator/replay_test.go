@@ -1,6 +1,12 @@
 package coordinator_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,13 +24,52 @@ type aheadClock struct {
 
 func (k *aheadClock) Now() time.Time { return k.Clock.Now().Add(k.ahead) }
 
-// TestWritesAfterATruncationAreNotVoid truncates a table while the wall clock is an hour ahead, and then corrects the clock. Writes
-// that began before the end of the truncation are void, later ones are not, whatever the wall clock shows.
-func TestWritesAfterATruncationAreNotVoid(t *testing.T) {
+// TestMarksDoNotDependOnClocks truncates a table while the wall clock is an hour ahead or behind, and corrects the clock afterwards, or
+// the other way round. Hints of writes that began before this node applied the truncation are void, later ones are not, also after a
+// restart. Batches that were stored before the node applied the truncation are void.
+func TestMarksDoNotDependOnClocks(t *testing.T) {
+	for _, ahead := range [][4]time.Duration{{0, time.Hour, time.Hour, 0}, {time.Hour, 0, 0, 0}, {0, -time.Hour, -time.Hour, 0}, {0, 0, time.Hour, 0},
+		{time.Hour, 0, -time.Hour, 2 * time.Hour}} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) { testMarks(t, ahead) })
+	}
+}
+
+// testMarks sets how far the clock is ahead before, while preparing, while applying, and after.
+func testMarks(t *testing.T, ahead [4]time.Duration) {
 	const table, other = schema.StorageID(7), schema.StorageID(8)
-	clock := &aheadClock{ahead: time.Hour}
+	clock, store := &aheadClock{}, &localStore{}
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &faultyReplica{} })
-	c := coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: clock})
+	start := func() *coordinator.Coordinator {
+		return coordinator.New(coordinator.Options{View: view, Replicas: view, Clock: clock, Store: store})
+	}
+	c := start()
+	type written struct {
+		name         string
+		began        time.Duration
+		hint, stored int64
+		void         bool
+	}
+	var all []*written
+	write := func(name string, void bool) {
+		clock.Advance(time.Second)
+		all = append(all, &written{name: name, began: clock.Monotonic(), hint: c.HintMark(table, clock.Monotonic()), stored: c.StoredMark(), void: void})
+		clock.Advance(time.Second)
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, w := range all {
+			late := c.HintMark(table, w.began)
+			if c.Void(table, w.hint) != w.void || c.Void(table, w.stored) != w.void {
+				t.Errorf("%s: the hint and the batch of a write %s are void: %v, %v, want %v", when, w.name, c.Void(table, w.hint), c.Void(table, w.stored), w.void)
+			}
+			if when == "afterwards" && c.Void(table, late) != w.void {
+				t.Errorf("%s: a late hint of a write %s is void: %v, want %v", when, w.name, c.Void(table, late), w.void)
+			}
+			if c.Void(other, w.hint) || c.Void(other, w.stored) {
+				t.Errorf("%s: a truncation of one table makes those of another void", when)
+			}
+		}
+	}
 	follow := func(phase coordinator.TruncationPhase) {
 		err := error(coordinator.ErrNoReply)
 		c.FollowTruncation(coordinator.Truncation{Table: table, ID: 1, Phase: phase}, func(e error) { err = e })
@@ -32,28 +77,80 @@ func TestWritesAfterATruncationAreNotVoid(t *testing.T) {
 			t.Fatal(phase, err)
 		}
 	}
-	clock.Advance(time.Second)
-	before := clock.Monotonic()
-	clock.Advance(time.Second)
+	clock.ahead = ahead[0]
+	write("before", true)
+	clock.ahead = ahead[1]
 	follow(coordinator.TruncationPrepare)
-	clock.Advance(time.Second)
-	during := clock.Monotonic()
-	clock.Advance(time.Second)
+	write("between the phases", true)
+	clock.ahead = ahead[2]
+	follow(coordinator.TruncationApply)
+	write("after it was applied here", false)
 	follow(coordinator.TruncationEnd)
-	clock.ahead = 0
-	clock.Advance(time.Second)
-	after := clock.Monotonic()
-	for _, w := range []struct {
-		name  string
-		table schema.StorageID
-		began time.Duration
-		void  bool
-	}{
-		{"before the truncation", table, before, true}, {"during the truncation", table, during, true},
-		{"after the truncation", table, after, false}, {"of another table", other, before, false},
-	} {
-		if void := c.MadeAt(w.table, w.began) <= c.TruncatedAt(w.table); void != w.void {
-			t.Errorf("a write %s is void: %v, want %v", w.name, void, w.void)
+	clock.ahead = ahead[3]
+	write("after", false)
+	check("afterwards")
+	c = start()
+	check("restarted")
+	write("after the restart", false)
+	check("after the restart")
+	for _, w := range all {
+		w.void = true
+	}
+	follow(coordinator.TruncationPrepare)
+	check("again")
+}
+
+// localStore is a coordinator.LocalStore in memory. It fails while failing.
+type localStore struct {
+	records map[string][]byte
+	failing bool
+}
+
+func (s *localStore) SetLocal(key, value []byte, _ bool) error {
+	if s.failing {
+		return errors.New("the disk fails")
+	}
+	if s.records == nil {
+		s.records = map[string][]byte{}
+	}
+	s.records[string(key)] = bytes.Clone(value)
+	return nil
+}
+
+func (s *localStore) ScanLocal(prefix []byte, f func(key, value []byte) error) error {
+	for _, key := range slices.Sorted(maps.Keys(s.records)) {
+		if strings.HasPrefix(key, string(prefix)) {
+			if err := f([]byte(key), s.records[key]); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// TestTruncationsThatAreNotOnDiskMakeNothingVoid lets the disk fail while a node prepares a truncation: after a restart, with a clock
+// that has gone back, the next truncation makes all earlier hints void.
+func TestTruncationsThatAreNotOnDiskMakeNothingVoid(t *testing.T) {
+	const table = schema.StorageID(7)
+	clock, store := &aheadClock{ahead: time.Hour}, &localStore{failing: true}
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return &faultyReplica{} })
+	o := coordinator.Options{View: view, Replicas: view, Clock: clock, Store: store}
+	c := coordinator.New(o)
+	prepare := func() (err error) {
+		c.FollowTruncation(coordinator.Truncation{Table: table, ID: 1, Phase: coordinator.TruncationPrepare}, func(e error) { err = e })
+		return err
+	}
+	if prepare() == nil {
+		t.Error("a truncation was prepared that is not on disk")
+	}
+	clock.Advance(time.Second)
+	mark := c.HintMark(table, clock.Monotonic())
+	if c.Void(table, mark) {
+		t.Error("a hint is void after a truncation that was not prepared")
+	}
+	store.failing, clock.ahead = false, -time.Hour
+	c = coordinator.New(o)
+	if err := prepare(); err != nil || !c.Void(table, mark) {
+		t.Errorf("a hint from before a truncation is void: %v; %v", c.Void(table, mark), err)
 	}
 }

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +26,8 @@ type TruncationPhase uint8
 
 // The phases, as they are encoded.
 const (
-	// TruncationApply drops the rows.
+	// TruncationApply drops the rows. Before, it makes the node's hints and logged batches void again: a batch that was sent
+	// before its coordinator prepared may have arrived since this node prepared.
 	TruncationApply TruncationPhase = iota
 	// TruncationPrepare makes the node's hints and logged batches void, and waits for the writes that it has sent. From
 	// then on, reads that the node coordinates do not repair: a replica that has dropped its rows would receive those of
@@ -246,8 +246,12 @@ type truncating struct {
 	mu     sync.Mutex
 	loaded bool // those of an earlier process are known
 	tables map[schema.StorageID]truncationMark
-	// times are those of the last truncations (ns since 1970): hints and logged batches created up to then are void.
-	times map[schema.StorageID]int64
+	// numbers are those of the last truncations. Hints and logged batches with marks up to them are void.
+	numbers map[schema.StorageID]truncationNumber
+	highest int64 // of numbers
+	// Records are written one after the other, so that the one on disk is the latest.
+	queued  []func()
+	writing bool
 }
 
 // truncationMark is the last truncation of a table that this node has prepared.
@@ -256,13 +260,21 @@ type truncationMark struct {
 	until time.Duration // reads that began up to then (monotonic) repair nothing
 }
 
+// truncationNumber is the number of the last truncation of a table that this node has recorded.
+type truncationNumber struct {
+	number int64
+	voids  bool          // it was recorded in this process
+	at     time.Duration // hints of writes that began up to then (monotonic) are void, if voids
+}
+
 // The local key and value of a truncation that this node has prepared:
 //
-//	hint-truncated/ table 4   → when 8 (ns), id 8 (0 when it has ended)
+//	hint-truncated/ table 4   → number 8, id 8 (0 when it has ended)
 const truncatedPrefix = "hint-truncated/"
 
-// loadTruncations reads the truncations of an earlier process, unless they are known, and reports whether they are known.
-func (c *Coordinator) loadTruncations() bool {
+// TruncationsKnown reads the truncations of an earlier process, unless they are known, and reports whether they are known. It may
+// wait for the disk. A node must not store hints or logged batches before.
+func (c *Coordinator) TruncationsKnown() bool {
 	t := &c.truncating
 	t.mu.Lock()
 	loaded := t.loaded || c.store == nil
@@ -270,11 +282,11 @@ func (c *Coordinator) loadTruncations() bool {
 	if loaded {
 		return true
 	}
-	times, marks := map[schema.StorageID]int64{}, map[schema.StorageID]uint64{}
+	numbers, marks := map[schema.StorageID]int64{}, map[schema.StorageID]uint64{}
 	err := c.store.ScanLocal([]byte(truncatedPrefix), func(key, value []byte) error {
 		k, v := wire.NewCursor(key[len(truncatedPrefix):]), wire.NewCursor(value)
 		table := schema.StorageID(k.Uint32())
-		times[table] = v.Int64()
+		numbers[table] = v.Int64()
 		if id := v.Uint64(); v.Err() == nil && id != 0 {
 			marks[table] = id
 		}
@@ -291,36 +303,61 @@ func (c *Coordinator) loadTruncations() bool {
 		return true
 	}
 	t.loaded = true
-	for table, at := range times {
-		t.setTimeLocked(table, max(at, t.timeLocked(table)))
+	for table, number := range numbers {
+		t.recordLocked(table, truncationNumber{number: number})
 	}
 	for table, id := range marks {
-		if _, newer := t.tables[table]; !newer {
-			t.markLocked(table, truncationMark{id, until})
-		}
+		t.markLocked(table, truncationMark{id, until})
 	}
 	return true
 }
 
-// at returns the time of the last truncation of a table.
-func (t *truncating) at(table schema.StorageID) int64 {
+// last returns the number of the last truncation of a table, and whether there is one.
+func (t *truncating) last(table schema.StorageID) (number int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.timeLocked(table)
+	n, ok := t.numbers[table]
+	return n.number, ok
 }
 
-func (t *truncating) timeLocked(table schema.StorageID) int64 {
-	if at, ok := t.times[table]; ok {
-		return at
-	}
-	return math.MinInt64
+// mark returns the mark of a mutation that is stored now.
+func (t *truncating) mark() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.highest + 1
 }
 
-func (t *truncating) setTimeLocked(table schema.StorageID, at int64) {
-	if t.times == nil {
-		t.times = map[schema.StorageID]int64{}
+// hintMark returns the mark of a hint for a write that began at a monotonic time. The hint is void if a truncation was recorded since.
+func (t *truncating) hintMark(table schema.StorageID, began time.Duration) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n, ok := t.numbers[table]; ok && n.voids && began <= n.at {
+		return n.number
 	}
-	t.times[table] = at
+	return t.highest + 1
+}
+
+// next returns the number of a truncation, which is at least now (ns since 1970).
+func (t *truncating) next(now int64) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(now, t.highest+1)
+}
+
+// record records a truncation whose number is on disk.
+func (t *truncating) record(table schema.StorageID, number int64, at time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.recordLocked(table, truncationNumber{number, true, at})
+}
+
+func (t *truncating) recordLocked(table schema.StorageID, n truncationNumber) {
+	if t.numbers == nil {
+		t.numbers = map[schema.StorageID]truncationNumber{}
+	}
+	n.number = max(n.number, t.numbers[table].number)
+	t.numbers[table] = n
+	t.highest = max(t.highest, n.number)
 }
 
 func (t *truncating) markLocked(table schema.StorageID, mark truncationMark) {
@@ -328,24 +365,6 @@ func (t *truncating) markLocked(table schema.StorageID, mark truncationMark) {
 		t.tables = map[schema.StorageID]truncationMark{}
 	}
 	t.tables[table] = mark
-}
-
-// voidHints makes all existing hints and logged batches of the table void.
-func (c *Coordinator) voidHints(t Truncation) error {
-	now := c.clock.Now().UnixNano()
-	c.truncating.mu.Lock()
-	c.truncating.setTimeLocked(t.Table, now)
-	c.truncating.mu.Unlock()
-	return c.saveTruncation(t.Table, now, t.ID)
-}
-
-// saveTruncation stores the time of a truncation and the ID of the one in progress.
-func (c *Coordinator) saveTruncation(table schema.StorageID, at int64, underWay uint64) error {
-	if c.store == nil {
-		return nil
-	}
-	key := wire.AppendUint32([]byte(truncatedPrefix), uint32(table))
-	return c.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, at), underWay), true)
 }
 
 // prepare records that a truncation begins; its end is expected until a monotonic time at the latest.
@@ -376,31 +395,81 @@ func (t *truncating) covers(table schema.StorageID, began time.Duration) bool {
 	return ok && began <= mark.until
 }
 
+// errTruncationsUnknown ends a truncation on a node that cannot read its earlier truncations.
+var errTruncationsUnknown = errors.New("coordinator: the truncations of an earlier process cannot be read")
+
+// voidStored makes all hints and logged batches of the table void that this node has stored. Its number is on disk before a hint
+// or batch depends on it: after a crash, a later truncation could otherwise get a number that is too small. It runs in serially.
+func (c *Coordinator) voidStored(t Truncation) error {
+	now := c.clock.Now().UnixNano()
+	number := c.truncating.next(now)
+	if c.unsafe.TruncationsByClock {
+		number = now
+	}
+	if err := c.saveTruncation(t.Table, number, t.ID); err != nil {
+		return err
+	}
+	c.truncating.record(t.Table, number, c.clock.Monotonic())
+	return nil
+}
+
+// saveTruncation stores the number of a truncation and the ID of the one in progress.
+func (c *Coordinator) saveTruncation(table schema.StorageID, number int64, underWay uint64) error {
+	if c.store == nil {
+		return nil
+	}
+	key := wire.AppendUint32([]byte(truncatedPrefix), uint32(table))
+	return c.store.SetLocal(key, wire.AppendUint64(wire.AppendInt64(nil, number), underWay), true)
+}
+
 // FollowTruncation executes this node's part of a truncation in its role as a coordinator. To prepare, it makes the hints
-// and logged batches for the table void, and calls done when all writes, hints and read repairs that this node had sent
-// before are answered or have timed out: no replica receives any of them after it has truncated.
+// and logged batches for the table void, and calls done when all writes, batches, hints and read repairs that this node had sent
+// before are answered or have timed out: no other node receives any of them after it has truncated. To apply, before the rows are
+// dropped, it makes those void that were stored since.
 func (c *Coordinator) FollowTruncation(t Truncation, done func(error)) {
 	now := c.clock.Monotonic()
-	if t.Phase == TruncationEnd {
-		var err error
-		if c.truncating.end(t.Table, t.ID, now) {
-			err = c.saveTruncation(t.Table, c.TruncatedAt(t.Table), 0)
-		}
-		done(err)
+	if !c.TruncationsKnown() {
+		done(errTruncationsUnknown)
 		return
 	}
-	if !c.unsafe.RepairTruncated {
+	if t.Phase == TruncationPrepare && !c.unsafe.RepairTruncated {
 		c.truncating.prepare(t.Table, t.ID, now+c.limits.TruncationMost)
 	}
-	if err := c.voidHints(t); err != nil {
-		done(err)
+	c.truncating.serially(func() {
+		var err error
+		switch {
+		case t.Phase != TruncationEnd:
+			err = c.voidStored(t)
+		case c.truncating.end(t.Table, t.ID, now):
+			number, _ := c.truncating.last(t.Table)
+			err = c.saveTruncation(t.Table, number, 0)
+		}
+		if err != nil || t.Phase != TruncationPrepare || c.unsafe.NoTruncationFence {
+			done(err)
+			return
+		}
+		c.sent.Wait(func() { done(nil) })
+	})
+}
+
+// serially calls f when all functions that were given to it before have returned: now, or in another call of serially.
+func (t *truncating) serially(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queued = append(t.queued, f)
+	if t.writing {
 		return
 	}
-	if c.unsafe.NoTruncationFence {
-		done(nil)
-		return
+	t.writing = true
+	defer func() { t.writing = false }()
+	for len(t.queued) > 0 {
+		f, t.queued = t.queued[0], t.queued[1:]
+		func() {
+			t.mu.Unlock()
+			defer t.mu.Lock()
+			f()
+		}()
 	}
-	c.sent.Wait(func() { done(nil) })
 }
 
 // Truncating reports whether this node knows of a truncation of the table in progress; until its end, replicas cannot be

@@ -85,6 +85,7 @@ type writeOp struct {
 	kind       WriteType
 	trace      Trace
 	began      time.Duration // monotonic
+	since      time.Duration // monotonic: of Hints.Add
 	generation uint64        // of Coordinator.sent
 	deadline   time.Duration
 	size       int64
@@ -139,7 +140,7 @@ func (op *writeOp) admit(req *WriteRequest, done func(error)) error {
 	op.sender, op.parts = req.Sender, op.parts[:0]
 	op.deadline = req.Timeout // until begin, a duration
 	op.plans, op.refused, op.ended, op.direct, op.waiting = 0, false, false, false, 0
-	op.applied, op.settled = req.Applied, req.Settled
+	op.applied, op.since, op.settled = req.Applied, req.Since, req.Settled
 	op.topology, op.self = c.view.Topology(), c.view.Self()
 	return nil
 }
@@ -173,6 +174,9 @@ func (t *writeTarget) apply(mutations []*row.Mutation, timeout time.Duration) {
 func (op *writeOp) begin() {
 	op.began = op.c.clock.Monotonic()
 	op.deadline += op.began
+	if op.since == 0 {
+		op.since = op.began
+	}
 	op.proceed()
 }
 

@@ -46,21 +46,21 @@ func (op *writeOp) hint(t *writeTarget, plan int) {
 	}
 	traceNode(op.trace, op.self, "Keeping a hint for", t.node)
 	if op.level != ring.Any && op.settled == nil {
-		op.c.hints.Add(t.node, t.mutations, op.began, nil)
+		op.c.hints.Add(t.node, t.mutations, op.since, nil)
 		return
 	}
 	if op.level != ring.Any {
 		op.mu.Lock()
 		op.refs++
 		op.mu.Unlock()
-		op.c.hints.Add(t.node, t.mutations, op.began, func(err error) { op.hintKept(t, err) })
+		op.c.hints.Add(t.node, t.mutations, op.since, func(err error) { op.hintKept(t, err) })
 		return
 	}
 	op.mu.Lock()
 	op.refs++
 	op.waiting++
 	op.mu.Unlock()
-	op.c.hints.Add(t.node, t.mutations, op.began, func(err error) { op.hintStored(t, plan, err) })
+	op.c.hints.Add(t.node, t.mutations, op.since, func(err error) { op.hintStored(t, plan, err) })
 }
 
 // hintKept is the event that a hint is on disk, or lost.

@@ -35,14 +35,14 @@ func (h *Hints) leaves() bool { return !h.stays() && !h.noHandOver }
 func (h *Hints) SatisfyAny() bool { return !h.leaves() }
 
 // Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it. created (ns since
-// 1970) is when the mutations were made. done is called once: with nil when the batch is on their disks.
+// 1970) is when the newest of the mutations was made: it determines when the batch expires. done is called once: with nil when the batch is on their disks.
 type Batches interface {
 	Transfer(created int64, mutations []*row.Mutation, done func(error))
 }
 
 // transfer makes a logged batch of hints.
 func (h *Hints) transfer(q *queue, batch records) {
-	created := slices.Max(batch.made) // a truncation since the newest of them makes all of them void
+	created := slices.Max(batch.created) * int64(time.Second)
 	h.batches.Transfer(created, batch.mutations, func(err error) {
 		h.run(func() {
 			if err != nil {

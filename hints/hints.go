@@ -49,7 +49,7 @@ type Unsafe struct {
 
 // Record keys in local storage. Node and sequence are 8 bytes, big-endian, so that the hints of a node are in order:
 //
-//	hint/ node sequence   → (expiry made mutation)*     8 bytes (s), 8 bytes (ns), row.AppendMutation
+//	hint/ node sequence   → (expiry mark mutation)*     8 bytes (s), 8 bytes (Coordinator.HintMark), row.AppendMutation
 const prefix = "hint/"
 
 // ErrLost reports that a hint was not stored: a limit is reached, the table has no gc_grace_seconds, or the disk failed.
@@ -178,18 +178,20 @@ func (h *Hints) Pending(node ring.NodeID) int {
 	return q.records
 }
 
-// load finds the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record.
+// load finds the records on disk. Until it has succeeded no hint is accepted: the hint could overwrite a record, or its mark could be
+// that of a truncation.
 func (h *Hints) load() {
 	nodes, err := h.scan()
 	if err != nil {
 		h.onError(err)
 	}
+	known := h.c.TruncationsKnown()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.mu.closed:
 		return
-	case err != nil:
+	case err != nil || !known:
 		h.clock.After(h.limits.Retry, func() { h.run(h.load) })
 		return
 	}
@@ -250,9 +252,8 @@ func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 			lost = true
 			break
 		}
-		keep := min(h.limits.Window, time.Duration(table.Options.GCGraceSeconds)*time.Second)
-		q.buffer = wire.AppendInt64(q.buffer, now.Add(keep).Unix())
-		q.buffer = wire.AppendInt64(q.buffer, h.c.MadeAt(m.Table, began))
+		q.buffer = wire.AppendInt64(q.buffer, now.Add(h.keeps(table)).Unix())
+		q.buffer = wire.AppendInt64(q.buffer, h.c.HintMark(m.Table, began))
 		q.buffer = row.AppendMutation(q.buffer, m)
 	}
 	size := int64(len(q.buffer) - before)
@@ -287,6 +288,11 @@ func (h *Hints) Add(node ring.NodeID, mutations []*row.Mutation, began time.Dura
 	if full {
 		h.run(func() { h.flush(q) })
 	}
+}
+
+// keeps returns for how long a hint of a table is valid.
+func (h *Hints) keeps(table *schema.Table) time.Duration {
+	return min(h.limits.Window, time.Duration(table.Options.GCGraceSeconds)*time.Second)
 }
 
 // lostOne reports a mutation that is not delivered.

@@ -43,7 +43,8 @@ type records struct {
 	keys      [][]byte
 	sizes     []int64 // of the records, by key
 	mutations []*row.Mutation
-	made      []int64         // when the writes of mutations began (ns)
+	marks     []int64         // of mutations
+	created   []int64         // when the hints of mutations were made (s since 1970)
 	size      int64           // of the records on disk
 	void      int             // number of mutations that are no longer sent
 	expired   []*row.Mutation // those of them that a replica may still lack
@@ -120,21 +121,28 @@ func (h *Hints) moving() bool { return len(h.view.Topology().Operations()) > 0 }
 // reroute writes a batch to the present replicas, because its node is no longer a replica of all of it, or because other nodes
 // are becoming replicas.
 func (h *Hints) reroute(q *queue, batch records) {
-	valid := batch.mutations[:0:0]
+	// This generation ends with the last answer; that of the queue may end before.
+	generation, began := h.c.BeginSending(), h.clock.Monotonic()
+	end := func() { h.c.EndSending(generation) }
+	valid, created := batch.mutations[:0:0], batch.created[:0:0]
 	for i, m := range batch.mutations {
-		if batch.made[i] > h.c.TruncatedAt(m.Table) { // it may have been truncated since it was read
-			valid = append(valid, m)
+		if !h.c.Void(m.Table, batch.marks[i]) { // it may have been truncated since it was read
+			valid, created = append(valid, m), append(created, batch.created[i])
 		}
 	}
-	if batch.mutations = valid; len(valid) == 0 {
+	batch.mutations, batch.created = valid, created
+	if len(valid) == 0 {
+		end()
 		h.run(func() { h.delivered(q, batch) })
 		return
 	}
 	if h.leaves() {
+		end()
 		h.transfer(q, batch)
 		return
 	}
-	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: coordinator.WriteSimple, Timeout: deliveryTimeout}
+	req := &coordinator.WriteRequest{Mutations: batch.mutations, Consistency: ring.One, Type: coordinator.WriteSimple, Timeout: deliveryTimeout,
+		Since: began, Settled: func(coordinator.Settlement) { end() }}
 	h.c.Write(req, func(err error) {
 		if err != nil {
 			h.pause(q, h.limits.Retry)
@@ -165,7 +173,7 @@ func (h *Hints) read(node ring.NodeID) (records, error) {
 		batch.size += int64(len(value))
 		c := wire.NewCursor(append([]byte(nil), value...))
 		for c.Len() > 0 {
-			expiry, made := c.Int64(), c.Int64()
+			expiry, mark := c.Int64(), c.Int64()
 			m := new(row.Mutation)
 			row.ConsumeMutation(&c, m)
 			switch {
@@ -174,10 +182,14 @@ func (h *Hints) read(node ring.NodeID) (records, error) {
 			case expiry <= now:
 				batch.void++
 				batch.expired = append(batch.expired, m)
-			case catalog.Dropped(m.Table) || made <= h.c.TruncatedAt(m.Table):
+			case catalog.Dropped(m.Table) || h.c.Void(m.Table, mark):
 				batch.void++
 			default:
-				batch.mutations, batch.made = append(batch.mutations, m), append(batch.made, made)
+				created := now
+				if table := catalog.TableByStorage(m.Table); table != nil {
+					created = min(now, expiry-int64(h.keeps(table)/time.Second))
+				}
+				batch.mutations, batch.marks, batch.created = append(batch.mutations, m), append(batch.marks, mark), append(batch.created, created)
 			}
 		}
 		return nil

@@ -373,6 +373,18 @@ func (l *Local) truncate(epoch uint64, t coordinator.Truncation, done func(error
 		done(err)
 		return
 	}
+	l.followTruncation(t, func(err error) {
+		if err != nil {
+			l.truncations.end(t, err)
+			done(err)
+			return
+		}
+		l.drop(t, done)
+	})
+}
+
+// drop is truncate after this node's coordinator has made what it stores void.
+func (l *Local) drop(t coordinator.Truncation, done func(error)) {
 	first := make(chan error, 1) // holds the first of the two results
 	end := func(err error) {
 		select {

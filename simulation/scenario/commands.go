@@ -117,6 +117,21 @@ func (s *script) tick(d *datadriven.TestData) {
 	s.c.Clock.Advance(v)
 }
 
+// clock sets how far the wall clocks of nodes are ahead of the time.
+func (s *script) clock(d *datadriven.TestData) {
+	var ids []ring.NodeID
+	for _, w := range list(d, "node") {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ids = append(ids, ring.NodeID(n))
+	}
+	for _, id := range ids {
+		s.c.Node(id).Ahead = duration(d, "ahead", "0s")
+	}
+}
+
 // live sets whether all other nodes consider nodes down.
 func (s *script) live(d *datadriven.TestData) {
 	for _, id := range nodes(d) {

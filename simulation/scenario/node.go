@@ -32,6 +32,7 @@ type Node struct {
 	Ring     *ring.Topology       // from the view of this node
 	Down     map[ring.NodeID]bool // the nodes that this node considers down
 	Failing  WriteFault           // of the next write; zero means that it does not fail
+	Ahead    time.Duration        // of its wall clock
 
 	c        *Cluster
 	services map[messaging.Verb]messaging.Service
@@ -57,8 +58,12 @@ type process struct{ ended bool }
 // processClock runs the timers of a process.
 type processClock struct {
 	*testclock.Clock
+	node    *Node
 	process *process
 }
+
+// Now implements env.Clock.
+func (k processClock) Now() time.Time { return k.Clock.Now().Add(k.node.Ahead) }
 
 // After implements env.Clock.
 func (k processClock) After(d time.Duration, f func()) env.Timer {
@@ -115,7 +120,7 @@ func (n *Node) Start() {
 	n.process = &process{}
 	o := n.c.Options
 	post := &postbox{n, n.process}
-	clock := processClock{n.c.Clock, n.process}
+	clock := processClock{n.c.Clock, n, n.process}
 	local := replica.NewLocal(disk{n.Engine, n}, n, func(t coordinator.Truncation, done func(error)) { n.FollowTruncation(t, done) })
 	replica.Serve(post, local)
 	pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.Engine})
@@ -147,7 +152,7 @@ func (n *Node) startPaxos(local *replica.Local, post *postbox, stamps coordinato
 	n.purge = paxos.NewPurge(paxos.PurgeOptions{Acceptor: acceptor, Engine: n.Engine, Transport: post, Clock: n.c.Clock,
 		Run: func(f func()) { f() }, Streaming: func(schema.StorageID) bool { return false }})
 	n.Proposer = paxos.NewProposer(paxos.Options{View: n, Acceptors: paxos.NewDirectory(acceptor, post, n), Coordinator: n.Coordinator,
-		Clock: processClock{n.c.Clock, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.UnsafePaxos})
+		Clock: processClock{n.c.Clock, n, n.process}, Stamps: stamps, LocalDatacenter: o.Datacenters[n.ID-1], Unsafe: o.UnsafePaxos})
 	paxos.ServeTurns(post, n.Proposer)
 }
 

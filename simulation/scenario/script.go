@@ -21,6 +21,7 @@ import (
 //	read k [limit= per= reversed from= to= v=] | scan | batch | truncate
 //	apply node=2 …                                                   changes one replica only
 //	deliver [1>2 2<>3] [n=1], drop, cut, heal, hold, release, tick   the network and the time
+//	clock node=(1,2) ahead=-1h                                       the wall clocks of nodes
 //	down, up, away, back, break [disk=full|readonly|kept|lost], mend nodes
 //	awaits, arrived                                                  whether nodes await the first heartbeat of a new node
 //	count k a=1 static=1 | logged                                    additions to counters; a logged batch
@@ -61,7 +62,8 @@ var commands = map[string]func(*script, *datadriven.TestData){
 	"apply": (*script).apply, "read": (*script).read, "scan": (*script).read, "truncate": (*script).truncate,
 	"deliver": (*script).deliver, "drop": (*script).drop, "cut": (*script).cut, "heal": (*script).heal,
 	"hold": (*script).hold, "release": (*script).hold, "tick": (*script).tick,
-	"down": (*script).live, "up": (*script).live, "away": (*script).reach, "back": (*script).reach,
+	"clock": (*script).clock,
+	"down":  (*script).live, "up": (*script).live, "away": (*script).reach, "back": (*script).reach,
 	"awaits": (*script).awaits, "arrived": (*script).awaits,
 	"break": (*script).breaks, "mend": (*script).breaks,
 	"count": (*script).count, "logged": (*script).logged, "twice": (*script).twice, "restart": (*script).restart,
@@ -179,6 +181,10 @@ func (s *script) removeSafeguard(o *Options, name string) {
 		o.NoHints = true
 	case "NoBatchlog":
 		o.BatchUnsafe.Disabled = true
+	case "TruncationsByClock":
+		o.Unsafe.TruncationsByClock = true
+	case "DuringTruncation":
+		o.BatchUnsafe.DuringTruncation = true
 	case "HintsSecure":
 		o.BatchUnsafe.HintsSecure = true
 	case "CounterNotIdempotent":
