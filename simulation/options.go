@@ -50,6 +50,8 @@ type Options struct {
 	SlowStreams bool
 	// LateTruncates delays some truncation requests for much longer than their coordinator waits.
 	LateTruncates bool
+	// LoggedRows makes the workload reborn write its rows in logged batches.
+	LoggedRows bool
 	// ConvergeBy is the mechanism that must make replicas equal before any client reads them in the healed cluster: ByReads
 	// (the default), ByHints or ByRepair.
 	ConvergeBy string

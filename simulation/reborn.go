@@ -163,14 +163,21 @@ func (w *reborn) write(l *process, table *schema.Table, done func(error)) {
 	m := new(row.Mutation)
 	m.Reset(table.StorageID, w.key(id%rebornPartitions))
 	m.AddRow(r)
-	l.write(m, ring.Quorum, func(err error) {
+	ended := func(err error) {
 		w.c.kernel.Trace(fmt.Sprint("reborn write ", id, err))
 		if err == nil {
 			w.acked++
 			e.returned, e.ended = w.c.tick(), w.c.kernel.Now()
 		}
 		done(err)
-	})
+	}
+	if !w.c.options.LoggedRows {
+		l.write(m, ring.Quorum, ended)
+		return
+	}
+	other := textChange(table, row.NewPartitionKey([]byte("reborn beside")), fmt.Sprint(id), "x", e.stamp) // not read
+	l.parts.Batches.Write(&coordinator.WriteRequest{Mutations: []*row.Mutation{m, other}, Consistency: ring.Quorum, Type: coordinator.WriteBatch,
+		Timeout: operationTimeout}, ended)
 }
 
 // read reads a partition page by page, and checks its rows.

@@ -75,3 +75,35 @@ func TestRepairsWaitForTruncations(t *testing.T) {
 	o := DrawnOptions(820987)
 	report(t, o, run(t, o))
 }
+
+// clockTruncates changes the options for truncations while wall clocks jump and nodes restart. In half of the seeds, rows are written in
+// logged batches.
+func clockTruncates(o *Options) {
+	o.Workloads, o.Points, o.Levels = []string{"reborn"}, nil, true
+	o.FaultKinds = [][]string{
+		{"clock-jump", "clock-strobe", "isolate"}, {"clock-strobe", "power-all", "power-torn", "isolate"},
+		{"clock-jump", "clock-leap", "restart", "isolate"}, {"clock-jump", "clock-strobe", "leave", "isolate"},
+	}[o.Seed/2%4]
+	o.Faults, o.LoggedRows = 10*time.Second, o.Seed%2 == 1
+}
+
+// TestSimTruncatesWithoutClocks truncates while wall clocks jump: neither hints nor logged batches restore rows.
+func TestSimTruncatesWithoutClocks(t *testing.T) { runAlone(t, alone(), 50, clockTruncates) }
+
+// TestSimNeedsTruncationMarks shows that the simulation finds rows that come back because truncations, hints and logged batches are
+// ordered by wall clocks.
+func TestSimNeedsTruncationMarks(t *testing.T) {
+	mustFail(t, 80, 120, func(o *Options) {
+		clockTruncates(o)
+		o.Unsafe.TruncationsByClock = true
+	}, "was resurrected")
+}
+
+// TestTruncationAfterAClockWentBack runs seed 870803 with the workloads and faults that failed: the clock of a node went back between
+// a hint and a TRUNCATE, and the hint was delivered after it.
+func TestTruncationAfterAClockWentBack(t *testing.T) {
+	o := DrawnOptions(870803)
+	o.Extra, o.Workloads = append(o.Extra, filteredKind()), []string{"ttl", "paging", "ties", "reborn", "cas", "filtered"}
+	o.OnlyFaults = []int{1, 2, 3, 4, 5, 6}
+	report(t, o, run(t, o))
+}
