@@ -63,7 +63,7 @@ type handOver struct {
 	// Guarded by Log.mu.
 	begun   bool
 	queued  []*held // by name
-	again   []*held // after a pause
+	retries []*held // queued again after a pause
 	open    int     // in progress
 	paused  bool
 	ended   bool
@@ -108,7 +108,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 		switch {
 		case l.mu.held[b.id] != b: // meanwhile applied or removed
 		case !b.stored:
-			h.again = append(h.again, b)
+			h.retries = append(h.retries, b)
 		default:
 			h.open++
 			next = append(next, b)
@@ -116,7 +116,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 	}
 	switch {
 	case h.open > 0 || len(h.queued) > 0:
-	case h.begun && len(h.again) == 0:
+	case h.begun && len(h.retries) == 0:
 		h.ended = true
 	case !h.paused:
 		h.paused = true
@@ -129,7 +129,7 @@ func (h *handOver) nextLocked() (next []*held, err error) {
 func (h *handOver) resume() {
 	h.l.mu.Lock()
 	h.paused = false
-	h.queued, h.again = append(h.queued, h.again...), nil
+	h.queued, h.retries = append(h.queued, h.retries...), nil
 	h.l.mu.Unlock()
 	h.proceed()
 }
@@ -163,7 +163,7 @@ func (h *handOver) given(b *held, err error) {
 	held := l.mu.held[b.id] == b
 	switch {
 	case err != nil:
-		h.again = append(h.again, b)
+		h.retries = append(h.retries, b)
 	case held:
 		l.dropLocked(b.id)
 	}

@@ -34,8 +34,9 @@ func (h *Hints) leaves() bool { return !h.stays() && !h.noHandOver }
 // SatisfyAny implements coordinator.Hints.
 func (h *Hints) SatisfyAny() bool { return !h.leaves() }
 
-// Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it. created (ns since
-// 1970) is when the newest of the mutations was made: it determines when the batch expires. done is called once: with nil when the batch is on their disks.
+// Batches stores mutations on two other nodes as a logged batch, which they apply. Package batchlog implements it. created (ns
+// since 1970) is when the newest of the mutations was made: it determines when the batch expires. done is called once: with nil
+// when the batch is on their disks.
 type Batches interface {
 	Transfer(created int64, mutations []*row.Mutation, done func(error))
 }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -38,18 +39,10 @@ const (
 )
 
 func defaultLimits(l Limits) Limits {
-	if l.PreparedBytesMax == 0 {
-		l.PreparedBytesMax = preparedBytesMax
-	}
-	if l.BatchWarnBytes == 0 {
-		l.BatchWarnBytes = batchWarnBytes
-	}
-	if l.BatchFailBytes == 0 {
-		l.BatchFailBytes = batchFailBytes
-	}
-	if l.BatchPartitions == 0 {
-		l.BatchPartitions = batchPartitions
-	}
+	l.PreparedBytesMax = cmp.Or(l.PreparedBytesMax, preparedBytesMax)
+	l.BatchWarnBytes = cmp.Or(l.BatchWarnBytes, batchWarnBytes)
+	l.BatchFailBytes = cmp.Or(l.BatchFailBytes, batchFailBytes)
+	l.BatchPartitions = cmp.Or(l.BatchPartitions, batchPartitions)
 	return l
 }
 
@@ -61,26 +54,12 @@ func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
 
 // defaultTimeouts returns the timeouts of cassandra.yaml for those that are not set.
 func defaultTimeouts(t Timeouts) Timeouts {
-	if t.Read == 0 {
-		t.Read = 5 * time.Second
-	}
-	if t.Range == 0 {
-		t.Range = 10 * time.Second
-	}
-	if t.CAS == 0 {
-		t.CAS = time.Second
-	}
-	if t.Write == 0 {
-		t.Write = 2 * time.Second
-	}
-	if t.Counter == 0 {
-		t.Counter = 5 * time.Second
-	}
-	if t.Truncate == 0 {
-		t.Truncate = time.Minute
-	}
-	if t.Schema == 0 {
-		t.Schema = 8 * time.Second // cqlsh and the Python driver wait 10 s for a reply
-	}
+	t.Read = cmp.Or(t.Read, 5*time.Second)
+	t.Range = cmp.Or(t.Range, 10*time.Second)
+	t.CAS = cmp.Or(t.CAS, time.Second)
+	t.Write = cmp.Or(t.Write, 2*time.Second)
+	t.Counter = cmp.Or(t.Counter, 5*time.Second)
+	t.Truncate = cmp.Or(t.Truncate, time.Minute)
+	t.Schema = cmp.Or(t.Schema, 8*time.Second) // cqlsh and the Python driver wait 10 s for a reply
 	return t
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 
 	"cqld/internal/wire"
-	"cqld/query/term"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/scan"
@@ -75,9 +74,8 @@ func (p *Processor) decodePagingState(table *schema.Table, b []byte) (*pagingSta
 	s := &pagingState{}
 	s.at.Inside, s.at.Done = flags&pagingStarted != 0, flags&pagingDone != 0
 	s.at.Live = s.at.Inside
-	s.at.Key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: term.NotNil(c.Take(c.Count(1)))}
+	s.at.Key = row.PartitionKey{Token: ring.Token(c.Int64()), Bytes: append([]byte{}, c.Take(c.Count(1))...)}
 	s.at.Clustering = append([]byte{}, c.Take(c.Count(1))...)
-	s.at.Key.Bytes = append([]byte{}, s.at.Key.Bytes...)
 	s.at.Given = uint32(c.Uvarint())
 	s.remaining = uint32(c.Uvarint())
 	if c.Finish() != nil {
