@@ -99,6 +99,9 @@ func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Ses
 	if err := checkReadConsistency(r.Consistency); err != nil {
 		return nil, err
 	}
+	if _, err := p.masksFor(r, plan.sel.masking); err != nil {
+		return nil, err
+	}
 	x := &explanation{p: p, plan: plan.sel}
 	if err := x.describe(params, r.Consistency); err != nil {
 		return nil, err
