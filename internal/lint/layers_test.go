@@ -41,6 +41,10 @@ azuretables/odata:
 # Records of long-running work.
 jobs: internal/env
 
+# Certificates.
+tlsconfig: internal/env internal/guard
+tlsconfig/authority: tlsconfig
+
 # Storage and messages.
 storage/faultfs:
 storage/logguard:
