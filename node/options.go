@@ -48,7 +48,9 @@ type Options struct {
 	RPCAddress          netip.Addr // for CQL clients
 	NativeTransportPort uint16
 	TablesPort          uint16 // for clients of Azure Tables, on RPCAddress; 0: closed
-	Seeds               []netip.AddrPort
+	// ClientEncryption is TLS of the ports for CQL and Azure Tables clients.
+	ClientEncryption Encryption
+	Seeds            []netip.AddrPort
 	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty, the
 	// node joins as an additional one.
 	Replace        string
@@ -224,6 +226,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
 	o.validateTables(bad)
+	o.ClientEncryption.validate("client_encryption_options", bad)
 }
 
 // Internode returns the address for other nodes.
