@@ -64,3 +64,9 @@ func (t *StreamTransport) Refused() uint64 {
 	defer t.refused.mu.Unlock()
 	return t.refused.count
 }
+
+// Refusals returns how many connections of peers were refused because of TLS, or the lack of it, by reason.
+func (t *StreamTransport) Refusals() map[string]uint64 { return t.refused.reasons() }
+
+// Failures returns how many connections to peers failed because of TLS, or the lack of it, by reason.
+func (t *StreamTransport) Failures() map[string]uint64 { return t.failed.reasons() }

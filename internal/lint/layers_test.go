@@ -51,6 +51,7 @@ storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/intake internal/wire ring
+messaging/internodetls: tlsconfig
 
 # Cluster metadata.
 cluster: internal/env internal/invariant internal/wire messaging ring schema storage/logguard
