@@ -129,6 +129,8 @@ func (s *Source) base(p Policy) *tls.Config {
 		NextProtos:   p.NextProtos,
 		Time:         s.options.Clock.Now,
 	}
+	// Records of full size from the beginning: answers are read as a whole.
+	c.DynamicRecordSizingDisabled = true
 	if c.MinVersion == 0 {
 		c.MinVersion = tls.VersionTLS12
 	}
