@@ -32,8 +32,10 @@ type Security interface {
 	// AcceptsPlain reports whether a peer at an address may open unencrypted connections.
 	AcceptsPlain(from netip.Addr) bool
 	// Authenticate returns nil if the certificate of a connection's peer belongs to the node at an address. It is called
-	// after every handshake, on both sides, and by StreamTransport.Recheck. It may resolve names until ctx ends.
+	// after every handshake, on both sides. It may resolve names until ctx ends.
 	Authenticate(ctx context.Context, state tls.ConnectionState, peer netip.Addr) error
+	// Revoked returns an error if the certificate of a connection's peer has been revoked.
+	Revoked(state tls.ConnectionState) error
 	// Reason returns a short word for the cause of a failed handshake, to count failures by it. Empty means unknown.
 	Reason(err error) string
 }

@@ -91,6 +91,13 @@ func (s *testSecurity) Authenticate(context.Context, tls.ConnectionState, netip.
 	return nil
 }
 
+func (s *testSecurity) Revoked(tls.ConnectionState) error {
+	if err := s.refuse.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 func (s *testSecurity) Reason(err error) string {
 	if errors.Is(err, errTestRefused) {
 		return "test"
@@ -192,4 +199,21 @@ func TestAuthenticateDecides(t *testing.T) {
 	if err := askOnce(t, strict, open); !strings.Contains(err.Error(), errTestRefused.Error()) {
 		t.Errorf("the side that refuses reports %v", err)
 	}
+}
+
+// Connections of a peer whose certificate is revoked end, in both directions, and the others stay open.
+func TestCloseRevoked(t *testing.T) {
+	revoking, other := newTestSecurity(t), newTestSecurity(t)
+	a, b := openSecured(t, 1, revoking), openSecured(t, 2, other)
+	know(a, b)
+	know(b, a)
+	want := Connections{FromEncrypted: 1, ToEncrypted: 1}
+	waitFor(t, func() bool { return a.Connections() == want && b.Connections() == want })
+	a.CloseRevoked()
+	if got := a.Connections(); got != want {
+		t.Errorf("without a revocation: %+v", got)
+	}
+	revoking.refuse.Store(&errTestRefused)
+	a.CloseRevoked()
+	waitFor(t, func() bool { return a.Connections() == Connections{} && b.Connections() == Connections{} })
 }

@@ -193,6 +193,16 @@ func names(leaf *x509.Certificate) string {
 	return strings.Join(all, ", ")
 }
 
+// Revoked implements messaging.Security.
+func (s *Security) Revoked(state tls.ConnectionState) error {
+	err := s.verify(state)
+	var revoked *tlsconfig.RevokedError
+	if errors.As(err, &revoked) {
+		return err
+	}
+	return nil // what is expired or no longer trusted ends with the connection
+}
+
 // Reason implements messaging.Security.
 func (s *Security) Reason(err error) string {
 	var e *EndpointError
