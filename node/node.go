@@ -31,6 +31,7 @@ import (
 	"cqld/schema"
 	"cqld/server"
 	"cqld/storage"
+	"cqld/tlsconfig"
 )
 
 // Node is one running node.
@@ -43,6 +44,7 @@ type Node struct {
 	instance    *assembly.Instance
 	engine      *storage.Engine
 	transport   *messaging.StreamTransport
+	internode   *tlsconfig.Source // certificates for connections with other nodes; nil without TLS
 	cluster     *cluster.Cluster
 	coordinator *coordinator.Coordinator
 	streams     *rebalance.Streams
@@ -102,7 +104,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
-	for _, w := range opts.Warnings {
+	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
 	n.guard = guard.New(n.log, n.running.Go)
@@ -119,7 +121,9 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
-	n.openTransport()
+	if err := n.openTransport(); err != nil {
+		return err
+	}
 	o, err := n.opening()
 	if err != nil {
 		return err
@@ -174,13 +178,21 @@ func (n *Node) listen() error {
 	if err := n.openControl(); err != nil {
 		return err
 	}
+	if n.internode != nil {
+		n.running.Go(n.watchRevocations)
+	}
 	return n.transport.Open()
 }
 
-func (n *Node) openTransport() {
+func (n *Node) openTransport() error {
+	security, err := n.internodeSecurity()
+	if err != nil {
+		return err
+	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
-		Stamp: n.hlc.Last,
+		Security: security,
+		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
 				n.warnOfStamp()
@@ -188,6 +200,7 @@ func (n *Node) openTransport() {
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
 	})
+	return nil
 }
 
 // stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
@@ -335,6 +348,9 @@ func (n *Node) Close(ctx context.Context) error {
 	n.cancel()
 	if n.transport != nil {
 		n.transport.Close()
+	}
+	if n.internode != nil {
+		n.internode.Close()
 	}
 	n.running.Wait()
 	if n.cluster != nil {
