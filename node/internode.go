@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
 	"cqld/messaging"
@@ -156,19 +157,14 @@ func (o *Options) insecurities() (all []string) {
 // reachable reports whether other machines may be able to connect to an address.
 func reachable(a netip.Addr) bool { return a.IsValid() && !a.Unmap().IsLoopback() }
 
-// internodeSecurity opens the certificates of the node. It returns nil if the node does not use TLS with other nodes.
+// internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
 func (n *Node) internodeSecurity() (messaging.Security, error) {
 	e := &n.opts.InternodeEncryption
 	if !e.used() {
 		return nil, nil
 	}
-	source, err := tlsconfig.Open(e.Files, tlsconfig.Options{Clock: n.clock, Logger: n.log, Name: "server_encryption_options", Guard: n.guard})
-	if err != nil {
-		return nil, fmt.Errorf("server_encryption_options: %w", err)
-	}
-	n.internode = source
 	s, err := internodetls.New(internodetls.Options{Cluster: n.opts.ClusterName, Encryption: e.Peers, Optional: e.Optional,
-		VerifyEndpoint: !e.AnyEndpoint, Source: source, Policy: e.policy(), Place: n.placeOf})
+		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.nodes, Policy: e.policy(), Place: n.placeOf})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
 	}
@@ -191,7 +187,7 @@ const revocationsEvery = 5 * time.Second
 
 // watchRevocations closes the connections of nodes whose certificates are revoked, until the node stops.
 func (n *Node) watchRevocations() {
-	seen := n.internode.Stats().Reloads
+	seen := n.certificates.nodes.Stats().Reloads
 	for {
 		timer := time.NewTimer(revocationsEvery)
 		select {
@@ -200,7 +196,7 @@ func (n *Node) watchRevocations() {
 			return
 		case <-timer.C:
 		}
-		if reloads := n.internode.Stats().Reloads; reloads != seen {
+		if reloads := n.certificates.nodes.Stats().Reloads; reloads != seen {
 			seen = reloads
 			n.transport.CloseRevoked()
 		}
@@ -212,8 +208,26 @@ func (n *Node) internodeInfo() control.Internode {
 	c := n.transport.Connections()
 	i := control.Internode{Encryption: n.opts.InternodeEncryption.String(), From: c.FromEncrypted + c.FromPlain, FromEncrypted: c.FromEncrypted,
 		To: c.ToEncrypted + c.ToPlain, ToEncrypted: c.ToEncrypted}
-	if n.internode != nil {
-		i.Certificate = n.internode.Expiry().UTC().Format(time.RFC3339)
+	if s := n.certificates.nodes; s != nil {
+		i.Certificate = s.Expiry().UTC().Format(time.RFC3339)
 	}
 	return i
+}
+
+// internode collects the connections with other nodes.
+func (c figuresCollector) internode(m metricSink) {
+	n := c.n.transport.Connections()
+	for _, e := range []struct {
+		direction, encrypted string
+		count                int
+	}{{"from", "true", n.FromEncrypted}, {"from", "false", n.FromPlain}, {"to", "true", n.ToEncrypted}, {"to", "false", n.ToPlain}} {
+		m.send(prometheus.GaugeValue, "internode_connections", "Connections with other nodes, by the direction in which they were opened.", float64(e.count),
+			[]string{"direction", "encrypted"}, []string{e.direction, e.encrypted})
+	}
+	const help = "Connections with other nodes that failed because of TLS, or the lack of it, by the direction and the reason."
+	for direction, reasons := range map[string]map[string]uint64{"from": c.n.transport.Refusals(), "to": c.n.transport.Failures()} {
+		for reason, count := range reasons {
+			m.send(prometheus.CounterValue, "internode_handshake_failures_total", help, float64(count), []string{"direction", "reason"}, []string{direction, reason})
+		}
+	}
 }

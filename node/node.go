@@ -31,7 +31,6 @@ import (
 	"cqld/schema"
 	"cqld/server"
 	"cqld/storage"
-	"cqld/tlsconfig"
 )
 
 // Node is one running node.
@@ -41,34 +40,34 @@ type Node struct {
 	clock env.Clock
 	hlc   *env.HLC
 
-	instance    *assembly.Instance
-	engine      *storage.Engine
-	transport   *messaging.StreamTransport
-	internode   *tlsconfig.Source // certificates for connections with other nodes; nil without TLS
-	cluster     *cluster.Cluster
-	coordinator *coordinator.Coordinator
-	streams     *rebalance.Streams
-	moves       *rebalance.Movements
-	repaired    *repair.History
-	parts       *assembly.Parts
-	repairer    *repair.Repairer
-	autoRepair  *repair.Auto
-	jobs        *jobs.Registry
-	processor   *query.Processor
-	server      atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
-	tables      atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
-	measured    *measured
-	estimates   estimates
-	executors   struct{ cql, tables *request.Executor }
-	answered    tablesFigures
-	control     *control.Server
-	started     time.Time
-	drained     atomic.Bool   // clients are refused until the process ends
-	binary      sync.Mutex    // held while the client servers start or stop
-	snapshots   sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	retiring    atomic.Bool   // this node has left the cluster while it was running
-	retired     chan struct{} // closed when it has disconnected its clients after that
+	instance     *assembly.Instance
+	engine       *storage.Engine
+	transport    *messaging.StreamTransport
+	cluster      *cluster.Cluster
+	coordinator  *coordinator.Coordinator
+	streams      *rebalance.Streams
+	moves        *rebalance.Movements
+	repaired     *repair.History
+	parts        *assembly.Parts
+	repairer     *repair.Repairer
+	autoRepair   *repair.Auto
+	jobs         *jobs.Registry
+	processor    *query.Processor
+	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
+	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
+	measured     *measured
+	estimates    estimates
+	executors    struct{ cql, tables *request.Executor }
+	answered     tablesFigures
+	control      *control.Server
+	certificates certificates
+	started      time.Time
+	drained      atomic.Bool   // clients are refused until the process ends
+	binary       sync.Mutex    // held while the client servers start or stop
+	snapshots    sync.Mutex    // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	retiring     atomic.Bool   // this node has left the cluster while it was running
+	retired      chan struct{} // closed when it has disconnected its clients after that
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -121,6 +120,9 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
+	if err := n.openCertificates(); err != nil {
+		return err
+	}
 	if err := n.openTransport(); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (n *Node) listen() error {
 	if err := n.openControl(); err != nil {
 		return err
 	}
-	if n.internode != nil {
+	if n.certificates.nodes != nil {
 		n.running.Go(n.watchRevocations)
 	}
 	return n.transport.Open()
@@ -304,9 +306,10 @@ func (n *Node) startBinary() error {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
+		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
-	n.log.Info("serving CQL clients", "address", n.opts.Native())
+	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)
@@ -349,10 +352,8 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.transport != nil {
 		n.transport.Close()
 	}
-	if n.internode != nil {
-		n.internode.Close()
-	}
 	n.running.Wait()
+	n.certificates.close()
 	if n.cluster != nil {
 		errs = append(errs, n.cluster.Close())
 	}

@@ -4,49 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"cqld/tlsconfig"
 )
 
-// encrypted counts the TLS handshakes of clients.
-type encrypted struct {
-	completed, resumed atomic.Int64
-	late               repeated // limits the logs about failures
-
-	mu       sync.Mutex
-	failures map[tlsconfig.Reason]int64
-}
-
-// EncryptionStats are the TLS handshakes of clients.
-type EncryptionStats struct {
-	Completed int64 // including those that resumed a session
-	Resumed   int64
-	Failures  map[tlsconfig.Reason]int64
-}
-
 // Encryption returns the TLS handshakes of clients so far.
-func (s *Server) Encryption() EncryptionStats {
-	e := &s.encrypted
-	stats := EncryptionStats{Completed: e.completed.Load(), Resumed: e.resumed.Load(), Failures: map[tlsconfig.Reason]int64{}}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for reason, n := range e.failures {
-		stats.Failures[reason] = n
-	}
-	return stats
-}
-
-func (e *encrypted) failed(reason tlsconfig.Reason) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.failures == nil {
-		e.failures = map[tlsconfig.Reason]int64{}
-	}
-	e.failures[reason]++
-}
+func (s *Server) Encryption() tlsconfig.HandshakeStats { return s.encryption.Stats() }
 
 // encrypt makes the connection begin with a TLS handshake, or allow one if optional.
 func (c *conn) encrypt(config *tls.Config, optional bool) {
@@ -67,21 +31,17 @@ func (c *conn) handshake() error {
 	if c.stopping.Load() { // stop may have set its deadline before
 		return nil
 	}
-	e := &c.server.encrypted
 	err := c.secure.Handshake(context.Background()) // fail and stop interrupt it by closing the socket and by the deadline
 	if err != nil {
-		reason := tlsconfig.ReasonOf(err)
-		e.failed(reason)
-		if !c.stopping.Load() {
-			e.late.log(c.server.log, "TLS handshake with a client failed", "client", c.client.String(), "reason", string(reason), "err", err)
+		reason := c.server.encryption.Fail(err)
+		// Probes that only connect are frequent and harmless.
+		if reason != tlsconfig.ReasonClosed && !c.stopping.Load() {
+			c.server.unsafe.log(c.server.log, "TLS handshake with a client failed", "client", c.client.String(), "reason", string(reason), "err", err)
 		}
 		return err
 	}
 	if state, ok := c.secure.State(); ok {
-		e.completed.Add(1)
-		if state.DidResume {
-			e.resumed.Add(1)
-		}
+		c.server.encryption.Complete(state)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/server/frame"
+	"cqld/tlsconfig"
 )
 
 // Processor executes statements; query.Processor implements it. Its methods block until the statement is complete,
@@ -67,7 +68,8 @@ type Server struct {
 	guard      *guard.Guard
 	supported  []frame.SupportedOption
 	handshakes *handshakes
-	encrypted  encrypted
+	encryption tlsconfig.Counts
+	unsafe     repeated // limits the logs about failed TLS handshakes
 	closing    atomic.Bool
 	refusals   oncePerSecond // limits the logs about refused connections
 	failures   oncePerSecond // limits the logs about failed requests

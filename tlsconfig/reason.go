@@ -28,8 +28,8 @@ const (
 )
 
 // Reasons returns all reasons.
-func Reasons() []Reason {
-	return []Reason{ReasonPlaintext, ReasonTimeout, ReasonClosed, ReasonNoCertificate, ReasonExpired, ReasonUntrusted, ReasonRevoked,
+func Reasons() [reasons]Reason {
+	return [reasons]Reason{ReasonPlaintext, ReasonTimeout, ReasonClosed, ReasonNoCertificate, ReasonExpired, ReasonUntrusted, ReasonRevoked,
 		ReasonCertificate, ReasonRefused, ReasonProtocol}
 }
 

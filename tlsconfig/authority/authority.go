@@ -65,8 +65,19 @@ type Authority struct {
 	environment Environment
 }
 
-// New makes a certificate authority. validity 0 means AuthorityValidity.
+// New makes a certificate authority with a common name. validity 0 means AuthorityValidity.
 func New(e Environment, name string, validity time.Duration) (*Authority, error) {
+	return newAuthority(e, &x509.Certificate{Subject: pkix.Name{CommonName: name}}, validity)
+}
+
+// NewCluster makes the certificate authority of a cluster, whose certificate contains the SPIFFE trust domain of the
+// cluster.
+func NewCluster(e Environment, cluster string, validity time.Duration) (*Authority, error) {
+	return newAuthority(e, &x509.Certificate{Subject: pkix.Name{CommonName: cluster + " CA"},
+		URIs: []*url.URL{{Scheme: "spiffe", Host: tlsconfig.TrustDomain(cluster)}}}, validity)
+}
+
+func newAuthority(e Environment, template *x509.Certificate, validity time.Duration) (*Authority, error) {
 	if validity == 0 {
 		validity = AuthorityValidity
 	}
@@ -74,11 +85,8 @@ func New(e Environment, name string, validity time.Duration) (*Authority, error)
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: name},
-		BasicConstraintsValid: true, IsCA: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
+	template.BasicConstraintsValid, template.IsCA = true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	if template.SubjectKeyId, err = keyID(key.Public()); err != nil {
 		return nil, err
 	}
@@ -87,6 +95,17 @@ func New(e Environment, name string, validity time.Duration) (*Authority, error)
 		return nil, err
 	}
 	return &Authority{Pair{Certificate: cert, Key: key}, e}, nil
+}
+
+// Cluster returns the SPIFFE trust domain of the cluster for which the authority was made, or "" if it is not from
+// NewCluster.
+func (a *Authority) Cluster() string {
+	for _, u := range a.Certificate.URIs {
+		if u.Scheme == "spiffe" {
+			return u.Host
+		}
+	}
+	return ""
 }
 
 // Load returns the authority of PEM text, which may also have been made by other programs.
