@@ -3,90 +3,18 @@
 package integration
 
 import (
-	"fmt"
+	"maps"
 	"math/big"
-	"net"
-	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"cqld/integration/process"
-	"cqld/tlsconfig/authority"
 )
 
-// nodeCertificates makes the certificates of a ring's nodes in a directory.
-type nodeCertificates struct {
-	t   *testing.T
-	dir string
-	ca  *authority.Authority
-}
-
-func newNodeCertificates(t *testing.T, dir string) *nodeCertificates {
-	t.Helper()
-	c := &nodeCertificates{t: t, dir: dir}
-	var err error
-	if c.ca, err = authority.New(authority.Environment{}, "integration", 0); err != nil {
-		t.Fatal(err)
-	}
-	c.write("ca.pem", c.ca.CertificatePEM())
-	c.revoke()
-	return c
-}
-
-// write replaces a file at once, like a tool that renews certificates.
-func (c *nodeCertificates) write(name string, content []byte) {
-	c.t.Helper()
-	path := filepath.Join(c.dir, name)
-	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// revoke writes the revocation list.
-func (c *nodeCertificates) revoke(serials ...*big.Int) {
-	c.t.Helper()
-	list, err := c.ca.Revoke(time.Hour, serials...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.write("crl.pem", list)
-}
-
-// issue makes a new certificate and key of a server in one file, and returns the serial number.
-func (c *nodeCertificates) issue(s *process.Server) *big.Int {
-	c.t.Helper()
-	host, _, err := net.SplitHostPort(s.Address)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	pair, err := c.ca.Issue(authority.Node("integration", filepath.Base(s.Dir), nil, []netip.Addr{netip.MustParseAddr(host)}))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	key, err := pair.KeyPEM()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.write(filepath.Base(s.Dir)+".pem", append(pair.CertificatePEM(), key...))
-	return pair.Certificate.SerialNumber
-}
-
-// options returns the lines of a server's configuration.
-func (c *nodeCertificates) options(s *process.Server, peers string, optional bool) []string {
-	return []string{"server_encryption_options:", "  internode_encryption: " + peers, fmt.Sprintf("  optional: %t", optional),
-		"  require_endpoint_verification: true",
-		"  private_key: " + filepath.Join(c.dir, filepath.Base(s.Dir)+".pem"),
-		"  trusted_certificates: " + filepath.Join(c.dir, "ca.pem"), "  revocation_lists: [" + filepath.Join(c.dir, "crl.pem") + "]"}
-}
+// reloaded is the time in which all nodes have read changed certificate files, and closed connections of revoked ones.
+const reloaded = 7 * time.Second
 
 // TestInternodeEncryptionIsEnabledUnderLoad changes a ring from no encryption to required encryption, and then replaces all
 // certificates, while a driver that does not retry sends requests. No request may fail, except for rollingCrossed.
@@ -100,18 +28,26 @@ func TestInternodeEncryptionIsEnabledUnderLoad(t *testing.T) {
 		between = 500 * time.Millisecond
 	}
 	ring := startRing(t, process.Options{Nodes: 4})
-	certificates := newNodeCertificates(t, filepath.Join(ring.Servers[0].Dir, "..", "certificates"))
-	serials := map[*process.Server]*big.Int{}
-	for _, s := range ring.Servers {
-		serials[s] = certificates.issue(s)
+	certificates, err := process.NewCertificates(filepath.Join(ring.Servers[0].Dir, "..", "certificates"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	serials := map[*process.Server]*big.Int{}
+	issue := func() {
+		for _, s := range ring.Servers {
+			if serials[s], err = certificates.Issue(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	issue()
 	loads, end := startRolling(root, servers{ring.Addresses(), 4, 4}, "go-gocql")
 	stalls := watchStalls(t)
 	time.Sleep(between)
 	for _, optional := range []bool{true, false} {
 		for _, s := range ring.Servers {
 			s.Stop()
-			if err := s.Configure(certificates.options(s, "all", optional)...); err != nil {
+			if err := s.Configure(certificates.Internode(s, "all", optional)...); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Start(); err != nil {
@@ -123,17 +59,26 @@ func TestInternodeEncryptionIsEnabledUnderLoad(t *testing.T) {
 			time.Sleep(between)
 		}
 	}
+	const encrypted = "all; 3 of 3 connections from and 3 of 3 to other nodes are encrypted"
 	for _, s := range ring.Servers {
-		awaitInfo(t, s, "Internode encryption", "all; 3 of 3 connections from and 3 of 3 to other nodes are encrypted")
+		awaitInfo(t, s, "Internode encryption", encrypted)
 	}
-	t.Log("encryption is required")
+	// Connections with a previous certificate end when it is revoked, and new ones use the new certificate.
+	previous := maps.Clone(serials)
+	issue()
+	time.Sleep(reloaded)
 	for _, s := range ring.Servers {
-		certificates.issue(s)
-	}
-	// Connections with the previous certificates end when those are revoked; new ones use the new certificates.
-	for _, s := range ring.Servers {
-		certificates.revoke(serials[s])
+		if err := certificates.Revoke(previous[s]); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(between)
+	}
+	time.Sleep(reloaded)
+	for _, s := range ring.Servers {
+		awaitInfo(t, s, "Internode encryption", encrypted)
+		if log := s.Log(); !strings.Contains(log, "is revoked") {
+			t.Errorf("%s closed no connection of a node with a revoked certificate:\n%s", s.Address, log)
+		}
 	}
 	end()
 	excused := rollingCrossed + stalls()

@@ -183,7 +183,7 @@ func (n *Node) placeOf(a netip.Addr) (p internodetls.Place, ok bool) {
 }
 
 // revocationsEvery is how often the node checks whether revocation lists were read again.
-const revocationsEvery = 5 * time.Second
+const revocationsEvery = time.Second
 
 // watchRevocations closes the connections of nodes whose certificates are revoked, until the node stops.
 func (n *Node) watchRevocations() {

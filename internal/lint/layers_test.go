@@ -117,7 +117,7 @@ cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
-integration/process: integration/cqlclient
+integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
 integration/netns:
 integration/bench: azuretables azuretables/client integration/cqlclient integration/process
