@@ -31,6 +31,8 @@ func settings() map[string]setting {
 		"rpc_address":                                 address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
 		"native_transport_port_ssl":                   setEncryptedPort,
 		"client_encryption_options":                   setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"server_encryption_options":                   setInternodeEncryption,
+		"allow_insecure_listen_addresses":             truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
 		"tables_accounts":                             setTablesAccounts,
@@ -91,7 +93,7 @@ func (o *Options) LoadFile(path string) error {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
 			"run chmod 600", path, info.Mode().Perm()))
 	}
-	if o.ClientEncryption.secret() && info.Mode().Perm()&0o077 != 0 {
+	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("%s contains a private key or its password and has mode %04o, so other users may read it; run chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	}

@@ -103,7 +103,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
-	for _, w := range opts.Warnings {
+	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
 	n.guard = guard.New(n.log, n.running.Go)
@@ -123,7 +123,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openCertificates(); err != nil {
 		return err
 	}
-	n.openTransport()
+	if err := n.openTransport(); err != nil {
+		return err
+	}
 	o, err := n.opening()
 	if err != nil {
 		return err
@@ -178,13 +180,21 @@ func (n *Node) listen() error {
 	if err := n.openControl(); err != nil {
 		return err
 	}
+	if n.certificates.nodes != nil {
+		n.running.Go(n.watchRevocations)
+	}
 	return n.transport.Open()
 }
 
-func (n *Node) openTransport() {
+func (n *Node) openTransport() error {
+	security, err := n.internodeSecurity()
+	if err != nil {
+		return err
+	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
-		Stamp: n.hlc.Last,
+		Security: security,
+		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
 				n.warnOfStamp()
@@ -192,6 +202,7 @@ func (n *Node) openTransport() {
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
 	})
+	return nil
 }
 
 // stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
