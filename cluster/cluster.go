@@ -79,7 +79,7 @@ type Cluster struct {
 	proposals     map[CommandID]*proposal
 	applied       map[ring.NodeID]uint64
 	ticks         uint64
-	ticked        time.Duration // monotonic time of the last tick
+	ticked        atomic.Int64  // monotonic time (ns) of the last tick; also read by Idle
 	heard         uint64        // tick of the last Raft message, or of the last request for this node's membership
 	pace          atomic.Uint64 // ticks per timer event; also read by the timer
 	newer         newerMembers  // reported by other members

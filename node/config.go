@@ -42,6 +42,7 @@ func settings() map[string]setting {
 		"seeds":                                       setSeeds,
 		"replace_address_first_boot":                  text(func(o *Options) *string { return &o.Replace }),
 		"control_address":                             setControlAddress,
+		"health_address":                              setHealthAddress,
 		"seed_provider":                               setSeedProvider,
 		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
 		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
@@ -427,6 +428,14 @@ func setControlAddress(o *Options, v *yaml.Node) error {
 	a, err := ParseAddressPort(v.Value)
 	if err == nil {
 		o.ControlAddress = a
+	}
+	return err
+}
+
+func setHealthAddress(o *Options, v *yaml.Node) error {
+	a, err := ParseAddressPort(v.Value)
+	if err == nil {
+		o.HealthAddress = a
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
+	"cqld/node/health"
 	"cqld/query"
 	"cqld/rebalance"
 	"cqld/repair"
@@ -60,11 +61,15 @@ type Node struct {
 	executors   struct{ cql, tables *request.Executor }
 	answered    tablesFigures
 	control     *control.Server
+	health      *health.Server                  // nil: health_address is not set
+	beating     atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
 	started     time.Time
 	drained     atomic.Bool   // clients are refused until the process ends
 	binary      sync.Mutex    // held while the client servers start or stop
 	snapshots   sync.Mutex    // held while snapshots are made, read or removed
 	stampWarned atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	served      chan struct{} // closed when the servers for clients have been opened
+	closing     atomic.Bool   // Close was called
 	retiring    atomic.Bool   // this node has left the cluster while it was running
 	retired     chan struct{} // closed when it has disconnected its clients after that
 
@@ -101,7 +106,8 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
+	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
+		served: make(chan struct{})}
 	for _, w := range opts.Warnings {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -119,12 +125,16 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
+	if err := n.openHealth(); err != nil {
+		return err
+	}
 	n.openTransport()
 	o, err := n.opening()
 	if err != nil {
 		return err
 	}
 	o.Begin = func() {
+		n.beating.Store(n.cluster)
 		n.running.Critical(n.fail, func() {
 			if err := n.cluster.Run(background); err != nil {
 				n.fail(err)
@@ -281,7 +291,11 @@ func (n *Node) openServer() error {
 	if err := n.startBinary(); err != nil {
 		return err
 	}
-	return n.startTables()
+	if err := n.startTables(); err != nil {
+		return err
+	}
+	close(n.served)
+	return nil
 }
 
 // startBinary opens the CQL server. The caller holds n.binary.
@@ -316,6 +330,11 @@ func (n *Node) Failed() <-chan error { return n.failed }
 // Close drains the requests of clients until ctx ends, then stops everything.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
+	n.closing.Store(true)
+	n.beating.Store(nil)
+	if n.health != nil {
+		defer n.health.Close()
+	}
 	if n.control != nil {
 		n.control.Close()
 	}

@@ -86,6 +86,13 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 	return control.None{}, nil
 }
 
+func (n *Node) opReady(context.Context, control.None, control.Report) (control.Switch, error) {
+	if err := n.ready(); err != nil {
+		return control.Switch{Why: err.Error()}, nil
+	}
+	return control.Switch{On: true}, nil
+}
+
 func (n *Node) opBinaryOf(context.Context, control.None, control.Report) (control.Switch, error) {
 	if err := n.clockRefusal(); err != nil {
 		return control.Switch{Why: err.Error()}, nil

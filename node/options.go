@@ -53,7 +53,9 @@ type Options struct {
 	// node joins as an additional one.
 	Replace        string
 	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
-	ControlSocket  bool           // the control port has a socket in DataDir, which then must be a directory of the machine
+	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
+	HealthAddress netip.AddrPort
+	ControlSocket bool // the control port has a socket in DataDir, which then must be a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -224,6 +226,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
 	o.validateTables(bad)
+	o.validateHealth(bad)
 }
 
 // Internode returns the address for other nodes.

@@ -34,6 +34,7 @@ type startCommand struct {
 	Rack                *string       `help:"Rack of this node."`
 	CommitlogSync       *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
 	ControlAddress      *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
+	HealthAddress       *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
 	LogLevel            string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 	LogFormat           string        `help:"text or json." default:"text" enum:"text,json"`
 	Pprof               string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
@@ -78,22 +79,36 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if n.Joined() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.Tables())
 	}
-	var failed error
-	select {
-	case <-ctx.Done():
-		opts.Logger.Info("draining")
-	case failed = <-n.Failed():
-		opts.Logger.Error("stopping", "err", failed)
-	case <-n.Retired():
-		opts.Logger.Info("node has left the cluster; exiting")
-		select {
-		case <-ctx.Done():
-		case <-time.After(leftLinger):
-		}
-	}
+	failed := await(ctx, n, opts.Logger)
+	notify(stateStopping, opts.Logger)
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(failed, n.Close(drain))
+}
+
+// await returns when the node must stop, with the error if it has failed.
+func await(ctx context.Context, n *node.Node, log *slog.Logger) (failed error) {
+	served := n.Served()
+	for {
+		select {
+		case <-served:
+			notify(stateReady, log)
+			served = nil
+		case <-ctx.Done():
+			log.Info("draining")
+			return nil
+		case failed = <-n.Failed():
+			log.Error("stopping", "err", failed)
+			return failed
+		case <-n.Retired():
+			log.Info("node has left the cluster; exiting")
+			select {
+			case <-ctx.Done():
+			case <-time.After(leftLinger):
+			}
+			return nil
+		}
+	}
 }
 
 // gcPercent allows the heap to grow to several times its live size before a collection. The live heap is small (the
@@ -146,12 +161,18 @@ func (c *startCommand) options() (node.Options, error) {
 		}
 		*f.field = a
 	}
-	if c.ControlAddress != nil {
-		a, err := node.ParseAddressPort(*c.ControlAddress)
-		if err != nil {
-			return o, fmt.Errorf("--control-address: %w", err)
+	for flag, f := range map[string]struct {
+		value *string
+		field *netip.AddrPort
+	}{"--control-address": {c.ControlAddress, &o.ControlAddress}, "--health-address": {c.HealthAddress, &o.HealthAddress}} {
+		if f.value == nil {
+			continue
 		}
-		o.ControlAddress = a
+		a, err := node.ParseAddressPort(*f.value)
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", flag, err)
+		}
+		*f.field = a
 	}
 	if c.Seeds != nil {
 		seeds, err := node.ParseSeeds(c.Seeds, o.StoragePort)
