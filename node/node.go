@@ -246,9 +246,13 @@ func (n *Node) storageOptions() storage.Options {
 func (n *Node) clusterOptions() cluster.Options {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
+	var lookUp func(func(cluster.SeedAddresses))
+	if len(n.opts.SeedNames) > 0 {
+		lookUp = n.lookUpSeeds
+	}
 	return cluster.Options{
 		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
-		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
+		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp, ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
 			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},
 		Fatal: n.fail,

@@ -146,9 +146,9 @@ func (n *Node) opTimeouts(context.Context, control.None, control.Report) (contro
 
 func (n *Node) opSeeds(context.Context, control.None, control.Report) (control.Seeds, error) {
 	out := control.Seeds{Seeds: []string{}}
-	for _, s := range n.opts.Seeds {
-		if s != n.opts.Internode() {
-			out.Seeds = append(out.Seeds, s.String())
+	for _, s := range n.opts.seedTexts() {
+		if s != n.opts.Internode().String() {
+			out.Seeds = append(out.Seeds, s)
 		}
 	}
 	return out, nil

@@ -49,6 +49,11 @@ type Options struct {
 	NativeTransportPort uint16
 	TablesPort          uint16 // for clients of Azure Tables, on RPCAddress; 0: closed
 	Seeds               []netip.AddrPort
+	// SeedNames replace Seeds if some are host names, NAME:PORT. They are looked up before each attempt to join.
+	SeedNames []string
+	// ListenName and RPCName are the host names from which ResolveNames determines ListenAddress and RPCAddress; empty: none.
+	ListenName, RPCName string
+	LookupHost          LookupHost // nil: the resolver of the machine
 	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty, the
 	// node joins as an additional one.
 	Replace        string

@@ -22,12 +22,12 @@ type startCommand struct {
 
 	ClusterName         *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
 	DataDir             *string       `help:"Data directory." type:"path"`
-	ListenAddress       *string       `help:"Address for internode connections."`
+	ListenAddress       *string       `help:"Address for internode connections, or a host name of this machine."`
 	StoragePort         *uint16       `help:"Port for internode connections."`
-	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients."`
+	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
 	NativeTransportPort *uint16       `help:"Port for CQL clients."`
 	TablesPort          *uint16       `help:"Port for Azure Tables clients; 0 disables it."`
-	Seeds               []string      `help:"Nodes to contact when joining, ADDRESS or ADDRESS:PORT. The first seed creates the cluster."`
+	Seeds               []string      `help:"Nodes to contact when joining, HOST or HOST:PORT. The first seed creates the cluster."`
 	Replace             *string       `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
 	NumTokens           *int          `help:"Number of tokens (virtual nodes) of this node."`
 	Datacenter          *string       `help:"Data center of this node."`
@@ -53,6 +53,9 @@ const drainTimeout = 10 * time.Second
 func (c *startCommand) Run(ctx context.Context) error {
 	opts, err := c.options()
 	if err != nil {
+		return err
+	}
+	if err := opts.ResolveNames(ctx); err != nil {
 		return err
 	}
 	if err := opts.Validate(); err != nil {
@@ -150,16 +153,14 @@ func (c *startCommand) options() (node.Options, error) {
 	}
 	for flag, f := range map[string]struct {
 		value *string
-		field *netip.Addr
-	}{"--listen-address": {c.ListenAddress, &o.ListenAddress}, "--rpc-address": {c.RPCAddress, &o.RPCAddress}} {
+		set   func(string) error
+	}{"--listen-address": {c.ListenAddress, o.SetListenAddress}, "--rpc-address": {c.RPCAddress, o.SetRPCAddress}} {
 		if f.value == nil {
 			continue
 		}
-		a, err := node.ParseAddress(*f.value)
-		if err != nil {
+		if err := f.set(*f.value); err != nil {
 			return o, fmt.Errorf("%s: %w", flag, err)
 		}
-		*f.field = a
 	}
 	for flag, f := range map[string]struct {
 		value *string
@@ -175,11 +176,9 @@ func (c *startCommand) options() (node.Options, error) {
 		*f.field = a
 	}
 	if c.Seeds != nil {
-		seeds, err := node.ParseSeeds(c.Seeds, o.StoragePort)
-		if err != nil {
+		if err := o.SetSeeds(c.Seeds); err != nil {
 			return o, fmt.Errorf("--seeds: %w", err)
 		}
-		o.Seeds = seeds
 	}
 	o.LogLevel = new(slog.LevelVar)
 	o.Logger = c.logger(o.LogLevel)
