@@ -110,6 +110,7 @@ func (r *release) baseLayer() (v1.Layer, error) {
 		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\ncqld:x:%d:%d:cqld:%s:/sbin/nologin\n", imageUser, imageUser, imageData)},
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\ncqld:x:%d:\n", imageUser)},
 		{name: "etc/cqld/"},
+		{name: "etc/cqld/certs/"},
 		{name: "etc/cqld/cqld.yaml", mode: 0o644, content: config},
 		{name: "tmp/", mode: 0o1777},
 		{name: "var/"},
