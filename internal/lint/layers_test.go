@@ -49,7 +49,7 @@ storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/intake internal/wire ring
 
 # Cluster metadata.
-cluster: internal/env internal/invariant internal/wire messaging ring schema storage/logguard
+cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:

@@ -197,13 +197,13 @@ func (c *requirer) role(stmt cql.Statement) bool {
 	case *cql.CreateRole:
 		c.need(auth.Create, auth.AllRoles())
 	case *cql.AlterRole:
-		c.need(auth.Alter, auth.Role(stmt.Role))
+		c.need(auth.Alter, auth.RoleResource(stmt.Role))
 	case *cql.DropRole:
-		c.need(auth.Drop, auth.Role(stmt.Role))
+		c.need(auth.Drop, auth.RoleResource(stmt.Role))
 	case *cql.GrantRole:
-		c.need(auth.Authorize, auth.Role(stmt.Role))
+		c.need(auth.Authorize, auth.RoleResource(stmt.Role))
 	case *cql.RevokeRole:
-		c.need(auth.Authorize, auth.Role(stmt.Role))
+		c.need(auth.Authorize, auth.RoleResource(stmt.Role))
 	case *cql.GrantPermissions:
 		c.grant(stmt.Permissions, &stmt.Resource)
 	case *cql.RevokePermissions:
@@ -250,7 +250,7 @@ func (c *requirer) resource(r *cql.Resource) auth.Resource {
 	case cql.ResourceAllRoles:
 		return auth.AllRoles()
 	case cql.ResourceRole:
-		return auth.Role(r.Name.Name)
+		return auth.RoleResource(r.Name.Name)
 	case cql.ResourceAllFunctions:
 		return auth.AllFunctions()
 	case cql.ResourceAllFunctionsInKeyspace:
