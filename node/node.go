@@ -58,6 +58,7 @@ type Node struct {
 	measured    *measured
 	estimates   estimates
 	executors   struct{ cql, tables *request.Executor }
+	hashes      chan struct{} // a slot for each password that is being hashed
 	answered    tablesFigures
 	control     *control.Server
 	started     time.Time
@@ -101,7 +102,8 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
+	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
+		hashes: make(chan struct{}, hashesMax)}
 	for _, w := range opts.Warnings {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -268,10 +270,13 @@ func (n *Node) partsOptions() assembly.Options {
 }
 
 func (n *Node) openServer() error {
+	if err := n.createSuperuser(n.lifetime); err != nil {
+		return err
+	}
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
+		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
@@ -291,7 +296,8 @@ func (n *Node) startBinary() error {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
-		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
+		Authenticator: n.opts.faults.authenticator,
+		Limits:        server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native())
 	n.running.Critical(n.fail, func() {
