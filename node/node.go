@@ -73,7 +73,7 @@ type Node struct {
 	closing      atomic.Bool   // Close was called
 	retiring     atomic.Bool   // this node has left the cluster while it was running
 	retired      chan struct{} // closed when it has disconnected its clients after that
-	hashes      chan struct{} // a slot for each password that is being hashed
+	hashes       chan struct{} // a slot for each password that is being hashed
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -329,7 +329,7 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
-		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients},
+		Limits:        server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients},
 		Authenticator: n.opts.faults.authenticator})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
