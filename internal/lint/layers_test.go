@@ -92,6 +92,7 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 # Protocol servers.
 server/frame: internal/wire ring types
 server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame
+login: internal/env server
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema
 
 # A node.
@@ -190,6 +191,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
+		"golang.org/x/crypto/bcrypt":    {"auth", "login"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
