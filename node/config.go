@@ -29,6 +29,10 @@ func settings() map[string]setting {
 		"listen_address":                              address(func(o *Options) *netip.Addr { return &o.ListenAddress }),
 		"storage_port":                                port(func(o *Options) *uint16 { return &o.StoragePort }),
 		"rpc_address":                                 address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
+		"native_transport_port_ssl":                   setEncryptedPort,
+		"client_encryption_options":                   setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"server_encryption_options":                   setInternodeEncryption,
+		"allow_insecure_listen_addresses":             truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
 		"tables_accounts":                             setTablesAccounts,
@@ -89,6 +93,10 @@ func (o *Options) LoadFile(path string) error {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
 			"run chmod 600", path, info.Mode().Perm()))
 	}
+	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s contains a private key or its password and has mode %04o, so other users may read it; run chmod 600 %s",
+			path, info.Mode().Perm(), path)
+	}
 	return nil
 }
 
@@ -113,7 +121,7 @@ func (o *Options) parse(path string, b []byte) error {
 		set, ok := known[key.Value]
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("%s: %s", at, unknownOption(key.Value, known)))
+			errs = append(errs, fmt.Errorf("%s: %s", at, unknownName(key.Value, known)))
 		case seen[key.Value] > 0:
 			errs = append(errs, fmt.Errorf("%s: already set on line %d", at, seen[key.Value]))
 		default:
@@ -141,7 +149,8 @@ func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
 	return append(first, last...)
 }
 
-func unknownOption(name string, known map[string]setting) string {
+// unknownName returns the message for an unknown option, which proposes the known one with the most similar name.
+func unknownName[S any](name string, known map[string]S) string {
 	best, distance := "", 4
 	for k := range known {
 		if d := editDistance(name, k); d < distance || d == distance && k < best {
@@ -346,13 +355,20 @@ func rate(field func(*Options) *int64) setting {
 
 func truth(field func(*Options) *bool) setting {
 	return func(o *Options, v *yaml.Node) error {
-		switch v.Value {
-		case "true", "false":
-			*field(o) = v.Value == "true"
-			return nil
+		b, err := truthOf(v)
+		if err == nil {
+			*field(o) = b
 		}
-		return fmt.Errorf("%q is neither true nor false", v.Value)
+		return err
 	}
+}
+
+func truthOf(v *yaml.Node) (bool, error) {
+	switch v.Value {
+	case "true", "false":
+		return v.Value == "true", nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", v.Value)
 }
 
 // ParseSize reads a number of bytes as cassandra.yaml writes it: 512B, 64KiB, 16MiB, 1GiB.

@@ -40,33 +40,34 @@ type Node struct {
 	clock env.Clock
 	hlc   *env.HLC
 
-	instance    *assembly.Instance
-	engine      *storage.Engine
-	transport   *messaging.StreamTransport
-	cluster     *cluster.Cluster
-	coordinator *coordinator.Coordinator
-	streams     *rebalance.Streams
-	moves       *rebalance.Movements
-	repaired    *repair.History
-	parts       *assembly.Parts
-	repairer    *repair.Repairer
-	autoRepair  *repair.Auto
-	jobs        *jobs.Registry
-	processor   *query.Processor
-	server      atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
-	tables      atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
-	measured    *measured
-	estimates   estimates
-	executors   struct{ cql, tables *request.Executor }
-	answered    tablesFigures
-	control     *control.Server
-	started     time.Time
-	drained     atomic.Bool   // clients are refused until the process ends
-	binary      sync.Mutex    // held while the client servers start or stop
-	snapshots   sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	retiring    atomic.Bool   // this node has left the cluster while it was running
-	retired     chan struct{} // closed when it has disconnected its clients after that
+	instance     *assembly.Instance
+	engine       *storage.Engine
+	transport    *messaging.StreamTransport
+	cluster      *cluster.Cluster
+	coordinator  *coordinator.Coordinator
+	streams      *rebalance.Streams
+	moves        *rebalance.Movements
+	repaired     *repair.History
+	parts        *assembly.Parts
+	repairer     *repair.Repairer
+	autoRepair   *repair.Auto
+	jobs         *jobs.Registry
+	processor    *query.Processor
+	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
+	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
+	measured     *measured
+	estimates    estimates
+	executors    struct{ cql, tables *request.Executor }
+	answered     tablesFigures
+	control      *control.Server
+	certificates certificates
+	started      time.Time
+	drained      atomic.Bool   // clients are refused until the process ends
+	binary       sync.Mutex    // held while the client servers start or stop
+	snapshots    sync.Mutex    // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	retiring     atomic.Bool   // this node has left the cluster while it was running
+	retired      chan struct{} // closed when it has disconnected its clients after that
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -102,7 +103,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
-	for _, w := range opts.Warnings {
+	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
 	n.guard = guard.New(n.log, n.running.Go)
@@ -119,7 +120,12 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
-	n.openTransport()
+	if err := n.openCertificates(); err != nil {
+		return err
+	}
+	if err := n.openTransport(); err != nil {
+		return err
+	}
 	o, err := n.opening()
 	if err != nil {
 		return err
@@ -174,13 +180,21 @@ func (n *Node) listen() error {
 	if err := n.openControl(); err != nil {
 		return err
 	}
+	if n.certificates.nodes != nil {
+		n.running.Go(n.watchRevocations)
+	}
 	return n.transport.Open()
 }
 
-func (n *Node) openTransport() {
+func (n *Node) openTransport() error {
+	security, err := n.internodeSecurity()
+	if err != nil {
+		return err
+	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
-		Stamp: n.hlc.Last,
+		Security: security,
+		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
 				n.warnOfStamp()
@@ -188,6 +202,7 @@ func (n *Node) openTransport() {
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
 	})
+	return nil
 }
 
 // stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
@@ -291,9 +306,10 @@ func (n *Node) startBinary() error {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
+		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
 		Limits: server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
-	n.log.Info("serving CQL clients", "address", n.opts.Native())
+	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)
@@ -337,6 +353,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.transport.Close()
 	}
 	n.running.Wait()
+	n.certificates.close()
 	if n.cluster != nil {
 		errs = append(errs, n.cluster.Close())
 	}
