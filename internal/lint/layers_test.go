@@ -99,6 +99,7 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 # Protocol servers.
 server/frame: internal/wire ring types
 server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
+login: auth internal/env query server
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
 
 # A node.
@@ -106,7 +107,7 @@ node/socket:
 node/control: auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -199,7 +200,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
-		"golang.org/x/crypto/bcrypt":    {"query/roles", "login", "node"},
+		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
