@@ -9,43 +9,45 @@ import (
 
 // PlayScenario executes the steps of a "scenario" directive, one on each line, and returns their answers:
 //
-//	admin STATEMENT          a superuser executes a statement
-//	USER: STATEMENT          the user executes it
-//	USER prepare NAME: STATEMENT
-//	USER execute NAME…       executes a prepared statement, or several as a batch
-func PlayScenario(t Target, d *datadriven.TestData) (string, error) {
+//	admin: STATEMENT         a superuser executes a statement
+//	me: STATEMENT            a user without other grants executes it
+//	me prepare NAME: STATEMENT
+//	me execute NAME…         executes a prepared statement, or several as a batch
+func (m *Matrix) PlayScenario(t Target, d *datadriven.TestData) (string, error) {
 	if d.Cmd != "scenario" {
 		return "", fmt.Errorf("unknown directive %q", d.Cmd)
 	}
+	me := m.Users[0].Name
 	var b strings.Builder
 	for line := range strings.Lines(d.Input) {
 		line = strings.TrimSpace(line)
-		if text, ok := strings.CutPrefix(line, "admin "); ok {
-			if err := t.Admin(text); err != nil {
+		if text, ok := strings.CutPrefix(line, "admin: "); ok {
+			if err := t.Admin(strings.ReplaceAll(text, Me, me)); err != nil {
 				return "", fmt.Errorf("%s: %w", line, err)
 			}
 			continue
 		}
-		answer, err := step(t, line)
+		answer, err := step(t, me, strings.ReplaceAll(line, Me, me))
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", line, err)
 		}
-		fmt.Fprintf(&b, "%s\n  %s\n", line, strings.ReplaceAll(answer, "\n", " "))
+		fmt.Fprintf(&b, "%s\n  %s\n", line, Anonymous(answer, me))
 	}
 	return b.String(), nil
 }
 
-// step executes a step of a user.
-func step(t Target, line string) (string, error) {
-	head, text, ok := strings.Cut(line, ": ")
-	words := strings.Fields(head)
-	switch {
-	case ok && len(words) == 1:
-		return t.Query(words[0], text)
-	case ok && len(words) == 3 && words[1] == "prepare":
-		return t.Prepare(words[0], words[2], text)
-	case !ok && len(words) >= 3 && words[1] == "execute":
-		return t.Execute(words[0], words[2:]...)
+// step executes a step of the user.
+func step(t Target, user, line string) (string, error) {
+	if text, ok := strings.CutPrefix(line, "me: "); ok {
+		return t.Query(user, text)
+	}
+	if rest, ok := strings.CutPrefix(line, "me prepare "); ok {
+		if name, text, ok := strings.Cut(rest, ": "); ok {
+			return t.Prepare(user, name, text)
+		}
+	}
+	if names, ok := strings.CutPrefix(line, "me execute "); ok {
+		return t.Execute(user, strings.Fields(names)...)
 	}
 	return "", fmt.Errorf("unknown step")
 }
