@@ -47,11 +47,11 @@ func TestPermissionMatrix(t *testing.T) {
 		})
 	})
 	datadriven.RunTest(t, filepath.Join(dir, "scenarios.txt"), func(t *testing.T, d *datadriven.TestData) string {
-		text, err := m.PlayScenario(target, d)
+		steps, err := m.PlayScenario(target, d)
 		if err != nil {
 			d.Fatalf(t, "%v", err)
 		}
-		return text
+		return matrix.FormatSteps(steps)
 	})
 	version, err := target.Query(m.Users[0].Name, "SELECT release_version FROM system.local")
 	if err != nil {

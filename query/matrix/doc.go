@@ -21,5 +21,6 @@
 //	UNAUTHORIZED: User $me has no CREATE permission on <all tables in mx> or any of its parents
 //	  the other 90
 //
-// Options of "row": reset (restore the schema, the roles and the grants after each success) and rows (show the rows of the result).
+// Options of "row": reset (restore the schema, the roles and the grants after each success), rows (show the rows of the result)
+// and unordered (do not show which of several permissions was missing).
 package matrix

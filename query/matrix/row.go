@@ -15,6 +15,7 @@ type Row struct {
 	undo      []string // executed by a superuser after each success
 	reset     bool
 	rows      bool
+	unordered bool
 }
 
 // ParseRow returns the row of a "row" directive.
@@ -22,7 +23,7 @@ func ParseRow(d *datadriven.TestData) (*Row, error) {
 	if d.Cmd != "row" {
 		return nil, fmt.Errorf("unknown directive %q", d.Cmd)
 	}
-	r := &Row{reset: d.HasArg("reset"), rows: d.HasArg("rows")}
+	r := &Row{reset: d.HasArg("reset"), rows: d.HasArg("rows"), unordered: d.HasArg("unordered")}
 	for line := range strings.Lines(d.Input) {
 		line = strings.TrimSpace(line)
 		if undo, ok := strings.CutPrefix(line, "undo: "); ok {
