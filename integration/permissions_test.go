@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -72,6 +73,13 @@ type authServer struct {
 func newServer(t *testing.T, address string) *authServer {
 	t.Helper()
 	admin, err := cqlclient.DialAs(address, 5, "cassandra", "cassandra")
+	for range 60 { // a new cluster creates its superuser some seconds after it serves
+		if err == nil {
+			break
+		}
+		time.Sleep(time.Second)
+		admin, err = cqlclient.DialAs(address, 5, "cassandra", "cassandra")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
