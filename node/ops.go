@@ -18,7 +18,7 @@ import (
 // openControl opens the control port. A node works without it, so only a port that was configured and cannot be opened is
 // an error.
 func (n *Node) openControl() error {
-	n.control = control.NewServer(n.log, n.authorizer())
+	n.control = control.NewServer(n.log, n.operatorAuthorizer())
 	n.control.Guard = n.guard
 	n.handleOperations()
 	if n.opts.ControlSocket {
@@ -69,12 +69,14 @@ func (n *Node) handleData() {
 	control.Handle(s, control.ListSnapshots, n.opListSnapshots)
 	control.Handle(s, control.ClearSnapshot, n.opClearSnapshot)
 	control.Handle(s, control.BinaryOf, n.opBinaryOf)
+	control.Handle(s, control.ReadyOf, n.opReady)
 	control.Handle(s, control.SetBinary, n.opSetBinary)
 	control.Handle(s, control.HandoffOf, n.opHandoffOf)
 	control.Handle(s, control.SetHandoff, n.opSetHandoff)
 	control.Handle(s, control.TimeoutsOf, n.opTimeouts)
 	control.Handle(s, control.LoggingLevelOf, n.opLogging)
 	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
+	control.Handle(s, control.ReloadSSL, n.opReloadSSL)
 }
 
 func (n *Node) handleTopology() {

@@ -14,7 +14,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs,
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles,
 	})
 }
 
@@ -60,10 +60,6 @@ func (o *Options) controlAddress() string {
 // settings returns the options in the form of system_views.settings, under their names in the file.
 func (o *Options) settings() map[string]string {
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
-	var seeds []string
-	for _, s := range o.Seeds {
-		seeds = append(seeds, s.String())
-	}
 	return map[string]string{
 		"cluster_name":                     o.ClusterName,
 		"num_tokens":                       strconv.Itoa(o.NumTokens),
@@ -72,11 +68,14 @@ func (o *Options) settings() map[string]string {
 		"storage_port":                     strconv.Itoa(int(o.StoragePort)),
 		"rpc_address":                      o.RPCAddress.String(),
 		"native_transport_port":            strconv.Itoa(int(o.NativeTransportPort)),
-		"seeds":                            strings.Join(seeds, ","),
+		"seeds":                            strings.Join(o.seedTexts(), ","),
 		"control_address":                  o.controlAddress(),
 		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
-		"authenticator":                    "AllowAllAuthenticator",
-		"authorizer":                       "AllowAllAuthorizer",
+		"authenticator":                    o.Access.Authenticator,
+		"authorizer":                       o.Access.Authorizer,
+		"role_manager":                     "CassandraRoleManager",
+		"network_authorizer":               o.Access.NetworkAuthorizer,
+		"cidr_authorizer":                  o.Access.CIDRAuthorizer,
 		"commitlog_sync":                   string(o.CommitLogSync),
 		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
 		"block_cache_size":                 size(o.CacheBytes),
