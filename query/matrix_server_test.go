@@ -43,7 +43,7 @@ func newMatrixServer(t *testing.T, m *matrix.Matrix) *matrixServer {
 	}
 	clock := &testClock{now: time.Unix(1700000000, 0)}
 	store := &modelStore{}
-	s.p = New(Options{View: s, Changer: s, Virtual: matrixVirtual{}, Clock: clock, Rand: rand.NewPCG(1, 2), ClusterName: "Test Cluster",
+	s.p = New(Options{View: s, Changer: s, Virtual: matrixVirtual{}, Clock: clock, Rand: rand.NewPCG(1, 2), ClusterName: "Test Cluster", DynamicDataMasking: true,
 		Executor: request.New(request.Options{Coordinator: store, Batches: testBatches{store}, Counters: testCounters{store}, Proposer: store, Clock: clock,
 			Authorizer: auth.CassandraAuthorizer{Directory: s.roles}}),
 		Roles: roles.New(roles.Options{Directory: s.roles, Schema: s.Schema, Topology: s.Topology, Changer: s,
@@ -101,8 +101,6 @@ func (s *matrixServer) Admin(text string) error {
 	switch {
 	case err != nil || strings.HasPrefix(answer, "OK"):
 		return err
-	case strings.HasSuffix(answer, "MASKED WITH is not supported yet"):
-		return s.Admin(strings.ReplaceAll(text, "MASKED WITH DEFAULT", ""))
 	case strings.HasSuffix(answer, " is not supported yet"):
 		return nil
 	case strings.HasPrefix(answer, "INVALID: Resource ") && strings.HasSuffix(answer, " doesn't exist"):
