@@ -24,7 +24,7 @@ func TestPermissionMatrix(t *testing.T) {
 		t.Skip("CQLD_ORACLE_AUTH is not set: package query plays the matrix on cqld")
 	}
 	const dir = "../query/matrix/testdata"
-	m, err := matrix.Load(dir)
+	m, err := matrix.Load(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -174,7 +175,7 @@ func (x *differences) finish(t *testing.T) {
 
 func loadMatrix(t *testing.T) *matrix.Matrix {
 	t.Helper()
-	m, err := matrix.Load(matrixDir)
+	m, err := matrix.Load(os.DirFS(matrixDir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // TestRecordedAnswersAreCanonical: Parse and Format are inverse for every recorded row, so that a recording changes only what differs.
 func TestRecordedAnswersAreCanonical(t *testing.T) {
-	m, err := Load("testdata")
+	m, err := Load(os.DirFS("testdata"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,7 @@ package matrix
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"strings"
 )
 
@@ -43,13 +42,13 @@ type Matrix struct {
 	schema []string
 }
 
-// Load reads users.txt and schema.txt.
-func Load(dir string) (*Matrix, error) {
-	users, err := lines(filepath.Join(dir, "users.txt"))
+// Load reads users.txt and schema.txt in the directory testdata.
+func Load(testdata fs.FS) (*Matrix, error) {
+	users, err := lines(testdata, "users.txt")
 	if err != nil {
 		return nil, err
 	}
-	schema, err := lines(filepath.Join(dir, "schema.txt"))
+	schema, err := lines(testdata, "schema.txt")
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +65,8 @@ func Load(dir string) (*Matrix, error) {
 }
 
 // lines returns the lines of a file without comments and empty lines. A line that begins with a space continues the previous one.
-func lines(file string) ([]string, error) {
-	text, err := os.ReadFile(file)
+func lines(testdata fs.FS, file string) ([]string, error) {
+	text, err := fs.ReadFile(testdata, file)
 	if err != nil {
 		return nil, err
 	}
