@@ -136,6 +136,10 @@ tools: ## drivers and clients under test, into .tools
 oracle: ## record the transcripts' expected answers from a real Cassandra (needs Java 17, Maven, 2 GiB)
 	tools/oracle/record
 
+.PHONY: oracle-permissions
+oracle-permissions: ## record the permission matrix's expected answers from a real Cassandra (15 minutes)
+	tools/oracle/record-permissions
+
 .PHONY: bench
 bench: build tools bench-tables ## the Tables server and Azurite, then cqld and Cassandra, each in one run: throughput, latency, CPU per operation
 	$(GO) run ./integration/bench $(BENCH)
