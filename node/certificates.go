@@ -18,20 +18,20 @@ import (
 // certificates are the open certificate files of a node.
 type certificates struct {
 	clients *tlsconfig.Source // for CQL and Azure Tables clients; nil without TLS
+	nodes   *tlsconfig.Source // for connections with other nodes; nil without TLS
 }
 
 // openCertificates reads the certificate files. A node with files that cannot be used does not start.
-func (n *Node) openCertificates() error {
-	e := &n.opts.ClientEncryption
-	if !e.used() {
-		return nil
+func (n *Node) openCertificates() (err error) {
+	if e := &n.opts.ClientEncryption; e.used() {
+		if n.certificates.clients, err = n.openSource("client_encryption_options", e); err != nil {
+			return err
+		}
 	}
-	s, err := n.openSource("client_encryption_options", e)
-	if err != nil {
-		return err
+	if e := &n.opts.InternodeEncryption; e.used() {
+		n.certificates.nodes, err = n.openSource("server_encryption_options", &e.Encryption)
 	}
-	n.certificates.clients = s
-	return nil
+	return err
 }
 
 // openSource opens the files of one option.
@@ -62,6 +62,9 @@ func (c *certificates) sources() map[string]*tlsconfig.Source {
 	out := map[string]*tlsconfig.Source{}
 	if c.clients != nil {
 		out["client"] = c.clients
+	}
+	if c.nodes != nil {
+		out["internode"] = c.nodes
 	}
 	return out
 }
@@ -95,6 +98,7 @@ func (c figuresCollector) encryption(m metricSink) {
 		m.send(prometheus.CounterValue, "certificate_reloads_total", "Changes of certificate files that are in use.", float64(s.Reloads), labels, values)
 		m.send(prometheus.CounterValue, "certificate_reload_failures_total", "Changes of certificate files that cannot be used.", float64(s.Failures), labels, values)
 	}
+	c.internode(m)
 	if s := c.n.server.Load(); s != nil && c.n.certificates.clients != nil {
 		m.handshakes("cql", s.Encryption())
 	}

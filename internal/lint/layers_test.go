@@ -51,6 +51,7 @@ storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/intake internal/wire ring
+messaging/internodetls: tlsconfig
 
 # Cluster metadata.
 cluster: internal/env internal/invariant internal/wire messaging ring schema storage/logguard
@@ -101,8 +102,9 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 # A node.
 node/socket:
 node/control: auth internal/guard
+node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -116,7 +118,7 @@ cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
-integration/process: integration/cqlclient
+integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
 integration/netns:
 integration/bench: azuretables azuretables/client integration/cqlclient integration/process
