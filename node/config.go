@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -21,7 +22,7 @@ type setting func(o *Options, v *yaml.Node) error
 
 // settings returns the options of the file by their names in cassandra.yaml.
 func settings() map[string]setting {
-	return map[string]setting{
+	all := map[string]setting{
 		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
 		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
 		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
@@ -52,8 +53,6 @@ func settings() map[string]setting {
 		"seed_provider":                               setSeedProvider,
 		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
 		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
-		"authenticator":                               only("AllowAllAuthenticator"),
-		"authorizer":                                  only("AllowAllAuthorizer"),
 		"start_native_transport":                      only("true"),
 		"commitlog_sync":                              setCommitLogSync,
 		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
@@ -76,6 +75,8 @@ func settings() map[string]setting {
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
+	maps.Copy(all, accessSettings())
+	return all
 }
 
 // LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an

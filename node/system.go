@@ -14,7 +14,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs,
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles,
 	})
 }
 
@@ -71,8 +71,11 @@ func (o *Options) settings() map[string]string {
 		"seeds":                            strings.Join(o.seedTexts(), ","),
 		"control_address":                  o.controlAddress(),
 		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
-		"authenticator":                    "AllowAllAuthenticator",
-		"authorizer":                       "AllowAllAuthorizer",
+		"authenticator":                    o.Access.Authenticator,
+		"authorizer":                       o.Access.Authorizer,
+		"role_manager":                     "CassandraRoleManager",
+		"network_authorizer":               o.Access.NetworkAuthorizer,
+		"cidr_authorizer":                  o.Access.CIDRAuthorizer,
 		"commitlog_sync":                   string(o.CommitLogSync),
 		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
 		"block_cache_size":                 size(o.CacheBytes),
