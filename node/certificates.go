@@ -1,11 +1,17 @@
 package node
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"cqld/node/control"
 	"cqld/tlsconfig"
 )
 
@@ -61,6 +67,21 @@ func (c *certificates) sources() map[string]*tlsconfig.Source {
 		out["internode"] = c.nodes
 	}
 	return out
+}
+
+// opReloadSSL reads the certificate files. If one of them cannot be used, the previous ones of its use stay in use.
+func (n *Node) opReloadSSL(context.Context, control.None, control.Report) ([]control.Certificate, error) {
+	sources, list := n.certificates.sources(), []control.Certificate{}
+	var errs []error
+	for _, use := range slices.Sorted(maps.Keys(sources)) {
+		s := sources[use]
+		if err := s.Reload(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", use, err))
+			continue
+		}
+		list = append(list, control.Certificate{Use: use, Expires: s.Expiry().UTC().Format(time.RFC3339)})
+	}
+	return list, errors.Join(errs...)
 }
 
 // encryption collects certificates and TLS handshakes.

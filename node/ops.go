@@ -75,6 +75,7 @@ func (n *Node) handleData() {
 	control.Handle(s, control.TimeoutsOf, n.opTimeouts)
 	control.Handle(s, control.LoggingLevelOf, n.opLogging)
 	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
+	control.Handle(s, control.ReloadSSL, n.opReloadSSL)
 }
 
 func (n *Node) handleTopology() {

@@ -62,6 +62,7 @@ type Commands struct {
 	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Store hints again."`
 	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"Show the log level."`
 	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the log level."`
+	Reloadssl        reloadSSLCommand      `cmd:"" group:"do" help:"Read the certificate files again."`
 	Help             helpCommand           `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 
