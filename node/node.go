@@ -23,6 +23,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
+	"cqld/node/health"
 	"cqld/query"
 	"cqld/rebalance"
 	"cqld/repair"
@@ -60,12 +61,16 @@ type Node struct {
 	executors    struct{ cql, tables *request.Executor }
 	answered     tablesFigures
 	control      *control.Server
+	health       *health.Server                  // nil: health_address is not set
+	beating      atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
 	certificates certificates
 	started      time.Time
 	drained      atomic.Bool   // clients are refused until the process ends
 	binary       sync.Mutex    // held while the client servers start or stop
 	snapshots    sync.Mutex    // held while snapshots are made, read or removed
 	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	served       chan struct{} // closed when the servers for clients have been opened
+	closing      atomic.Bool   // Close was called
 	retiring     atomic.Bool   // this node has left the cluster while it was running
 	retired      chan struct{} // closed when it has disconnected its clients after that
 
@@ -102,7 +107,8 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{})}
+	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
+		served: make(chan struct{})}
 	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -120,6 +126,9 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
+	if err := n.openHealth(); err != nil {
+		return err
+	}
 	if err := n.openCertificates(); err != nil {
 		return err
 	}
@@ -131,6 +140,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 		return err
 	}
 	o.Begin = func() {
+		n.beating.Store(n.cluster)
 		n.running.Critical(n.fail, func() {
 			if err := n.cluster.Run(background); err != nil {
 				n.fail(err)
@@ -251,9 +261,13 @@ func (n *Node) storageOptions() storage.Options {
 func (n *Node) clusterOptions() cluster.Options {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
+	var lookUp func(func(cluster.SeedAddresses))
+	if len(n.opts.SeedNames) > 0 {
+		lookUp = n.lookUpSeeds
+	}
 	return cluster.Options{
 		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
-		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
+		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp, ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
 			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},
 		Fatal: n.fail,
@@ -296,7 +310,11 @@ func (n *Node) openServer() error {
 	if err := n.startBinary(); err != nil {
 		return err
 	}
-	return n.startTables()
+	if err := n.startTables(); err != nil {
+		return err
+	}
+	close(n.served)
+	return nil
 }
 
 // startBinary opens the CQL server. The caller holds n.binary.
@@ -332,6 +350,11 @@ func (n *Node) Failed() <-chan error { return n.failed }
 // Close drains the requests of clients until ctx ends, then stops everything.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
+	n.closing.Store(true)
+	n.beating.Store(nil)
+	if n.health != nil {
+		defer n.health.Close()
+	}
 	if n.control != nil {
 		n.control.Close()
 	}

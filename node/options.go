@@ -56,11 +56,18 @@ type Options struct {
 	// authenticated or not encrypted: allow_insecure_listen_addresses.
 	AllowInsecureAddresses bool
 	Seeds                  []netip.AddrPort
+	// SeedNames replace Seeds if some are host names, NAME:PORT. They are looked up before each attempt to join.
+	SeedNames []string
+	// ListenName and RPCName are the host names from which ResolveNames determines ListenAddress and RPCAddress; empty: none.
+	ListenName, RPCName string
+	LookupHost          LookupHost // nil: the resolver of the machine
 	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty, the
 	// node joins as an additional one.
 	Replace        string
 	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
-	ControlSocket  bool           // the control port has a socket in DataDir, which then must be a directory of the machine
+	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
+	HealthAddress netip.AddrPort
+	ControlSocket bool // the control port has a socket in DataDir, which then must be a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -230,6 +237,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	o.ClientEncryption.validate("client_encryption_options", bad)
 	o.InternodeEncryption.validate(bad)
 	o.validateInsecure(bad)
+	o.validateHealth(bad)
 }
 
 // Internode returns the address for other nodes.

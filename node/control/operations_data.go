@@ -19,6 +19,7 @@ var (
 	ListSnapshots   = Operation[None, Snapshots]{"listsnapshots"}
 	ClearSnapshot   = Operation[ClearArgs, Snapshots]{"clearsnapshot"}
 	BinaryOf        = Operation[None, Switch]{"statusbinary"}
+	ReadyOf         = Operation[None, Switch]{"ready"}
 	SetBinary       = Operation[Switch, Switch]{"setbinary"}
 	HandoffOf       = Operation[None, Switch]{"statushandoff"}
 	SetHandoff      = Operation[Switch, Switch]{"sethandoff"}

@@ -123,6 +123,23 @@ func (c *statusBinaryCommand) Run(s *session) error {
 	})
 }
 
+type readyCommand struct{}
+
+// Run fails unless the node serves clients.
+func (c *readyCommand) Run(s *session) error {
+	ready, err := fetch(s, control.ReadyOf, control.None{})
+	switch {
+	case err != nil:
+		return err
+	case !ready.On:
+		return fmt.Errorf("the node is not ready: %s", ready.Why)
+	}
+	return show(s, ready, func(w io.Writer, _ control.Switch) error {
+		_, err := fmt.Fprintln(w, "ready")
+		return err
+	})
+}
+
 type disableBinaryCommand struct{}
 
 // Run stops the CQL server.
