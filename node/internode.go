@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -36,15 +37,13 @@ func (e *InternodeEncryption) required() bool { return e.encrypts() && !e.Option
 
 // String returns the state for operators: none, dc, all, "all, optional".
 func (e *InternodeEncryption) String() string {
-	peers := e.Peers
-	if peers == "" {
-		peers = internodetls.None
-	}
 	if e.Optional {
-		return string(peers) + ", optional"
+		return string(e.peers()) + ", optional"
 	}
-	return string(peers)
+	return string(e.peers())
 }
+
+func (e *InternodeEncryption) peers() internodetls.Encryption { return cmp.Or(e.Peers, internodetls.None) }
 
 // validate reports what is missing or has no meaning between nodes.
 func (e *InternodeEncryption) validate(bad func(name, format string, args ...any)) {
