@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -21,7 +22,7 @@ type setting func(o *Options, v *yaml.Node) error
 
 // settings returns the options of the file by their names in cassandra.yaml.
 func settings() map[string]setting {
-	return map[string]setting{
+	all := map[string]setting{
 		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
 		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
 		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
@@ -32,6 +33,7 @@ func settings() map[string]setting {
 		"rpc_address":                                 setRPCAddress,
 		"native_transport_port_ssl":                   setEncryptedPort,
 		"client_encryption_options":                   setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"control_encryption_options":                  setControlEncryption,
 		"server_encryption_options":                   setInternodeEncryption,
 		"allow_insecure_listen_addresses":             truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
@@ -51,8 +53,6 @@ func settings() map[string]setting {
 		"seed_provider":                               setSeedProvider,
 		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
 		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
-		"authenticator":                               only("AllowAllAuthenticator"),
-		"authorizer":                                  only("AllowAllAuthorizer"),
 		"start_native_transport":                      only("true"),
 		"commitlog_sync":                              setCommitLogSync,
 		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
@@ -69,12 +69,15 @@ func settings() map[string]setting {
 		"auto_repair_enabled":                         truth(func(o *Options) *bool { return &o.AutoRepair }),
 		"auto_repair_min_repair_interval":             duration(func(o *Options) *time.Duration { return &o.AutoRepairInterval }),
 		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
+		"dynamic_data_masking_enabled":                truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
+	maps.Copy(all, accessSettings())
+	return all
 }
 
 // LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an
@@ -95,7 +98,7 @@ func (o *Options) LoadFile(path string) error {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
 			"run chmod 600", path, info.Mode().Perm()))
 	}
-	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
+	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret() || o.ControlEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("%s contains a private key or its password and has mode %04o, so other users may read it; run chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,7 +44,9 @@ func (e *InternodeEncryption) String() string {
 	return string(e.peers())
 }
 
-func (e *InternodeEncryption) peers() internodetls.Encryption { return cmp.Or(e.Peers, internodetls.None) }
+func (e *InternodeEncryption) peers() internodetls.Encryption {
+	return cmp.Or(e.Peers, internodetls.None)
+}
 
 // validate reports what is missing or has no meaning between nodes.
 func (e *InternodeEncryption) validate(bad func(name, format string, args ...any)) {
@@ -102,8 +105,16 @@ func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
 	return fmt.Errorf("%q is not none, rack, dc or all", v.Value)
 }
 
-// authenticates reports whether clients must log in.
-func (o *Options) authenticates() bool { return false }
+// settings returns the options for system_views.settings.
+func (e *InternodeEncryption) settings() map[string]string {
+	const prefix = "server_encryption_options."
+	return map[string]string{
+		prefix + "internode_encryption":          string(e.peers()),
+		prefix + "optional":                      strconv.FormatBool(e.Optional),
+		prefix + "require_client_auth":           strconv.FormatBool(e.used()),
+		prefix + "require_endpoint_verification": strconv.FormatBool(!e.AnyEndpoint),
+	}
+}
 
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
 // AllowInsecureAddresses is set.
@@ -118,7 +129,7 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
 	}
 	if a := o.RPCAddress; reachable(a) {
-		if !o.authenticates() {
+		if !o.Access.authenticates() {
 			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the port could read and change "+
 				"everything. Set authenticator: PasswordAuthenticator."+override, a)
 		}
@@ -143,7 +154,7 @@ func (o *Options) insecurities() (all []string) {
 		}
 	}
 	if a := o.RPCAddress; reachable(a) {
-		if !o.authenticates() {
+		if !o.Access.authenticates() {
 			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: anyone who reaches it can read and change everything", a))
 		}
 		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {

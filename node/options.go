@@ -16,6 +16,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/query"
 	"cqld/request"
+	"cqld/server"
 )
 
 // CommitLogSync determines when a write is acknowledged.
@@ -67,7 +68,9 @@ type Options struct {
 	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
 	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
 	HealthAddress netip.AddrPort
-	ControlSocket bool // the control port has a socket in DataDir, which then must be a directory of the machine
+	// ControlEncryption is TLS of ControlAddress, which serves only clients with certificates.
+	ControlEncryption Encryption
+	ControlSocket     bool // the control port has a socket in DataDir, which then must be a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -87,12 +90,16 @@ type Options struct {
 	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
+	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int
 	MaxTimestampAhead   time.Duration // maximum_timestamp_fail_threshold
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
+
+	Access AccessOptions // authentication and authorization
 
 	// TablesAccounts are the accounts of the Tables server. If empty, it serves the development account.
 	TablesAccounts []azuretables.Account
@@ -122,7 +129,9 @@ type faults struct {
 	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
 	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements
 	authorizer auth.Authorizer                                     // of clients and operators
-	virtual    func(query.VirtualSource) query.VirtualSource       // the virtual tables of this node
+	// authenticator logs CQL clients in.
+	authenticator server.Authenticator
+	virtual       func(query.VirtualSource) query.VirtualSource // the virtual tables of this node
 }
 
 // DefaultOptions returns the options of `cqld start` without flags: one node on 127.0.0.1.
@@ -141,6 +150,9 @@ func DefaultOptions() Options {
 		RPCAddress:          netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 		NativeTransportPort: 9042,
 		TablesPort:          10002,
+
+		Access: AccessOptions{Authenticator: allowAllAuthenticator, Authorizer: allowAllAuthorizer,
+			NetworkAuthorizer: allowAllNetworkAuthorizer, CIDRAuthorizer: allowAllCIDRAuthorizer},
 
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
@@ -195,6 +207,7 @@ func (o *Options) Validate() error {
 		bad("commitlog_sync_period", "must be positive")
 	}
 	o.validateAddresses(bad)
+	o.validateAccess(bad)
 	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout, "range_request_timeout": o.RangeTimeout,
 		"write_request_timeout": o.WriteTimeout, "cas_contention_timeout": o.CASTimeout,
 		"counter_write_request_timeout": o.CounterTimeout, "truncate_request_timeout": o.TruncateTimeout} {
@@ -227,10 +240,11 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 			bad(portName, "must not be 0")
 		}
 	}
-	if c := o.ControlAddress; c.IsValid() && (!c.Addr().IsLoopback() || c.Port() == 0) {
+	if c := o.ControlAddress; c.IsValid() && (c.Port() == 0 || !c.Addr().IsLoopback() && !o.ControlEncryption.Enabled) {
 		bad("control_address", "%s is not a loopback address with a port: its token would travel in the clear. "+
-			"From another machine use ssh -L, or run cqld ctl there", c)
+			"Set control_encryption_options, or from another machine use ssh -L, or run cqld ctl there", c)
 	}
+	o.validateControl(bad)
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
 	o.validateTables(bad)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs,
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles,
 	})
 }
 
@@ -60,42 +61,44 @@ func (o *Options) controlAddress() string {
 // settings returns the options in the form of system_views.settings, under their names in the file.
 func (o *Options) settings() map[string]string {
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
-	return map[string]string{
-		"cluster_name":          o.ClusterName,
-		"num_tokens":            strconv.Itoa(o.NumTokens),
-		"data_file_directories": "[" + o.DataDir + "]",
-		"listen_address":        o.ListenAddress.String(),
-		"storage_port":          strconv.Itoa(int(o.StoragePort)),
-		"rpc_address":           o.RPCAddress.String(),
-		"native_transport_port": strconv.Itoa(int(o.NativeTransportPort)),
-		"seeds":                 strings.Join(o.seedTexts(), ","),
-		"control_address":       o.controlAddress(),
-		"partitioner":           "org.apache.cassandra.dht.Murmur3Partitioner",
-		"server_encryption_options.internode_encryption":          string(o.InternodeEncryption.peers()),
-		"server_encryption_options.optional":                      strconv.FormatBool(o.InternodeEncryption.Optional),
-		"server_encryption_options.require_client_auth":           strconv.FormatBool(o.InternodeEncryption.used()),
-		"server_encryption_options.require_endpoint_verification": strconv.FormatBool(!o.InternodeEncryption.AnyEndpoint),
-		"allow_insecure_listen_addresses":                         strconv.FormatBool(o.AllowInsecureAddresses),
-		"authenticator":                                           "AllowAllAuthenticator",
-		"authorizer":                                              "AllowAllAuthorizer",
-		"commitlog_sync":                                          string(o.CommitLogSync),
-		"commitlog_sync_period":                                   o.CommitLogSyncPeriod.String(),
-		"block_cache_size":                                        size(o.CacheBytes),
-		"memtable_heap_space":                                     size(o.MemTableBytes),
-		"read_request_timeout":                                    o.ReadTimeout.String(),
-		"range_request_timeout":                                   o.RangeTimeout.String(),
-		"write_request_timeout":                                   o.WriteTimeout.String(),
-		"cas_contention_timeout":                                  o.CASTimeout.String(),
-		"counter_write_request_timeout":                           o.CounterTimeout.String(),
-		"truncate_request_timeout":                                o.TruncateTimeout.String(),
-		"max_hint_window":                                         o.HintWindow.String(),
-		"stream_throughput_outbound":                              size(o.StreamThroughput) + "/s",
-		"auto_repair_enabled":                                     strconv.FormatBool(o.AutoRepair),
-		"auto_repair_min_repair_interval":                         o.AutoRepairInterval.String(),
-		"auto_repair_throughput":                                  size(o.RepairThroughput) + "/s",
-		"maximum_timestamp_fail_threshold":                        o.MaxTimestampAhead.String(),
-		"native_transport_max_frame_size":                         size(int64(o.MaxFrameBytes)),
-		"batch_size_warn_threshold":                               size(int64(o.BatchWarnBytes)),
-		"batch_size_fail_threshold":                               size(int64(o.BatchFailBytes)),
+	all := map[string]string{
+		"cluster_name":                     o.ClusterName,
+		"num_tokens":                       strconv.Itoa(o.NumTokens),
+		"data_file_directories":            "[" + o.DataDir + "]",
+		"listen_address":                   o.ListenAddress.String(),
+		"storage_port":                     strconv.Itoa(int(o.StoragePort)),
+		"rpc_address":                      o.RPCAddress.String(),
+		"native_transport_port":            strconv.Itoa(int(o.NativeTransportPort)),
+		"seeds":                            strings.Join(o.seedTexts(), ","),
+		"control_address":                  o.controlAddress(),
+		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
+		"authenticator":                    o.Access.Authenticator,
+		"authorizer":                       o.Access.Authorizer,
+		"role_manager":                     "CassandraRoleManager",
+		"network_authorizer":               o.Access.NetworkAuthorizer,
+		"cidr_authorizer":                  o.Access.CIDRAuthorizer,
+		"commitlog_sync":                   string(o.CommitLogSync),
+		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
+		"block_cache_size":                 size(o.CacheBytes),
+		"memtable_heap_space":              size(o.MemTableBytes),
+		"read_request_timeout":             o.ReadTimeout.String(),
+		"range_request_timeout":            o.RangeTimeout.String(),
+		"write_request_timeout":            o.WriteTimeout.String(),
+		"cas_contention_timeout":           o.CASTimeout.String(),
+		"counter_write_request_timeout":    o.CounterTimeout.String(),
+		"truncate_request_timeout":         o.TruncateTimeout.String(),
+		"max_hint_window":                  o.HintWindow.String(),
+		"stream_throughput_outbound":       size(o.StreamThroughput) + "/s",
+		"auto_repair_enabled":              strconv.FormatBool(o.AutoRepair),
+		"auto_repair_min_repair_interval":  o.AutoRepairInterval.String(),
+		"auto_repair_throughput":           size(o.RepairThroughput) + "/s",
+		"dynamic_data_masking_enabled":     strconv.FormatBool(o.DynamicDataMasking),
+		"maximum_timestamp_fail_threshold": o.MaxTimestampAhead.String(),
+		"native_transport_max_frame_size":  size(int64(o.MaxFrameBytes)),
+		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),
+		"batch_size_fail_threshold":        size(int64(o.BatchFailBytes)),
 	}
+	all["allow_insecure_listen_addresses"] = strconv.FormatBool(o.AllowInsecureAddresses)
+	maps.Copy(all, o.InternodeEncryption.settings())
+	return all
 }

@@ -30,7 +30,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 	case at == stageStartup && h.Opcode != frame.OpStartup && h.Opcode != frame.OpOptions:
 		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting STARTUP or OPTIONS")
 	case at == stageAuth && h.Opcode != frame.OpAuthResponse && h.Opcode != frame.OpOptions:
-		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting AUTH_RESPONSE")
+		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting SASL_RESPONSE")
 	case at == stageReady && h.Opcode == frame.OpStartup:
 		return false, protocolError("Unexpected message STARTUP, the connection is already initialized")
 	case at == stageReady && h.Opcode == frame.OpAuthResponse:
@@ -147,7 +147,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int
 	c.throw = options["THROW_ON_OVERLOAD"] == "1"
 	c.session.Store(&query.Session{Version: int(h.Version), Options: options})
 	if a := c.server.options.Authenticator; a != nil {
-		c.exchange = a.Begin(c.client)
+		c.exchange = c.begin(a)
 		c.stage.Store(uint32(stageAuth))
 		c.answer(h, frame.OpAuthenticate, charge, func(dst []byte) []byte { return wire.AppendString(dst, a.Class()) })
 		c.beginFraming()
@@ -183,7 +183,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 		c.refuse(h, err, charge)
 		return errHangUp
 	}
-	user, done, challenge, err := c.exchange.Evaluate(c.ctx, token)
+	user, done, challenge, err := c.evaluate(token)
 	if err != nil {
 		c.refuse(h, err, charge)
 		return errHangUp
@@ -194,6 +194,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 	}
 	c.user.Store(&auth.Principal{Name: user})
 	c.exchange = nil
+	c.recheck()
 	c.ready()
 	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
 	return nil

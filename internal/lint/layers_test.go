@@ -54,7 +54,7 @@ messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: internal/env internal/invariant internal/wire messaging ring schema storage/logguard
+cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:
@@ -87,16 +87,20 @@ query/function: internal/wire ring types
 query/identifier: internal/env types
 query/plancache:
 query/batchsize: row schema types
-query/definition: cql internal/wire ring schema types
-query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
-query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row scan schema types
+query/mask: auth cql internal/wire query/function query/term schema types
+query/definition: cql internal/wire query/function query/mask query/term ring schema types
+query/permissions: auth cql query/definition schema
+query/roles: auth cql internal/wire query/permissions ring schema types
+query/system: auth internal/wire query/mask ring row schema types
+query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
 server/frame: internal/wire ring types
 server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
+login: internal/env server
+login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
 
 # A node.
@@ -104,14 +108,14 @@ node/socket:
 node/control: auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
-cmd/cqld/ctl: node/control
+cmd/cqld/ctl: node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node
@@ -197,6 +201,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
+		"golang.org/x/crypto/bcrypt":    {"query/roles", "login", "node"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
