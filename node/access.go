@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -17,6 +18,8 @@ import (
 const (
 	allowAllAuthenticator = "AllowAllAuthenticator"
 	passwordAuthenticator = "PasswordAuthenticator"
+	mutualAuthenticator   = "MutualTlsAuthenticator"
+	fallbackAuthenticator = "MutualTlsWithPasswordFallbackAuthenticator"
 
 	allowAllAuthorizer  = "AllowAllAuthorizer"
 	cassandraAuthorizer = "CassandraAuthorizer"
@@ -31,14 +34,21 @@ const (
 // AccessOptions are the options of access control. Classes have the last part of their names in Cassandra; empty means
 // the one that allows everything.
 type AccessOptions struct {
-	Authenticator     string
-	Authorizer        string
-	NetworkAuthorizer string
-	CIDRAuthorizer    string
+	Authenticator string
+	// CertificateValidator is validator_class_name of authenticators that use certificates.
+	CertificateValidator string
+	Authorizer           string
+	NetworkAuthorizer    string
+	CIDRAuthorizer       string
 	// CIDRMonitor makes the CIDR authorizer count and log what it would refuse: cidr_authorizer_mode MONITOR.
 	CIDRMonitor bool
 	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
 	CIDRForSuperusers bool
+
+	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means the
+	// defaults of package login.
+	CredentialsValidity time.Duration
+	CredentialsMax      int
 
 	// Superuser and SuperuserPassword are the first superuser of a new cluster with authentication. An empty name means
 	// DefaultSuperuser. An empty password means that the node generates one.
@@ -59,9 +69,7 @@ func (o *AccessOptions) cidr() bool { return o.CIDRAuthorizer == cassandraCIDRAu
 // validateAccess refuses combinations of classes in which one has no effect.
 func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	a := &o.Access
-	if a.authenticates() && o.faults.authenticator == nil {
-		bad("authenticator", "%s is not supported yet", a.Authenticator)
-	}
+	o.validateMutual(bad)
 	if a.authenticates() {
 		return
 	}

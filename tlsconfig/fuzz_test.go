@@ -73,7 +73,7 @@ func FuzzIdentity(f *testing.F) {
 
 func checkIdentity(t *testing.T, c *x509.Certificate) {
 	t.Helper()
-	if id, ok := tlsconfig.SPIFFE(c); ok != strings.HasPrefix(id, "spiffe:") {
+	if id, ok := tlsconfig.SPIFFE(c); ok != strings.HasPrefix(id, "spiffe://") {
 		t.Errorf("identity %q, %t", id, ok)
 	}
 	if name, ok := tlsconfig.Node(c, "Test Cluster"); ok != (name != "") {
