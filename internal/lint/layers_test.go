@@ -38,8 +38,9 @@ grammar:
 cql: grammar internal/keyword
 azuretables/odata:
 
-# Records of long-running work.
+# Records of long-running work, and of what clients and operators did.
 jobs: internal/env
+audit: cql
 
 # Storage and messages.
 storage/faultfs:
@@ -190,6 +191,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
+		"github.com/DeRuina/timberjack": {"audit"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},
