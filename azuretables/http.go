@@ -69,6 +69,7 @@ func newCarrier(d *Server) *carrier {
 	c.http = &fasthttp.Server{
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
+		SecureErrorLogMessage: true, // the errors contain parts of requests, and thus signatures
 		// Guests enforces the limits; connections that it has closed may take a moment to end.
 		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,

@@ -66,6 +66,7 @@ func settings() map[string]setting {
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
+		"audit_logging_options":                       setAuditLogging,
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}

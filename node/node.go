@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/audit"
 	"cqld/azuretables"
 	"cqld/cluster"
 	"cqld/coordinator"
@@ -60,6 +61,7 @@ type Node struct {
 	executors   struct{ cql, tables *request.Executor }
 	answered    tablesFigures
 	control     *control.Server
+	audit       *audit.Log
 	started     time.Time
 	drained     atomic.Bool   // clients are refused until the process ends
 	binary      sync.Mutex    // held while the client servers start or stop
@@ -119,6 +121,9 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
+	if err := n.openAudit(); err != nil {
+		return err
+	}
 	n.openTransport()
 	o, err := n.opening()
 	if err != nil {
@@ -273,7 +278,7 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate,
+		ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, Audit: n.audit,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
@@ -329,6 +334,7 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, s.Drain(ctx))
 	}
 	errs = append(errs, n.drainTables(ctx))
+	n.audit.Close()
 	if n.instance != nil {
 		n.instance.Stop()
 	}

@@ -19,7 +19,7 @@ import (
 // an error.
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.authorizer())
-	n.control.Guard = n.guard
+	n.control.Guard, n.control.Observe = n.guard, n.auditControl
 	n.handleOperations()
 	if n.opts.ControlSocket {
 		l, err := control.Listen(n.opts.DataDir)
@@ -75,6 +75,8 @@ func (n *Node) handleData() {
 	control.Handle(s, control.TimeoutsOf, n.opTimeouts)
 	control.Handle(s, control.LoggingLevelOf, n.opLogging)
 	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
+	control.Handle(s, control.AuditLogOf, n.opAuditLog)
+	control.Handle(s, control.SetAuditLog, n.opSetAuditLog)
 }
 
 func (n *Node) handleTopology() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/audit"
 	"cqld/auth"
 	"cqld/azuretables"
 	"cqld/internal/env"
@@ -97,6 +98,8 @@ type Options struct {
 	ClockOffset time.Duration
 	Unsafe      bool
 
+	Audit audit.Settings // audit_logging_options; an empty Dir means audit in DataDir
+
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // level of Logger, if it can be changed
 
@@ -150,6 +153,8 @@ func DefaultOptions() Options {
 		BatchWarnBytes:    5 << 10,
 		BatchFailBytes:    50 << 10,
 		MaxTimestampAhead: time.Minute,
+
+		Audit: audit.DefaultSettings(),
 	}
 }
 
@@ -179,6 +184,9 @@ func (o *Options) Validate() error {
 	}
 	if o.CommitLogSyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
+	}
+	if s := o.auditSettings(); s.Validate() != nil {
+		bad("audit_logging_options", "%v", s.Validate())
 	}
 	o.validateAddresses(bad)
 	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout, "range_request_timeout": o.RangeTimeout,

@@ -74,7 +74,7 @@ func (n *Node) startTables() error {
 		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Hosts:         n.opts.TablesHosts,
 		Limits:        azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
-		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
+		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.tablesAnswered,
 	})
 	if err != nil {
 		return err

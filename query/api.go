@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
@@ -175,4 +176,6 @@ type Options struct {
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
 	Limits      Limits
+	// Audit records the statements of clients. Nil means that none are recorded.
+	Audit *audit.Log
 }

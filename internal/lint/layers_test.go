@@ -87,7 +87,7 @@ query/definition: cql internal/wire ring schema types
 query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
 query/system: internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row scan schema types
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -97,16 +97,16 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 
 # A node.
 node/socket:
-node/control: auth internal/guard
+node/control: audit auth internal/guard
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage types
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
-cmd/cqld/ctl: node/control
+cmd/cqld/ctl: audit node/control
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
 simulation/elle:
