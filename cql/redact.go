@@ -44,28 +44,51 @@ func RedactError(text string, err error) string {
 	return redactMessage(text, err.Error())
 }
 
-// redactMessage replaces the secrets of text, with their quotes or brackets, in a message about it. The snippet of a syntax
-// error may lack the last characters of a literal.
+// redactMessage replaces the secrets of text in a message about it: short ones only within quotes or brackets, because they
+// may be parts of words. The snippet of a syntax error may lack the last characters of a literal.
 func redactMessage(text, message string) string {
 	if !suspicious(text) {
 		return message
 	}
-	for _, s := range secrets(text, tokensOf(text)) {
+	all := tokensOf(text)
+	for _, s := range append(secrets(text, all), misplaced(text, all)...) {
 		raw := text[s.from:s.to]
 		for _, secret := range []string{raw, unquote("'"+raw+"'", "'")} {
+			if len(secret) >= secretBytesMin {
+				message = strings.ReplaceAll(message, secret, redacted)
+			}
 			for _, around := range []string{"''", "()", "[]"} {
 				message = strings.ReplaceAll(message, around[:1]+secret+around[1:], around[:1]+redacted+around[1:])
 			}
 		}
-		open := text[max(s.from-2, 0):s.from]
-		if !strings.HasSuffix(open, "$$") {
-			open = open[len(open)-1:]
-		}
 		for cut := range min(len(raw), 4) {
-			message = strings.ReplaceAll(message, open+raw[:len(raw)-cut], open+redacted)
+			if part := raw[:len(raw)-cut]; s.from > 0 {
+				message = strings.ReplaceAll(message, text[s.from-1:s.from]+part, text[s.from-1:s.from]+redacted)
+			}
 		}
 	}
 	return message
+}
+
+// secretBytesMin is the length from which secrets are replaced wherever they occur in a message.
+const secretBytesMin = 4
+
+// misplaced returns the tokens in the place of a password that are not string literals, in a text that is not a statement.
+func misplaced(text string, all []lexeme) (spans []span) {
+	for i, t := range all {
+		if kindBefore(all, i) != grammar.CqlLexerK_PASSWORD {
+			continue
+		}
+		switch t.kind {
+		case grammar.CqlLexerIDENT, grammar.CqlLexerINTEGER, grammar.CqlLexerFLOAT, grammar.CqlLexerUUID, grammar.CqlLexerHEXNUMBER:
+			spans = append(spans, span{t.from, t.to})
+		case grammar.CqlLexerQUOTED_NAME:
+			spans = append(spans, span{t.from + 1, t.to - 1})
+		case grammar.CqlLexerUNTERMINATED_NAME:
+			spans = append(spans, span{t.from + 1, t.to})
+		}
+	}
+	return spans
 }
 
 // suspicious reports whether a text has a word that may precede a secret, also if PASSWORD is misspelled.
