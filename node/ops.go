@@ -69,6 +69,7 @@ func (n *Node) handleData() {
 	control.Handle(s, control.ListSnapshots, n.opListSnapshots)
 	control.Handle(s, control.ClearSnapshot, n.opClearSnapshot)
 	control.Handle(s, control.BinaryOf, n.opBinaryOf)
+	control.Handle(s, control.ReadyOf, n.opReady)
 	control.Handle(s, control.SetBinary, n.opSetBinary)
 	control.Handle(s, control.HandoffOf, n.opHandoffOf)
 	control.Handle(s, control.SetHandoff, n.opSetHandoff)
@@ -77,6 +78,7 @@ func (n *Node) handleData() {
 	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
 	control.Handle(s, control.AuditLogOf, n.opAuditLog)
 	control.Handle(s, control.SetAuditLog, n.opSetAuditLog)
+	control.Handle(s, control.ReloadSSL, n.opReloadSSL)
 }
 
 func (n *Node) handleTopology() {

@@ -15,6 +15,7 @@ import (
 	"cqld/auth"
 	"cqld/query"
 	"cqld/server/frame"
+	"cqld/tlsconfig"
 )
 
 // stage is the state of a connection's handshake.
@@ -46,6 +47,7 @@ type header = frame.Header
 type conn struct {
 	server      *Server
 	net         net.Conn
+	secure      *tlsconfig.Conn // the same connection, if it is or may be encrypted
 	client      netip.AddrPort
 	version     frame.Version
 	compression frame.Compression
@@ -134,6 +136,9 @@ func (c *conn) serve() {
 func (c *conn) read() (err error) {
 	defer c.server.guard.Recover("CQL connection reader", c.fail)
 	if err := c.net.SetReadDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
+		return err
+	}
+	if err := c.handshake(); err != nil {
 		return err
 	}
 	for err == nil {

@@ -31,6 +31,12 @@ def connect(retries=None, **options):
     # An endpoint is host and port, so that nodes on one address with several ports are told apart.
     from cassandra.connection import DefaultEndPoint
 
+    if os.environ.get("CQLD_TLS_CA"):
+        import ssl
+
+        options["ssl_context"] = ssl.create_default_context(cafile=os.environ["CQLD_TLS_CA"])
+        if os.environ.get("CQLD_TLS_CERT"):
+            options["ssl_context"].load_cert_chain(os.environ["CQLD_TLS_CERT"], os.environ["CQLD_TLS_KEY"])
     cluster = Cluster([DefaultEndPoint(h, int(p)) for h, p in POINTS], port=int(POINTS[0][1]), execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **options)
     return cluster, cluster.connect(wait_for_all_pools=True)
 
