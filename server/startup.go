@@ -23,6 +23,11 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		return false, protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode)))
 	}
 	at := stage(c.stage.Load())
+	if at == stageStartup {
+		if err := c.server.checkVersion(h.Version); err != nil {
+			return true, err
+		}
+	}
 	if at != stageStartup && h.Version != c.version {
 		return false, versionMismatch(uint8(h.Version), c.version)
 	}
@@ -37,6 +42,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		return false, protocolError("Unexpected message AUTH_RESPONSE, the connection is already authenticated")
 	}
 	if at != stageReady && h.Length > handshakeFrameMax {
+		c.server.limited[BoundHandshakeBytes].Add(1)
 		return true, protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
 			h.Length+frame.HeaderSize, handshakeFrameMax))
 	}
@@ -97,6 +103,10 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 		}
 		c.events.Or(uint32(events))
 		c.answer(h, frame.OpReady, charge, nil)
+		return nil
+	}
+	if err := c.limitRate(); err != nil {
+		c.refuse(h, err, charge)
 		return nil
 	}
 	c.jobs.Add(1)
@@ -174,6 +184,7 @@ func (c *conn) beginFraming() {
 func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
 	c.server.handshakes.end(c)
+	c.idleAt = time.Time{}
 	c.setReadDeadline(time.Time{})
 }
 
