@@ -62,7 +62,7 @@ func (p *pair) bodyBuffer(size int) []byte {
 }
 
 func newCarrier(d *Server) *carrier {
-	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax)}
+	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
 	l := &d.limits

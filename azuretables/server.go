@@ -108,6 +108,14 @@ func New(o Options) (*Server, error) {
 	return d, nil
 }
 
+// Limited returns how often clients have reached bounds, by the name of the bound: connections that were closed because too
+// many sent no authorized request, connections refused because their address had too many, and requests refused because too
+// many connections were open.
+func (d *Server) Limited() map[string]int64 {
+	g := d.carrier.guests
+	return map[string]int64{"handshakes": g.closed.Load(), "connections_per_address": g.refused.Load(), "connections": g.crowded.Load()}
+}
+
 // CheckAccount returns nil if the account's name and key are valid: 3 to 24 lower-case letters and digits, and base64
 // of at least 16 bytes.
 func CheckAccount(a Account) error {

@@ -19,8 +19,8 @@ import (
 // setting reads one option's value.
 type setting func(o *Options, v *yaml.Node) error
 
-// settings returns the options of the file by their names in cassandra.yaml.
-func settings() map[string]setting {
+// nodeSettings returns the options of the file without those of ClientLimits.
+func nodeSettings() map[string]setting {
 	return map[string]setting{
 		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
 		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
@@ -71,7 +71,7 @@ func settings() map[string]setting {
 		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
-		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
+		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.MaxClients }),
 		"audit_logging_options":                       setAuditLogging,
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),

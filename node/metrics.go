@@ -39,6 +39,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.jobs(m)
 	c.panics(m)
 	c.audit(m)
+	c.limits(m)
 	c.encryption(m)
 }
 

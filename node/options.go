@@ -112,6 +112,8 @@ type Options struct {
 	ClockOffset time.Duration
 	Unsafe      bool
 
+	ClientLimits ClientLimits
+
 	Audit audit.Settings // audit_logging_options; an empty Dir means audit in DataDir
 
 	Logger   *slog.Logger
@@ -168,7 +170,7 @@ func DefaultOptions() Options {
 		BatchFailBytes:    50 << 10,
 		MaxTimestampAhead: time.Minute,
 
-		Audit: audit.DefaultSettings(),
+		Audit: audit.DefaultSettings(), ClientLimits: defaultClientLimits(),
 	}
 }
 
@@ -199,6 +201,7 @@ func (o *Options) Validate() error {
 	if o.CommitLogSyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
 	}
+	o.validateClientLimits(bad)
 	if s := o.auditSettings(); s.Validate() != nil {
 		bad("audit_logging_options", "%v", s.Validate())
 	}
