@@ -7,7 +7,7 @@ import (
 
 // everyResource returns one resource of each kind.
 func everyResource() []Resource {
-	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), AllRoles(), Role("r"), AllFunctions(),
+	return []Resource{AllKeyspaces(), Keyspace("ks"), AllTables("ks"), Table("ks", "t"), AllRoles(), RoleResource("r"), AllFunctions(),
 		KeyspaceFunctions("ks"), Function("ks", "f(int, text)"), AllMBeans(), MBean("repair")}
 }
 
@@ -31,7 +31,7 @@ func TestParentsEndAtTheRoot(t *testing.T) {
 		AllTables("ks"):                "<all tables in ks> <keyspace ks> <all keyspaces>",
 		Table("ks", "t"):               "<table ks.t> <all tables in ks> <keyspace ks> <all keyspaces>",
 		AllRoles():                     "<all roles>",
-		Role("r"):                      "<role r> <all roles>",
+		RoleResource("r"):              "<role r> <all roles>",
 		AllFunctions():                 "<all functions>",
 		KeyspaceFunctions("ks"):        "<all functions in ks> <all functions>",
 		Function("ks", "f(int, text)"): "<function ks.f(int, text)> <all functions in ks> <all functions>",

@@ -1,5 +1,7 @@
 package auth
 
+import "strings"
+
 // Kind is a kind of resource.
 type Kind uint8
 
@@ -44,8 +46,8 @@ func Table(keyspace, name string) Resource {
 // AllRoles returns the root of all roles.
 func AllRoles() Resource { return Resource{Kind: KindAllRoles} }
 
-// Role returns a role.
-func Role(name string) Resource { return Resource{Kind: KindRole, Name: name} }
+// RoleResource returns a role as a resource.
+func RoleResource(name string) Resource { return Resource{Kind: KindRole, Name: name} }
 
 // AllFunctions returns the root of all functions and aggregates.
 func AllFunctions() Resource { return Resource{Kind: KindAllFunctions} }
@@ -130,7 +132,7 @@ func (r Resource) Permissions() []Permission {
 	case KindAllRoles:
 		return []Permission{Create, Alter, Drop, Authorize, Describe}
 	case KindRole:
-		return []Permission{Alter, Drop, Authorize}
+		return []Permission{Alter, Drop, Authorize, Describe}
 	case KindAllFunctions, KindKeyspaceFunctions:
 		return []Permission{Create, Alter, Drop, Authorize, Execute}
 	case KindFunction:
@@ -140,3 +142,36 @@ func (r Resource) Permissions() []Permission {
 	}
 	return nil
 }
+
+// Path returns the resource as in the tables of system_auth, such as data/ks/t and roles/r.
+func (r Resource) Path() string {
+	//exhaustive:enforce
+	switch r.Kind {
+	case KindAllKeyspaces:
+		return "data"
+	case KindKeyspace:
+		return "data/" + r.Keyspace
+	case KindAllTables:
+		return "data/" + r.Keyspace + "/*"
+	case KindTable:
+		return "data/" + r.Keyspace + "/" + r.Name
+	case KindAllRoles:
+		return "roles"
+	case KindRole:
+		return "roles/" + r.Name
+	case KindAllFunctions:
+		return "functions"
+	case KindKeyspaceFunctions:
+		return "functions/" + r.Keyspace
+	case KindFunction:
+		return "functions/" + r.Keyspace + "/" + r.Name
+	case KindAllMBeans:
+		return "mbean"
+	case KindMBean:
+		return "mbean/" + r.Name
+	}
+	return ""
+}
+
+// Compare orders resources by their paths.
+func (r Resource) Compare(other Resource) int { return strings.Compare(r.Path(), other.Path()) }

@@ -26,6 +26,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyUpdate(&next, c.Update, index)
 	case c.Schema != nil:
 		err = applySchema(&next, c.Schema, index)
+	case c.Roles != nil:
+		err = applyRoles(&next, c.Roles)
 	case c.Begin != nil:
 		err = applyBegin(&next, c.Begin, index)
 	case c.Streamed != nil:
@@ -224,7 +226,11 @@ func applySchema(m *Metadata, c *schemaCommand, index uint64) error {
 	if err := m.noteFormer(s, c.At, index); err != nil {
 		return err
 	}
-	m.Schema = s
+	roles, err := rolesAfter(m.Roles, m.Schema, s, c.Creator)
+	if err != nil {
+		return err
+	}
+	m.Schema, m.Roles = s, roles
 	m.dropPaxosFloors()
 	return nil
 }

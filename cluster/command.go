@@ -32,6 +32,7 @@ type command struct {
 	Admit  *admitCommand  `json:",omitempty"`
 	Update *updateCommand `json:",omitempty"`
 	Schema *schemaCommand `json:",omitempty"`
+	Roles  *rolesCommand  `json:",omitempty"`
 
 	Begin    *beginCommand    `json:",omitempty"`
 	Streamed *streamedCommand `json:",omitempty"`
@@ -72,6 +73,13 @@ type updateCommand struct{ Node NodeSpec }
 type schemaCommand struct {
 	Change []byte
 	At     int64 `json:",omitempty"` // seconds, by the clock of the proposing node
+	// Creator is the role that gets all permissions on the keyspaces and tables that the change creates. Empty means none.
+	Creator string `json:",omitempty"`
+}
+
+// rolesCommand changes the directory of roles.
+type rolesCommand struct {
+	Change []byte // auth.EncodeChange
 }
 
 // beginCommand starts an operation of a member. Join and Replace are started by an admission instead.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"cqld/auth"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -15,6 +16,7 @@ type Metadata struct {
 	Epoch    uint64 // Raft index of the last command that changed the metadata
 	Schema   *schema.Schema
 	Topology *ring.Topology
+	Roles    *auth.Directory // never nil
 	// Secret authenticates data that clients carry between nodes, such as paging states.
 	Secret []byte
 
@@ -101,6 +103,8 @@ type metadataJSON struct {
 	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
 	// Added with former replications:
 	Former []Former `json:",omitempty"`
+	// Added with roles:
+	Roles []byte `json:",omitempty"` // auth.Encode; empty means none
 }
 
 type nodeJSON struct {
@@ -116,7 +120,7 @@ type nodeJSON struct {
 }
 
 func emptyMetadata() *Metadata {
-	return &Metadata{Schema: schema.Own(), Topology: ring.NewTopology(0, nil), nextNode: 1}
+	return &Metadata{Schema: schema.Own(), Roles: auth.NewDirectory(), Topology: ring.NewTopology(0, nil), nextNode: 1}
 }
 
 // encode returns the contents of a Raft snapshot.
@@ -126,6 +130,13 @@ func (m *Metadata) encode() ([]byte, error) {
 		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
+	}
+	if !m.Roles.Empty() {
+		roles, err := auth.Encode(m.Roles)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: encode metadata: %w", err)
+		}
+		j.Roles = roles
 	}
 	return json.Marshal(j)
 }
@@ -142,6 +153,12 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: decode metadata: %w", err)
 	}
+	roles := auth.NewDirectory()
+	if len(j.Roles) > 0 {
+		if roles, err = auth.Decode(j.Roles); err != nil {
+			return nil, fmt.Errorf("cluster: decode metadata: %w", err)
+		}
+	}
 	var nodes []*ring.Node
 	for _, n := range j.Nodes {
 		nodes = append(nodes, &ring.Node{ID: n.ID, Host: n.Host, Datacenter: n.Datacenter, Rack: n.Rack,
@@ -150,7 +167,7 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 	if j.Moved == 0 {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
-	return &Metadata{Epoch: j.Epoch, Schema: s, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
+	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
 		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 

@@ -36,7 +36,15 @@ const retryTicks = 10
 // error if it was refused. It returns a *schema.Unavailable, and proposes nothing, if no majority of the voters is
 // alive. If ctx ends first, the outcome is unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
-	return c.proposeNew(ctx, &command{Schema: c.schemaCommand(change)})
+	return c.ProposeSchemaAs(ctx, change, "")
+}
+
+// ProposeSchemaAs is ProposeSchema, and grants the role creator all permissions on the keyspaces and tables that the
+// change creates, in the same entry of the log. Empty means no role.
+func (c *Cluster) ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error {
+	cmd := c.schemaCommand(change)
+	cmd.Creator = creator
+	return c.proposeNew(ctx, &command{Schema: cmd})
 }
 
 // StartSchema is ProposeSchema without blocking. The loop calls done.
@@ -45,7 +53,7 @@ func (c *Cluster) StartSchema(change schema.Change, done func(error)) {
 }
 
 func (c *Cluster) schemaCommand(change schema.Change) *schemaCommand {
-	return &schemaCommand{schema.EncodeChange(change), c.opts.Clock.Now().Unix()}
+	return &schemaCommand{Change: schema.EncodeChange(change), At: c.opts.Clock.Now().Unix()}
 }
 
 // StartPaxosFloor raises a table's Paxos low bound to a ballot's time (µs). The loop calls done when every live node

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,13 +32,6 @@ const requestsPerSecond = 1_000_000
 
 func defaultClientLimits() ClientLimits {
 	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true, Authentication: 5 * time.Second}
-}
-
-// settings returns the options of the file by their names in cassandra.yaml.
-func settings() map[string]setting {
-	all := nodeSettings()
-	maps.Copy(all, clientLimitSettings())
-	return all
 }
 
 // clientLimitSettings returns the options of ClientLimits.

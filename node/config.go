@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -19,9 +20,9 @@ import (
 // setting reads one option's value.
 type setting func(o *Options, v *yaml.Node) error
 
-// nodeSettings returns the options of the file without those of ClientLimits.
-func nodeSettings() map[string]setting {
-	return map[string]setting{
+// settings returns the options of the file by their names in cassandra.yaml.
+func settings() map[string]setting {
+	all := map[string]setting{
 		"cluster_name":                                text(func(o *Options) *string { return &o.ClusterName }),
 		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
 		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
@@ -51,8 +52,6 @@ func nodeSettings() map[string]setting {
 		"seed_provider":                               setSeedProvider,
 		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
 		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
-		"authenticator":                               only("AllowAllAuthenticator"),
-		"authorizer":                                  only("AllowAllAuthorizer"),
 		"start_native_transport":                      only("true"),
 		"commitlog_sync":                              setCommitLogSync,
 		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
@@ -69,6 +68,7 @@ func nodeSettings() map[string]setting {
 		"auto_repair_enabled":                         truth(func(o *Options) *bool { return &o.AutoRepair }),
 		"auto_repair_min_repair_interval":             duration(func(o *Options) *time.Duration { return &o.AutoRepairInterval }),
 		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
+		"dynamic_data_masking_enabled":                truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.MaxClients }),
@@ -76,6 +76,9 @@ func nodeSettings() map[string]setting {
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
+	maps.Copy(all, accessSettings())
+	maps.Copy(all, clientLimitSettings())
+	return all
 }
 
 // LoadFile reads options from a YAML file into o. Every unknown option and every bad value is an

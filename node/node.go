@@ -75,6 +75,7 @@ type Node struct {
 	closing      atomic.Bool   // Close was called
 	retiring     atomic.Bool   // this node has left the cluster while it was running
 	retired      chan struct{} // closed when it has disconnected its clients after that
+	hashes       chan struct{} // a slot for each password that is being hashed
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -110,7 +111,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
-		served: make(chan struct{})}
+		served: make(chan struct{}), hashes: make(chan struct{}, hashesMax)}
 	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -302,12 +303,15 @@ func (n *Node) partsOptions() assembly.Options {
 }
 
 func (n *Node) openServer() error {
+	if err := n.createSuperuser(n.lifetime); err != nil {
+		return err
+	}
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
-		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
+		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, Audit: n.audit,
+		Audit: n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, DynamicDataMasking: n.opts.DynamicDataMasking,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
@@ -330,7 +334,7 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
-		Limits: n.opts.serverLimits()})
+		Limits: n.opts.serverLimits(), Authenticator: n.opts.faults.authenticator})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

@@ -18,7 +18,7 @@ import (
 // openControl opens the control port. A node works without it, so only a port that was configured and cannot be opened is
 // an error.
 func (n *Node) openControl() error {
-	n.control = control.NewServer(n.log, n.authorizer())
+	n.control = control.NewServer(n.log, n.operatorAuthorizer())
 	n.control.Guard, n.control.Observe = n.guard, n.auditControl
 	n.handleOperations()
 	if n.opts.ControlSocket {

@@ -17,6 +17,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/query"
 	"cqld/request"
+	"cqld/server"
 )
 
 // CommitLogSync determines when a write is acknowledged.
@@ -88,12 +89,16 @@ type Options struct {
 	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
+	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int
 	MaxTimestampAhead   time.Duration // maximum_timestamp_fail_threshold
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
+
+	Access AccessOptions // authentication and authorization
 
 	// TablesAccounts are the accounts of the Tables server. If empty, it serves the development account.
 	TablesAccounts []azuretables.Account
@@ -127,7 +132,9 @@ type faults struct {
 	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
 	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements
 	authorizer auth.Authorizer                                     // of clients and operators
-	virtual    func(query.VirtualSource) query.VirtualSource       // the virtual tables of this node
+	// authenticator logs CQL clients in.
+	authenticator server.Authenticator
+	virtual       func(query.VirtualSource) query.VirtualSource // the virtual tables of this node
 }
 
 // DefaultOptions returns the options of `cqld start` without flags: one node on 127.0.0.1.
@@ -146,6 +153,9 @@ func DefaultOptions() Options {
 		RPCAddress:          netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 		NativeTransportPort: 9042,
 		TablesPort:          10002,
+
+		Access: AccessOptions{Authenticator: allowAllAuthenticator, Authorizer: allowAllAuthorizer,
+			NetworkAuthorizer: allowAllNetworkAuthorizer, CIDRAuthorizer: allowAllCIDRAuthorizer},
 
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
@@ -206,6 +216,7 @@ func (o *Options) Validate() error {
 		bad("audit_logging_options", "%v", s.Validate())
 	}
 	o.validateAddresses(bad)
+	o.validateAccess(bad)
 	for name, d := range map[string]time.Duration{"read_request_timeout": o.ReadTimeout, "range_request_timeout": o.RangeTimeout,
 		"write_request_timeout": o.WriteTimeout, "cas_contention_timeout": o.CASTimeout,
 		"counter_write_request_timeout": o.CounterTimeout, "truncate_request_timeout": o.TruncateTimeout} {

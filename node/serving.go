@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/query"
 	"cqld/request"
@@ -27,17 +26,9 @@ func (n *Node) openExecutors() {
 		proposer = f(proposer)
 	}
 	n.executors.cql = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
-		Authorizer: n.authorizer(), Refuse: n.clockRefusal})
+		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal})
 	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
-		Authorizer: n.authorizer(), Refuse: n.tablesRefusal})
-}
-
-// authorizer returns the authorizer of clients and operators.
-func (n *Node) authorizer() auth.Authorizer {
-	if a := n.opts.faults.authorizer; a != nil {
-		return a
-	}
-	return auth.AllowAll{}
+		Authorizer: n.operatorAuthorizer(), Refuse: n.tablesRefusal})
 }
 
 // coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.

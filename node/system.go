@@ -14,7 +14,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs,
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles,
 	})
 }
 
@@ -71,8 +71,11 @@ func (o *Options) settings() map[string]string {
 		"seeds":                            strings.Join(o.seedTexts(), ","),
 		"control_address":                  o.controlAddress(),
 		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
-		"authenticator":                    "AllowAllAuthenticator",
-		"authorizer":                       "AllowAllAuthorizer",
+		"authenticator":                    o.Access.Authenticator,
+		"authorizer":                       o.Access.Authorizer,
+		"role_manager":                     "CassandraRoleManager",
+		"network_authorizer":               o.Access.NetworkAuthorizer,
+		"cidr_authorizer":                  o.Access.CIDRAuthorizer,
 		"commitlog_sync":                   string(o.CommitLogSync),
 		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
 		"block_cache_size":                 size(o.CacheBytes),
@@ -88,6 +91,7 @@ func (o *Options) settings() map[string]string {
 		"auto_repair_enabled":              strconv.FormatBool(o.AutoRepair),
 		"auto_repair_min_repair_interval":  o.AutoRepairInterval.String(),
 		"auto_repair_throughput":           size(o.RepairThroughput) + "/s",
+		"dynamic_data_masking_enabled":     strconv.FormatBool(o.DynamicDataMasking),
 		"maximum_timestamp_fail_threshold": o.MaxTimestampAhead.String(),
 		"native_transport_max_frame_size":  size(int64(o.MaxFrameBytes)),
 		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),

@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -163,7 +164,8 @@ type Options struct {
 	Executor *request.Executor // what statements read and write with
 	View     View
 	Changer  Changer
-	Virtual  VirtualSource // nil: there are no virtual tables
+	Roles    *roles.Statements // nil: statements about roles are not supported
+	Virtual  VirtualSource     // nil: there are no virtual tables
 	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is not
 	// known; nil means that nothing is.
 	Estimate   func(t *schema.Table) (partitions, meanBytes int64, ok bool)
@@ -175,7 +177,9 @@ type Options struct {
 	Timeouts   Timeouts       // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
-	Limits      Limits
+	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
+	DynamicDataMasking bool
+	Limits             Limits
 	// Audit records the statements of clients. Nil means that none are recorded.
 	Audit *audit.Log
 }

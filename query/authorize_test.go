@@ -27,10 +27,6 @@ import (
 // authorized returns statements of every kind with the permissions that each requires, in this order.
 func authorized() map[string][]string {
 	const modify, read = "MODIFY on <table ks.t>", "SELECT on <table ks.t>"
-	all := func(on string) []string {
-		return []string{"AUTHORIZE on " + on, "CREATE on " + on, "ALTER on " + on, "DROP on " + on, "SELECT on " + on, "MODIFY on " + on,
-			"UNMASK on " + on, "SELECT_MASKED on " + on}
-	}
 	return map[string][]string{
 		// Rows.
 		"SELECT * FROM t":                                  {read},
@@ -98,39 +94,20 @@ func authorized() map[string][]string {
 		"DROP AGGREGATE a (int)": {"DROP on <function ks.a(int)>"},
 		"DROP AGGREGATE a":       {"DROP on <all functions in ks>"},
 
-		// Roles, permissions and identities.
-		"CREATE ROLE r":                  {"CREATE on <all roles>"},
-		"CREATE USER r":                  {"CREATE on <all roles>"},
-		"ALTER ROLE r WITH LOGIN = true": {"ALTER on <role r>"},
-		"DROP ROLE r":                    {"DROP on <role r>"},
-		"LIST ROLES":                     {"DESCRIBE on <all roles>"},
-		"LIST ROLES OF r":                {"DESCRIBE on <all roles>"},
-		"LIST USERS":                     {"DESCRIBE on <all roles>"},
-		"LIST ALL PERMISSIONS":           {"DESCRIBE on <all roles>"},
-		"GRANT r TO x":                   {"AUTHORIZE on <role r>"},
-		"REVOKE r FROM x":                {"AUTHORIZE on <role r>"},
-		"ADD IDENTITY 'i' TO ROLE 'r'":   {"CREATE on <all roles>"},
-		"DROP IDENTITY 'i'":              {"DROP on <all roles>"},
-
-		"GRANT ALL ON ALL KEYSPACES TO r":             all("<all keyspaces>"),
-		"GRANT ALL ON KEYSPACE ks TO r":               all("<keyspace ks>"),
-		"GRANT ALL ON ALL TABLES IN KEYSPACE ks TO r": all("<all tables in ks>"),
-		"GRANT SELECT, MODIFY ON t TO r":              {"AUTHORIZE on <table ks.t>", read, modify},
-		"GRANT UNMASK, SELECT_MASKED ON other.u TO r": {
-			"AUTHORIZE on <table other.u>", "UNMASK on <table other.u>", "SELECT_MASKED on <table other.u>"},
-		"GRANT ALL ON TABLE t TO r":        slices.DeleteFunc(all("<table ks.t>"), func(s string) bool { return strings.HasPrefix(s, "CREATE") }),
-		"GRANT DESCRIBE ON ALL ROLES TO r": {"AUTHORIZE on <all roles>", "DESCRIBE on <all roles>"},
-		"GRANT ALL ON ALL ROLES TO r": {"AUTHORIZE on <all roles>", "CREATE on <all roles>", "ALTER on <all roles>", "DROP on <all roles>",
-			"DESCRIBE on <all roles>"},
-		"GRANT ALTER ON ROLE x TO r":                         {"AUTHORIZE on <role x>", "ALTER on <role x>"},
-		"GRANT ALL ON ROLE x TO r":                           {"AUTHORIZE on <role x>", "ALTER on <role x>", "DROP on <role x>"},
-		"GRANT EXECUTE ON ALL FUNCTIONS TO r":                {"AUTHORIZE on <all functions>", "EXECUTE on <all functions>"},
-		"GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE ks TO r": {"AUTHORIZE on <all functions in ks>", "EXECUTE on <all functions in ks>"},
-		"GRANT EXECUTE ON FUNCTION ks.f (int) TO r":          {"AUTHORIZE on <function ks.f(int)>", "EXECUTE on <function ks.f(int)>"},
-		"GRANT SELECT ON ALL MBEANS TO r":                    {"AUTHORIZE on <all mbeans>", "SELECT on <all mbeans>"},
-		"GRANT EXECUTE ON MBEAN 'repair' TO r":               {"AUTHORIZE on <mbean repair>", "EXECUTE on <mbean repair>"},
-		"GRANT EXECUTE ON MBEANS 're*' TO r":                 {"AUTHORIZE on <mbean re*>", "EXECUTE on <mbean re*>"},
-		"REVOKE CREATE, DROP ON KEYSPACE ks FROM r":          {"AUTHORIZE on <keyspace ks>", "CREATE on <keyspace ks>", "DROP on <keyspace ks>"},
+		// What statements about roles need depends on the roles: package query/roles tests it.
+		"CREATE ROLE r":                      nil,
+		"CREATE USER r":                      nil,
+		"ALTER ROLE r WITH LOGIN = true":     nil,
+		"DROP ROLE r":                        nil,
+		"LIST ROLES":                         nil,
+		"LIST USERS":                         nil,
+		"LIST ALL PERMISSIONS":               nil,
+		"GRANT r TO x":                       nil,
+		"REVOKE r FROM x":                    nil,
+		"GRANT SELECT ON t TO r":             nil,
+		"REVOKE ALL ON ALL KEYSPACES FROM r": nil,
+		"ADD IDENTITY 'i' TO ROLE 'r'":       nil,
+		"DROP IDENTITY 'i'":                  nil,
 	}
 }
 

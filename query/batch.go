@@ -98,7 +98,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 			if len(e.Values) != len(pl.markers) {
 				return nil, invalidf("There were %d markers(?) in CQL but %d bound variables", len(pl.markers), len(e.Values))
 			}
-			if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+			if err := p.authorize(r, pl); err != nil {
 				return nil, err
 			}
 			statements = append(statements, batchStatement{pl.modification, e.Values})

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"cqld/auth"
 	"cqld/cql"
+	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/roles"
 	"cqld/request"
 	"cqld/schema"
 	"cqld/types"
@@ -24,7 +27,8 @@ type Changer interface {
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
-		NowMicros: p.timestamps.Next}
+		NowMicros: p.timestamps.Next, Functions: p.functions, Masking: p.o.DynamicDataMasking,
+		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)
 	}
@@ -42,23 +46,68 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	}
 	limited, cancel := p.o.Executor.WithDeadline(r, p.o.Timeouts.Schema)
 	defer cancel()
-	if err := p.o.Changer.ProposeSchema(limited, def.Change); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return nil, &SchemaTimeout{After: p.o.Timeouts.Schema}
-		}
-		return nil, definitionError(err)
+	if err := p.proposeSchema(limited, r, def.Change); err != nil {
+		return nil, p.metadataError(err)
 	}
 	e := def.Event
 	return &Result{Kind: KindSchemaChange,
 		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name}}, nil
 }
 
-// definitionError converts the errors of schema and definition to those of query, and returns others unchanged.
+// proposeSchema changes the schema. The request's role gets all permissions on what it creates.
+func (p *Processor) proposeSchema(ctx context.Context, r *request.Request, change schema.Change) error {
+	if p.o.Roles != nil {
+		return p.o.Roles.ProposeSchema(ctx, r.Principal, change)
+	}
+	return p.o.Changer.ProposeSchema(ctx, change)
+}
+
+// metadataError converts the errors of changes of the cluster's metadata.
+func (p *Processor) metadataError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &SchemaTimeout{After: p.o.Timeouts.Schema}
+	}
+	return definitionError(err)
+}
+
+// executeRoles executes a statement about roles.
+func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
+	limited, cancel := p.o.Executor.WithDeadline(r, p.o.Timeouts.Schema)
+	defer cancel()
+	caller := &roles.Caller{Principal: r.Principal, Keyspace: s.Keyspace,
+		Authorize: func(needs ...auth.Requirement) error { return p.o.Executor.Authorize(r, needs...) }}
+	result, err := p.o.Roles.Execute(limited, caller, stmt)
+	if err != nil {
+		return nil, p.metadataError(err)
+	}
+	r.Warnings = append(r.Warnings, result.Warnings...)
+	if len(result.Columns) == 0 {
+		return voidResult(), nil
+	}
+	columns := make([]Column, len(result.Columns))
+	for i, c := range result.Columns {
+		columns[i] = Column{Keyspace: "system_auth", Table: result.Table, Name: c.Name, Type: c.Type}
+	}
+	var rows []byte
+	for _, row := range result.Rows {
+		for _, value := range row {
+			rows = wire.AppendBytes(rows, value)
+		}
+	}
+	return &Result{Kind: KindRows, Metadata: newMetadata(columns), RowCount: int32(len(result.Rows)), Rows: rows}, nil
+}
+
+// definitionError converts the errors of schema, definition, auth and roles to those of query, and returns others unchanged.
 func definitionError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var exists *schema.Exists
 	var notFound *schema.NotFound
 	var invalid *schema.Invalid
 	var unauthorized *definition.Unauthorized
+	var refused *auth.Invalid
+	var forbidden *roles.Unauthorized
 	var unavailable *schema.Unavailable
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
@@ -73,6 +122,10 @@ func definitionError(err error) error {
 		return &Invalid{Msg: invalid.Msg}
 	case errors.As(err, &unauthorized):
 		return &Unauthorized{Msg: unauthorized.Msg}
+	case errors.As(err, &forbidden):
+		return &Unauthorized{Msg: forbidden.Msg}
+	case errors.As(err, &refused):
+		return &Invalid{Msg: refused.Msg}
 	case errors.As(err, &unavailable):
 		return &SchemaUnavailable{Required: unavailable.Required, Alive: unavailable.Alive}
 	}
@@ -117,7 +170,7 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 	if t == nil {
 		return nil, invalidf("table %s does not exist", stmt.Table.Name)
 	}
-	if t.Virtual {
+	if t.Virtual || p.isVirtual(t) {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
 	if err := p.o.Executor.Truncate(r, t, p.o.Timeouts.Truncate); err != nil {

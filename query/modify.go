@@ -26,13 +26,14 @@ type modification struct {
 	single bool
 }
 
-// checkModifiable refuses tables that statements cannot modify.
+// checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not get
+// another error, so these are refused at execution.
 func (c *compiler) checkModifiable(kind statementKind) error {
 	switch {
 	case c.Table.IsCounter() && kind == kindInsert:
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
-	case c.Table.Virtual || c.p.isVirtual(c.Table):
-		return c.p.virtualWrite(c.Table)
+	case c.refused == nil && (c.Table.Virtual || c.p.isVirtual(c.Table)):
+		c.refused = c.p.virtualWrite(c.Table)
 	}
 	return nil
 }

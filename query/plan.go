@@ -20,7 +20,9 @@ type plan struct {
 	keyspace string // for unqualified names
 	stmt     cql.Statement
 
-	needs []auth.Requirement // what an execution needs
+	needs     []auth.Requirement // what an execution needs
+	protected error              // why no client may execute the statement, whatever its permissions
+	refused   error              // why no client may, but only those with the permissions are told
 
 	// One of these is set for a data statement.
 	modification *modification
@@ -109,7 +111,8 @@ func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName
 // compiler compiles one statement into a plan.
 type compiler struct {
 	term.Compiler
-	p *Processor
+	p       *Processor
+	refused error // see plan
 }
 
 // compile compiles a parsed statement.
@@ -136,11 +139,13 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	case *cql.Batch:
 		pl.batch, err = c.batch(pl, stmt)
 	default:
+		pl.protected = definitionError(permissions.Protected(pl.needs))
 		return pl, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	pl.refused = c.refused
 	if len(c.Markers) > markersMax {
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}

@@ -8,6 +8,7 @@ import (
 	"cqld/query/function"
 	"cqld/query/identifier"
 	"cqld/query/plancache"
+	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/schema"
@@ -218,10 +219,21 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 	return result, err
 }
 
+// authorize returns why the client may not execute a plan, or nil.
+func (p *Processor) authorize(r *request.Request, pl *plan) error {
+	if pl.protected != nil {
+		return pl.protected
+	}
+	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+		return err
+	}
+	return pl.refused
+}
+
 // run executes a plan. It checks the permissions at each execution, because they may change after a statement was
 // prepared.
 func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params) (*Result, error) {
-	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+	if err := p.authorize(r, pl); err != nil {
 		return nil, err
 	}
 	switch {
@@ -247,6 +259,9 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 		return &Result{Kind: KindSetKeyspace, Keyspace: stmt.Keyspace}, nil
 	case *cql.Describe:
 		return p.describe(s, stmt, params)
+	}
+	if p.o.Roles != nil && roles.Handles(pl.stmt) {
+		return p.executeRoles(r, s, pl.stmt)
 	}
 	return p.executeDefinition(r, s, pl.stmt)
 }

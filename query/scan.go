@@ -16,7 +16,7 @@ func (run *selectRun) read(r *request.Request) error {
 			if err := checkLocalLevel(run.plan.table, r.Consistency); err != nil {
 				return nil, err
 			}
-			return run.p.virtualPage(run.plan.table, cmd)
+			return run.p.virtualPage(run.plan.table, cmd, r.Principal)
 		}
 	}
 	run.view.reset(run.plan.table, run.cursor.Command.Now)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"cqld/auth"
 	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
@@ -27,8 +28,26 @@ func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
 	return nil
 }
 
-// virtualPage executes a command on a virtual table and returns all matching rows. The consumer applies limits.
-func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, error) {
+// hidden returns the column of a virtual table that a client may not read although it may read the others, or nil: only
+// superusers see hashes of passwords. The rows do not contain it, so that no restriction, function or order depends on it.
+func (p *Processor) hidden(t *schema.Table, client auth.Principal) *schema.Column {
+	if t.Keyspace != "system_auth" || t.Name != "roles" || p.o.Roles != nil && p.o.Roles.IsSuperuser(client) {
+		return nil
+	}
+	return t.Column("salted_hash")
+}
+
+// withoutColumn returns a row without the cells of a column.
+func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
+	stripped := *r
+	stripped.Cells = slices.DeleteFunc(slices.Clone(r.Cells), func(cell row.Cell) bool { return cell.Column == c.ID })
+	return &stripped
+}
+
+// virtualPage executes a command on a virtual table and returns all matching rows that the client may see. The consumer
+// applies limits.
+func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand, client auth.Principal) ([]byte, error) {
+	hidden := p.hidden(t, client)
 	var partitions []*row.Partition
 	order := keyOrder(t)
 	err := p.o.Virtual.Partitions(t, cmd, func(x *row.Partition) bool {
@@ -50,6 +69,9 @@ func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand) ([]byte, 
 				r = &x.Rows[len(x.Rows)-1-i]
 			}
 			if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) {
+				if hidden != nil {
+					r = withoutColumn(r, hidden)
+				}
 				w.Row(r)
 			}
 		}

@@ -55,7 +55,7 @@ messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: internal/env internal/invariant internal/wire messaging ring schema storage/logguard
+cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:
@@ -88,11 +88,13 @@ query/function: internal/wire ring types
 query/identifier: internal/env types
 query/plancache:
 query/batchsize: row schema types
-query/definition: cql internal/wire ring schema types
-query/permissions: auth cql query/definition schema
 query/term: cql internal/wire query/function schema types
-query/system: internal/wire ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/term request ring row scan schema types
+query/mask: auth cql internal/wire query/function query/term schema types
+query/definition: cql internal/wire query/function query/mask query/term ring schema types
+query/permissions: auth cql query/definition schema
+query/roles: auth cql internal/wire query/permissions ring schema types
+query/system: auth internal/wire query/mask ring row schema types
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -105,7 +107,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -199,6 +201,7 @@ func owners() map[string][]string {
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
 		"github.com/DeRuina/timberjack": {"audit"},
+		"golang.org/x/crypto/bcrypt":    {"query/roles", "login", "node"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},

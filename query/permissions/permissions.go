@@ -23,6 +23,27 @@ func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 	return c.needs, c.err
 }
 
+// Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of the
+// system can be neither created nor dropped nor altered, except for the options of replicated keyspaces. It is checked
+// before permissions, as in Cassandra. The error is *definition.Unauthorized.
+func Protected(needs []auth.Requirement) error {
+	for _, q := range needs {
+		r := q.Resource
+		switch q.Permission {
+		case auth.Create, auth.Alter, auth.Drop:
+		default:
+			continue
+		}
+		switch {
+		case schema.IsLocalSystem(r.Keyspace), schema.IsVirtualSystem(r.Keyspace):
+			return &definition.Unauthorized{Msg: r.Keyspace + " keyspace is not user-modifiable."}
+		case schema.IsReplicatedSystem(r.Keyspace) && (q.Permission != auth.Alter || r.Kind != auth.KindKeyspace):
+			return &definition.Unauthorized{Msg: "Cannot " + q.Permission.String() + " " + r.String()}
+		}
+	}
+	return nil
+}
+
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
 // statement belongs to the group.
 type requirer struct {
@@ -190,107 +211,18 @@ func signature(name string, args []cql.TypeExpr) string {
 	return string(append(b, ')'))
 }
 
-// role handles statements about roles, permissions and identities. Identities follow Cassandra 5.0.7. LIST needs DESCRIBE on all
-// roles; Cassandra also lets a role list its own permissions.
+// role handles statements about roles, permissions and identities. What they need depends on the roles themselves, so
+// package query/roles asks for it.
 func (c *requirer) role(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
-	case *cql.CreateRole:
-		c.need(auth.Create, auth.AllRoles())
-	case *cql.AlterRole:
-		c.need(auth.Alter, auth.Role(stmt.Role))
-	case *cql.DropRole:
-		c.need(auth.Drop, auth.Role(stmt.Role))
-	case *cql.GrantRole:
-		c.need(auth.Authorize, auth.Role(stmt.Role))
-	case *cql.RevokeRole:
-		c.need(auth.Authorize, auth.Role(stmt.Role))
 	case *cql.GrantPermissions:
-		c.grant(stmt.Permissions, &stmt.Resource)
+		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
 	case *cql.RevokePermissions:
-		c.grant(stmt.Permissions, &stmt.Resource)
-	case *cql.ListRoles, *cql.ListUsers, *cql.ListPermissions:
-		c.need(auth.Describe, auth.AllRoles())
-	case *cql.AddIdentity:
-		c.need(auth.Create, auth.AllRoles())
-	case *cql.DropIdentity:
-		c.need(auth.Drop, auth.AllRoles())
+		_, _, c.err = Granted(c.keyspace, stmt.Permissions, &stmt.Resource)
+	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.ListRoles, *cql.ListUsers,
+		*cql.ListPermissions, *cql.AddIdentity, *cql.DropIdentity:
 	default:
 		return false
 	}
 	return true
-}
-
-// grant adds the permissions for GRANT and REVOKE: AUTHORIZE on the resource, and the permissions themselves. A role cannot grant
-// permissions that it lacks.
-func (c *requirer) grant(permissions []cql.Permission, on *cql.Resource) {
-	r := c.resource(on)
-	c.need(auth.Authorize, r)
-	if len(permissions) == 0 {
-		for _, p := range r.Permissions() {
-			c.need(p, r)
-		}
-	}
-	for _, p := range permissions {
-		c.need(permission(p), r)
-	}
-}
-
-// resource returns the resource that a statement names.
-func (c *requirer) resource(r *cql.Resource) auth.Resource {
-	//exhaustive:enforce
-	switch r.Kind {
-	case cql.ResourceAllKeyspaces:
-		return auth.AllKeyspaces()
-	case cql.ResourceKeyspace:
-		return auth.Keyspace(r.Name.Keyspace)
-	case cql.ResourceAllTablesInKeyspace:
-		return auth.AllTables(r.Name.Keyspace)
-	case cql.ResourceTable:
-		return auth.Table(c.in(r.Name), r.Name.Name)
-	case cql.ResourceAllRoles:
-		return auth.AllRoles()
-	case cql.ResourceRole:
-		return auth.Role(r.Name.Name)
-	case cql.ResourceAllFunctions:
-		return auth.AllFunctions()
-	case cql.ResourceAllFunctionsInKeyspace:
-		return auth.KeyspaceFunctions(r.Name.Keyspace)
-	case cql.ResourceFunction:
-		return auth.Function(c.in(r.Name), signature(r.Name.Name, r.Args))
-	case cql.ResourceAllMBeans:
-		return auth.AllMBeans()
-	case cql.ResourceMBean, cql.ResourceMBeans:
-		return auth.MBean(r.Name.Name)
-	case cql.ResourceNone:
-	}
-	return auth.Resource{}
-}
-
-// permission returns the permission that a statement names.
-func permission(p cql.Permission) auth.Permission {
-	//exhaustive:enforce
-	switch p {
-	case cql.PermissionCreate:
-		return auth.Create
-	case cql.PermissionAlter:
-		return auth.Alter
-	case cql.PermissionDrop:
-		return auth.Drop
-	case cql.PermissionSelect:
-		return auth.Select
-	case cql.PermissionModify:
-		return auth.Modify
-	case cql.PermissionAuthorize:
-		return auth.Authorize
-	case cql.PermissionDescribe:
-		return auth.Describe
-	case cql.PermissionExecute:
-		return auth.Execute
-	case cql.PermissionUnmask:
-		return auth.Unmask
-	case cql.PermissionSelectMasked:
-		return auth.SelectMasked
-	case cql.PermissionInvalid:
-	}
-	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cqld/auth"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -64,6 +65,8 @@ type Options struct {
 	Estimate func(*schema.Table) Estimate
 	// Jobs returns the jobs of this node; nil means none.
 	Jobs func() []Job
+	// Roles returns the roles of the cluster; nil means none.
+	Roles func() *auth.Directory
 	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }
@@ -75,7 +78,7 @@ type Source struct{ o Options }
 func New(o Options) *Source { return &Source{o} }
 
 // Serves reports whether this package generates the rows of t.
-func (s *Source) Serves(t *schema.Table) bool { return t.Virtual }
+func (s *Source) Serves(t *schema.Table) bool { return t.Virtual || t.Keyspace == "system_auth" }
 
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of
 // other tables from the estimates, because each estimate reads samples of the table's data.
@@ -90,6 +93,8 @@ func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*r
 		s.virtualSchemaRows(b)
 	case "system_views":
 		s.viewRows(b)
+	case "system_auth":
+		s.authRows(b)
 	}
 	return b.yield(yield)
 }

@@ -1,0 +1,332 @@
+package auth
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+// errUnchanged is returned by a change without effect.
+var errUnchanged = errors.New("auth: no change")
+
+// Apply returns the directory after a change, or *Invalid if the change is not possible. It depends on its arguments
+// only and never changes d. For a change without effect it returns d itself.
+func Apply(d *Directory, c Change) (*Directory, error) {
+	next := *d
+	switch err := c.apply(&next); {
+	case errors.Is(err, errUnchanged):
+		return d, nil
+	case err != nil:
+		return nil, err
+	}
+	return &next, nil
+}
+
+// The apply methods change a shallow copy of a directory, whose maps and roles still belong to the original. They
+// therefore replace maps and roles and change only what they have copied.
+
+func (c *CreateRole) apply(d *Directory) error {
+	switch _, exists := d.roles[c.Name]; {
+	case exists && c.IfNotExists:
+		return errUnchanged
+	case exists:
+		return invalidf("%s already exists", c.Name)
+	case len(d.roles) >= rolesMax:
+		return invalidf("there are already %d roles, which is the maximum", rolesMax)
+	}
+	if err := d.checkSettings(&c.Settings); err != nil {
+		return err
+	}
+	role := &Role{Name: c.Name}
+	c.Settings.set(role)
+	d.put(role)
+	d.grantAll(c.Creator, []Resource{RoleResource(c.Name)})
+	return nil
+}
+
+func (c *AlterRole) apply(d *Directory) error {
+	old := d.roles[c.Name]
+	switch {
+	case old == nil && c.IfExists:
+		return errUnchanged
+	case old == nil:
+		return invalidf("Role %s doesn't exist", c.Name)
+	}
+	if err := d.checkSettings(&c.Settings); err != nil {
+		return err
+	}
+	role := *old
+	c.Settings.set(&role)
+	d.put(&role)
+	return nil
+}
+
+// checkSettings refuses unknown CIDR groups and too many options.
+func (d *Directory) checkSettings(s *RoleSettings) error {
+	if len(s.Options) > optionsMax {
+		return invalidf("a role cannot have more than %d options", optionsMax)
+	}
+	if s.CIDRs == nil {
+		return nil
+	}
+	var unknown []string
+	for _, name := range s.CIDRs.Names {
+		if _, ok := d.groups[name]; !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return invalidf("Invalid CIDR group(s): %v. Available CIDR Groups are: %v", list(unknown), list(d.GroupNames()))
+	}
+	return nil
+}
+
+// set changes a role that belongs to the caller.
+func (s *RoleSettings) set(r *Role) {
+	if s.Hash != nil {
+		r.Hash = *s.Hash
+	}
+	if s.Login != nil {
+		r.Login = *s.Login
+	}
+	if s.Superuser != nil {
+		r.Superuser = *s.Superuser
+	}
+	if s.Options != nil {
+		r.Options = maps.Clone(s.Options)
+	}
+	if s.Datacenters != nil {
+		r.Datacenters = s.Datacenters.sorted()
+	}
+	if s.CIDRs != nil {
+		r.CIDRs = s.CIDRs.sorted()
+	}
+}
+
+// sorted returns a copy of a with each name once, in order.
+func (a *Access) sorted() Access {
+	return Access{Restricted: a.Restricted, Names: slices.Compact(slices.Sorted(slices.Values(a.Names)))}
+}
+
+func (c *DropRole) apply(d *Directory) error {
+	role := d.roles[c.Name]
+	switch {
+	case role == nil && c.IfExists:
+		return errUnchanged
+	case role == nil:
+		return invalidf("%s doesn't exist", c.Name)
+	}
+	affected := d.membersOf(c.Name)
+	d.roles = maps.Clone(d.roles)
+	delete(d.roles, c.Name)
+	for _, name := range role.Members {
+		member := *d.roles[name]
+		member.MemberOf = without(member.MemberOf, c.Name)
+		d.roles[name] = &member
+	}
+	for _, name := range role.MemberOf {
+		parent := *d.roles[name]
+		parent.Members = without(parent.Members, c.Name)
+		d.roles[name] = &parent
+	}
+	if d.grants[c.Name] != nil {
+		d.grants = maps.Clone(d.grants)
+		delete(d.grants, c.Name)
+	}
+	d.identities = maps.Clone(d.identities)
+	maps.DeleteFunc(d.identities, func(_, of string) bool { return of == c.Name })
+	d.derive(affected)
+	d.revokeAll([]Resource{RoleResource(c.Name)})
+	return nil
+}
+
+func (c *GrantRole) apply(d *Directory) error {
+	role, grantee, err := d.pair(c.Role, c.Grantee)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(d.RolesOf(c.Grantee), c.Role) {
+		return invalidf("%s is a member of %s", c.Grantee, c.Role)
+	}
+	if slices.Contains(d.RolesOf(c.Role), c.Grantee) {
+		return invalidf("%s is a member of %s", c.Role, c.Grantee)
+	}
+	role.Members = with(role.Members, c.Grantee)
+	grantee.MemberOf = with(grantee.MemberOf, c.Role)
+	d.putPair(role, grantee)
+	return nil
+}
+
+func (c *RevokeRole) apply(d *Directory) error {
+	role, grantee, err := d.pair(c.Role, c.Grantee)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(grantee.MemberOf, c.Role) {
+		return invalidf("%s is not a member of %s", c.Grantee, c.Role)
+	}
+	role.Members = without(role.Members, c.Grantee)
+	grantee.MemberOf = without(grantee.MemberOf, c.Role)
+	d.putPair(role, grantee)
+	return nil
+}
+
+// pair returns copies of two roles.
+func (d *Directory) pair(role, grantee string) (*Role, *Role, error) {
+	for _, name := range []string{grantee, role} {
+		if d.roles[name] == nil {
+			return nil, nil, invalidf("%s doesn't exist", name)
+		}
+	}
+	r, g := *d.roles[role], *d.roles[grantee]
+	return &r, &g, nil
+}
+
+func (d *Directory) putPair(role, grantee *Role) {
+	d.roles = maps.Clone(d.roles)
+	d.roles[role.Name], d.roles[grantee.Name] = role, grantee
+	d.derive(d.membersOf(grantee.Name))
+}
+
+func (c *GrantPermissions) apply(d *Directory) error {
+	old, err := d.toChange(c.Role, c.Resource, c.Permissions)
+	if err != nil {
+		return err
+	}
+	if old|c.Permissions == old {
+		return errUnchanged
+	}
+	if len(d.grants[c.Role]) >= grantsMax {
+		return invalidf("Role %s already has permissions on %d resources, which is the maximum", c.Role, grantsMax)
+	}
+	d.setGrant(c.Role, c.Resource, old|c.Permissions)
+	d.derive(d.membersOf(c.Role))
+	return nil
+}
+
+func (c *RevokePermissions) apply(d *Directory) error {
+	old, err := d.toChange(c.Role, c.Resource, c.Permissions)
+	if err != nil {
+		return err
+	}
+	if old&^c.Permissions == old {
+		return errUnchanged
+	}
+	d.setGrant(c.Role, c.Resource, old&^c.Permissions)
+	d.derive(d.membersOf(c.Role))
+	return nil
+}
+
+// toChange returns the permissions of an existing role on a resource on which the given permissions can be granted. Query
+// checks that keyspaces and tables exist.
+func (d *Directory) toChange(role string, r Resource, set PermissionSet) (PermissionSet, error) {
+	if d.roles[role] == nil {
+		return 0, invalidf("Role %s doesn't exist", role)
+	}
+	if set&^NewPermissionSet(r.Permissions()...) != 0 {
+		return 0, invalidf("the permissions do not apply to %s", r)
+	}
+	if r.Kind == KindRole && d.roles[r.Name] == nil {
+		return 0, invalidf("Resource %s doesn't exist", r)
+	}
+	return d.grants[role][r], nil
+}
+
+func (c *ResourcesCreated) apply(d *Directory) error {
+	if d.roles[c.Creator] == nil {
+		return errUnchanged
+	}
+	d.grantAll(c.Creator, c.Resources)
+	return nil
+}
+
+func (c *ResourcesDropped) apply(d *Directory) error {
+	before := len(d.grants)
+	if before == 0 || !d.revokeAll(c.Resources) {
+		return errUnchanged
+	}
+	return nil
+}
+
+func (c *AddIdentity) apply(d *Directory) error {
+	_, exists := d.identities[c.Identity]
+	switch {
+	case d.roles[c.Role] == nil:
+		return invalidf("Can not add identity for non-existent role '%s'", c.Role)
+	case exists && c.IfNotExists:
+		return errUnchanged
+	case exists:
+		return invalidf("%s already exists", c.Identity)
+	case c.Identity == "":
+		return invalidf("Key may not be empty")
+	case len(d.identities) >= identitiesMax:
+		return invalidf("there are already %d identities, which is the maximum", identitiesMax)
+	}
+	d.identities = cloned(d.identities)
+	d.identities[c.Identity] = c.Role
+	return nil
+}
+
+func (c *DropIdentity) apply(d *Directory) error {
+	_, exists := d.identities[c.Identity]
+	switch {
+	case !exists && c.IfExists:
+		return errUnchanged
+	case !exists:
+		return invalidf("identity '%s' doesn't exist", c.Identity)
+	}
+	d.identities = maps.Clone(d.identities)
+	delete(d.identities, c.Identity)
+	return nil
+}
+
+func (c *SetCIDRGroup) apply(d *Directory) error {
+	_, exists := d.groups[c.Name]
+	switch {
+	case c.Name == "":
+		return invalidf("the name of a CIDR group must not be empty")
+	case !exists && len(d.groups) >= groupsMax:
+		return invalidf("there are already %d CIDR groups, which is the maximum", groupsMax)
+	case len(c.CIDRs) == 0 || len(c.CIDRs) > groupCIDRsMax:
+		return invalidf("a CIDR group must have between 1 and %d ranges", groupCIDRsMax)
+	}
+	var ranges []netip.Prefix
+	for _, p := range c.CIDRs {
+		if !p.IsValid() {
+			return invalidf("CIDR group %s contains an invalid range", c.Name)
+		}
+		ranges = append(ranges, p.Masked())
+	}
+	slices.SortFunc(ranges, netip.Prefix.Compare)
+	d.groups = cloned(d.groups)
+	d.groups[c.Name] = slices.Compact(ranges)
+	return nil
+}
+
+func (c *DropCIDRGroup) apply(d *Directory) error {
+	if _, ok := d.groups[c.Name]; !ok {
+		return invalidf("CIDR group '%s' doesn't exist", c.Name)
+	}
+	d.groups = maps.Clone(d.groups)
+	delete(d.groups, c.Name)
+	return nil
+}
+
+func (c *FirstSuperuser) apply(d *Directory) error {
+	if len(d.roles) > 0 {
+		return errUnchanged
+	}
+	d.put(&Role{Name: c.Name, Hash: c.Hash, Login: true, Superuser: true})
+	return nil
+}
+
+func (c *ResetSuperuser) apply(d *Directory) error {
+	role := Role{Name: c.Name}
+	if old := d.roles[c.Name]; old != nil {
+		role = *old
+	}
+	role.Hash, role.Login, role.Superuser, role.Datacenters, role.CIDRs = c.Hash, true, true, Access{}, Access{}
+	d.put(&role)
+	return nil
+}

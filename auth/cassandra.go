@@ -1,0 +1,53 @@
+package auth
+
+import "context"
+
+// CassandraAuthorizer is an Authorizer with the rules of Cassandra's authorizer of that name. It decides by the roles of
+// the current directory, which contains each change as soon as its statement has returned.
+//
+//  1. Superusers have all permissions, except that no client changes system keyspaces; package query refuses that.
+//  2. Every client, also an anonymous one, may read the tables that drivers need: see readable.
+//  3. Permissions on ALL KEYSPACES exclude system keyspaces. Those are granted for each keyspace or table.
+//  4. Other permissions hold on the resource and on everything below it, for the role and its members.
+type CassandraAuthorizer struct {
+	Directory func() *Directory // the current one; it must not allocate
+}
+
+// Authorize implements Authorizer. It does not allocate when it allows a request.
+func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requirement) error {
+	if need.Permission == Select && readable(need.Resource) {
+		return nil
+	}
+	e := a.Directory().effective[p.Name]
+	if e == nil || !e.superuser && !e.has(need.Permission, need.Resource, IsSystemKeyspace(need.Resource.Keyspace)) {
+		return &Denied{Principal: p, Requirement: need}
+	}
+	return nil
+}
+
+// IsSystemKeyspace reports whether a keyspace is a stored system keyspace of Cassandra: permissions on ALL KEYSPACES do
+// not include it. The virtual keyspaces system_views and system_virtual_schema are not among them, as in Cassandra.
+func IsSystemKeyspace(name string) bool {
+	switch name {
+	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
+		return true
+	}
+	return false
+}
+
+// readable reports whether every client may read a table: drivers and tools need the topology and the schema, and a
+// client reads its own traces.
+func readable(r Resource) bool {
+	if r.Kind != KindTable {
+		return false
+	}
+	switch r.Keyspace {
+	case "system":
+		return r.Name == "local" || r.Name == "peers" || r.Name == "peers_v2"
+	case "system_schema", "system_virtual_schema":
+		return true
+	case "system_traces":
+		return r.Name == "events" || r.Name == "sessions"
+	}
+	return false
+}

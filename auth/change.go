@@ -1,0 +1,209 @@
+package auth
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+)
+
+// Change is a change of a Directory: a pointer to one of the types below. Changes are entries of the metadata log, so
+// a field, once released, keeps its name and meaning.
+type Change interface{ apply(d *Directory) error }
+
+// CreateRole adds a role and grants its creator all permissions that apply to it.
+type CreateRole struct {
+	Name        string
+	IfNotExists bool `json:",omitempty"`
+	Settings    RoleSettings
+	Creator     string `json:",omitempty"` // empty means that no role gets permissions
+}
+
+// AlterRole changes the settings of a role.
+type AlterRole struct {
+	Name     string
+	IfExists bool `json:",omitempty"`
+	Settings RoleSettings
+}
+
+// RoleSettings are the settings of a role that a statement contains. nil means not set.
+type RoleSettings struct {
+	Hash        *string           `json:",omitempty"`
+	Login       *bool             `json:",omitempty"`
+	Superuser   *bool             `json:",omitempty"`
+	Options     map[string]string `json:",omitempty"` // replaces all options, if not nil
+	Datacenters *Access           `json:",omitempty"`
+	CIDRs       *Access           `json:",omitempty"`
+}
+
+// DropRole removes a role, its memberships and members, its identities, and all grants to it and on it.
+type DropRole struct {
+	Name     string
+	IfExists bool `json:",omitempty"`
+}
+
+// GrantRole makes Grantee a member of Role.
+type GrantRole struct{ Role, Grantee string }
+
+// RevokeRole ends the membership of Grantee in Role.
+type RevokeRole struct{ Role, Grantee string }
+
+// GrantPermissions adds permissions of a role on a resource.
+type GrantPermissions struct {
+	Role        string
+	Resource    Resource
+	Permissions PermissionSet
+}
+
+// RevokePermissions removes permissions of a role on a resource.
+type RevokePermissions struct {
+	Role        string
+	Resource    Resource
+	Permissions PermissionSet
+}
+
+// ResourcesCreated grants the creator of resources all permissions that apply to them. It has no effect if the creator
+// no longer exists.
+type ResourcesCreated struct {
+	Creator   string
+	Resources []Resource
+}
+
+// ResourcesDropped removes all grants on resources and on everything below them.
+type ResourcesDropped struct{ Resources []Resource }
+
+// AddIdentity lets an identity log in as a role.
+type AddIdentity struct {
+	Identity    string
+	Role        string
+	IfNotExists bool `json:",omitempty"`
+}
+
+// DropIdentity removes an identity.
+type DropIdentity struct {
+	Identity string
+	IfExists bool `json:",omitempty"`
+}
+
+// SetCIDRGroup creates a CIDR group or replaces its ranges.
+type SetCIDRGroup struct {
+	Name  string
+	CIDRs []netip.Prefix
+}
+
+// DropCIDRGroup removes a CIDR group.
+type DropCIDRGroup struct{ Name string }
+
+// FirstSuperuser creates the first superuser of a cluster. It has no effect if any role exists: several nodes of a new
+// cluster may propose it.
+type FirstSuperuser struct{ Name, Hash string }
+
+// ResetSuperuser creates a superuser that may log in from anywhere with a new password, or makes an existing role one.
+type ResetSuperuser struct{ Name, Hash string }
+
+// Invalid is the error of a change or statement that is not valid. Msg is Cassandra's text.
+type Invalid struct{ Msg string }
+
+// Error returns the message.
+func (e *Invalid) Error() string { return e.Msg }
+
+func invalidf(format string, args ...any) error { return &Invalid{Msg: fmt.Sprintf(format, args...)} }
+
+// encoded is the JSON form of a Change. Exactly one of the pointers is set.
+type encoded struct {
+	CreateRole        *CreateRole        `json:",omitempty"`
+	AlterRole         *AlterRole         `json:",omitempty"`
+	DropRole          *DropRole          `json:",omitempty"`
+	GrantRole         *GrantRole         `json:",omitempty"`
+	RevokeRole        *RevokeRole        `json:",omitempty"`
+	GrantPermissions  *GrantPermissions  `json:",omitempty"`
+	RevokePermissions *RevokePermissions `json:",omitempty"`
+	ResourcesCreated  *ResourcesCreated  `json:",omitempty"`
+	ResourcesDropped  *ResourcesDropped  `json:",omitempty"`
+	AddIdentity       *AddIdentity       `json:",omitempty"`
+	DropIdentity      *DropIdentity      `json:",omitempty"`
+	SetCIDRGroup      *SetCIDRGroup      `json:",omitempty"`
+	DropCIDRGroup     *DropCIDRGroup     `json:",omitempty"`
+	FirstSuperuser    *FirstSuperuser    `json:",omitempty"`
+	ResetSuperuser    *ResetSuperuser    `json:",omitempty"`
+}
+
+// EncodeChange returns the encoding of a change.
+func EncodeChange(c Change) ([]byte, error) {
+	var e encoded
+	switch c := c.(type) {
+	case *CreateRole:
+		e.CreateRole = c
+	case *AlterRole:
+		e.AlterRole = c
+	case *DropRole:
+		e.DropRole = c
+	case *GrantRole:
+		e.GrantRole = c
+	case *RevokeRole:
+		e.RevokeRole = c
+	case *GrantPermissions:
+		e.GrantPermissions = c
+	case *RevokePermissions:
+		e.RevokePermissions = c
+	case *ResourcesCreated:
+		e.ResourcesCreated = c
+	case *ResourcesDropped:
+		e.ResourcesDropped = c
+	case *AddIdentity:
+		e.AddIdentity = c
+	case *DropIdentity:
+		e.DropIdentity = c
+	case *SetCIDRGroup:
+		e.SetCIDRGroup = c
+	case *DropCIDRGroup:
+		e.DropCIDRGroup = c
+	case *FirstSuperuser:
+		e.FirstSuperuser = c
+	case *ResetSuperuser:
+		e.ResetSuperuser = c
+	default:
+		return nil, fmt.Errorf("auth: a change of type %T has no encoding", c)
+	}
+	return json.Marshal(&e)
+}
+
+// DecodeChange decodes the encoding of a change. An unknown change, of a later version, is an error.
+func DecodeChange(b []byte) (Change, error) {
+	var e encoded
+	if err := json.Unmarshal(b, &e); err != nil {
+		return nil, fmt.Errorf("auth: decode change: %w", err)
+	}
+	switch {
+	case e.CreateRole != nil:
+		return e.CreateRole, nil
+	case e.AlterRole != nil:
+		return e.AlterRole, nil
+	case e.DropRole != nil:
+		return e.DropRole, nil
+	case e.GrantRole != nil:
+		return e.GrantRole, nil
+	case e.RevokeRole != nil:
+		return e.RevokeRole, nil
+	case e.GrantPermissions != nil:
+		return e.GrantPermissions, nil
+	case e.RevokePermissions != nil:
+		return e.RevokePermissions, nil
+	case e.ResourcesCreated != nil:
+		return e.ResourcesCreated, nil
+	case e.ResourcesDropped != nil:
+		return e.ResourcesDropped, nil
+	case e.AddIdentity != nil:
+		return e.AddIdentity, nil
+	case e.DropIdentity != nil:
+		return e.DropIdentity, nil
+	case e.SetCIDRGroup != nil:
+		return e.SetCIDRGroup, nil
+	case e.DropCIDRGroup != nil:
+		return e.DropCIDRGroup, nil
+	case e.FirstSuperuser != nil:
+		return e.FirstSuperuser, nil
+	case e.ResetSuperuser != nil:
+		return e.ResetSuperuser, nil
+	}
+	return nil, fmt.Errorf("auth: decode change: no known change")
+}

@@ -1,0 +1,161 @@
+package auth
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+)
+
+// Role is a role as the Directory shows it. It is immutable.
+type Role struct {
+	Name string
+	// Hash is the bcrypt hash of the password. Empty means that the role has no password and cannot log in with one.
+	Hash        string
+	Login       bool
+	Superuser   bool              // of the role itself; Directory.IsSuperuser includes inherited status
+	Options     map[string]string // nil means none
+	MemberOf    []string          // roles granted to this one, ascending
+	Members     []string          // roles that this one is granted to, ascending
+	Datacenters Access            // from ACCESS TO
+	CIDRs       Access            // groups from ACCESS FROM
+}
+
+// Access restricts from or to where a role may connect. The zero value is ALL.
+type Access struct {
+	Restricted bool
+	Names      []string // of data centers or CIDR groups, ascending, if Restricted
+}
+
+// Grant contains the permissions of a role on a resource.
+type Grant struct {
+	Role        string
+	Resource    Resource
+	Permissions PermissionSet
+}
+
+// CIDRGroup is a named list of address ranges.
+type CIDRGroup struct {
+	Name  string
+	CIDRs []netip.Prefix // masked, ascending
+}
+
+// Directory contains the roles of a cluster with everything that belongs to them. It is immutable and safe for
+// concurrent use. Nodes replicate it as part of the cluster's metadata; Apply makes the next one. The zero value is
+// empty.
+type Directory struct {
+	roles      map[string]*Role
+	grants     map[string]map[Resource]PermissionSet // by role; neither maps nor sets are empty
+	identities map[string]string                     // roles by identity
+	groups     map[string][]netip.Prefix             // CIDR groups by name
+	effective  map[string]*effective                 // by role
+}
+
+// effective contains what a role has including all roles granted to it, directly and indirectly.
+type effective struct {
+	superuser bool
+	roles     []string                   // the role itself and those granted to it, ascending
+	grants    map[Resource]PermissionSet // merged
+}
+
+// NewDirectory returns an empty Directory.
+func NewDirectory() *Directory { return new(Directory) }
+
+// Empty reports whether there is nothing in the directory.
+func (d *Directory) Empty() bool {
+	return len(d.roles) == 0 && len(d.grants) == 0 && len(d.identities) == 0 && len(d.groups) == 0
+}
+
+// Role returns a role.
+func (d *Directory) Role(name string) (*Role, bool) {
+	r, ok := d.roles[name]
+	return r, ok
+}
+
+// RoleNames returns the names of all roles, ascending.
+func (d *Directory) RoleNames() []string { return slices.Sorted(maps.Keys(d.roles)) }
+
+// RolesOf returns a role and all roles granted to it, directly and indirectly, ascending; nil if it does not exist. The
+// caller must not change the slice.
+func (d *Directory) RolesOf(name string) []string {
+	if e := d.effective[name]; e != nil {
+		return e.roles
+	}
+	return nil
+}
+
+// IsSuperuser reports whether a role is a superuser, itself or by a role granted to it.
+func (d *Directory) IsSuperuser(name string) bool {
+	e := d.effective[name]
+	return e != nil && e.superuser
+}
+
+// CanLogin reports whether a role exists and may log in.
+func (d *Directory) CanLogin(name string) bool {
+	r := d.roles[name]
+	return r != nil && r.Login
+}
+
+// Identity returns the role that an identity, such as the SPIFFE name of a certificate, logs in as.
+func (d *Directory) Identity(id string) (role string, ok bool) {
+	role, ok = d.identities[id]
+	return role, ok
+}
+
+// Identities returns all identities, ascending.
+func (d *Directory) Identities() []string { return slices.Sorted(maps.Keys(d.identities)) }
+
+// Grants returns the permissions granted directly to a role, sorted by resource.
+func (d *Directory) Grants(role string) []Grant {
+	var out []Grant
+	for r, set := range d.grants[role] {
+		out = append(out, Grant{role, r, set})
+	}
+	slices.SortFunc(out, func(a, b Grant) int { return a.Resource.Compare(b.Resource) })
+	return out
+}
+
+// Granted returns the permissions granted directly to a role on exactly this resource.
+func (d *Directory) Granted(role string, r Resource) PermissionSet { return d.grants[role][r] }
+
+// Has reports whether a role is a superuser or has a permission on the resource or one of its parents, itself or by a
+// role granted to it. It does not allocate. It knows no rules about system keyspaces; CassandraAuthorizer does.
+func (d *Directory) Has(role string, p Permission, r Resource) bool {
+	e := d.effective[role]
+	return e != nil && (e.superuser || e.has(p, r, false))
+}
+
+// has searches the grants from r to its root, which it excludes if belowRoot.
+func (e *effective) has(p Permission, r Resource, belowRoot bool) bool {
+	for {
+		if e.grants[r].Has(p) {
+			return true
+		}
+		parent, ok := r.Parent()
+		if !ok {
+			return false
+		}
+		if _, inner := parent.Parent(); belowRoot && !inner {
+			return false
+		}
+		r = parent
+	}
+}
+
+// MayAccess reports whether a role may use the nodes of a data center: superusers may, and other roles unless they are
+// restricted to other data centers. As in Cassandra, roles granted to it play no part.
+func (d *Directory) MayAccess(role, datacenter string) bool {
+	r := d.roles[role]
+	if r == nil {
+		return false
+	}
+	return d.IsSuperuser(role) || !r.Datacenters.Restricted || slices.Contains(r.Datacenters.Names, datacenter)
+}
+
+// Group returns the ranges of a CIDR group. The caller must not change the slice.
+func (d *Directory) Group(name string) ([]netip.Prefix, bool) {
+	p, ok := d.groups[name]
+	return p, ok
+}
+
+// GroupNames returns the names of all CIDR groups, ascending.
+func (d *Directory) GroupNames() []string { return slices.Sorted(maps.Keys(d.groups)) }

@@ -1,0 +1,11 @@
+package auth
+
+// Bounds of a Directory, which every node keeps in memory and every snapshot of the metadata contains.
+const (
+	rolesMax      = 50_000
+	grantsMax     = 10_000 // resources on which one role has permissions
+	identitiesMax = 100_000
+	optionsMax    = 64 // of one role
+	groupsMax     = 1_000
+	groupCIDRsMax = 10_000
+)

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"context"
+
+	"cqld/auth"
+	"cqld/schema"
+)
+
+// ProposeRoles changes the directory of roles. It returns when every live node has applied the change, so that it is in
+// force on all of them, or with *auth.Invalid if it was refused. Other errors are those of ProposeSchema.
+func (c *Cluster) ProposeRoles(ctx context.Context, change auth.Change) error {
+	b, err := auth.EncodeChange(change)
+	if err != nil {
+		return err
+	}
+	return c.proposeNew(ctx, &command{Roles: &rolesCommand{b}})
+}
+
+func applyRoles(m *Metadata, c *rolesCommand) error {
+	change, err := auth.DecodeChange(c.Change)
+	if err != nil {
+		return &Refused{Reason: err.Error()}
+	}
+	roles, err := auth.Apply(m.Roles, change)
+	if err != nil {
+		return err
+	}
+	m.Roles = roles
+	return nil
+}
+
+// rolesAfter returns the directory after a change of the schema: grants on dropped keyspaces and tables are removed, and
+// the creator gets all permissions on created ones. Otherwise a later keyspace or table of the same name would have the
+// grants of the dropped one.
+func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) (*auth.Directory, error) {
+	created, dropped := resourcesChanged(old, now)
+	var err error
+	if len(dropped) > 0 {
+		if roles, err = auth.Apply(roles, &auth.ResourcesDropped{Resources: dropped}); err != nil {
+			return nil, err
+		}
+	}
+	if len(created) > 0 && creator != "" {
+		roles, err = auth.Apply(roles, &auth.ResourcesCreated{Creator: creator, Resources: created})
+	}
+	return roles, err
+}
+
+// resourcesChanged returns the resources that a change of the schema created and dropped. A keyspace includes its
+// functions. Dropping a keyspace includes its tables.
+func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource) {
+	for _, e := range schema.Diff(old, now) {
+		var list []auth.Resource
+		switch e.Target {
+		case schema.TargetKeyspace:
+			list = []auth.Resource{auth.Keyspace(e.Keyspace), auth.KeyspaceFunctions(e.Keyspace)}
+		case schema.TargetTable:
+			list = []auth.Resource{auth.Table(e.Keyspace, e.Name)}
+		}
+		switch e.Change {
+		case schema.Created:
+			created = append(created, list...)
+		case schema.Dropped:
+			dropped = append(dropped, list...)
+		}
+	}
+	return created, dropped
+}

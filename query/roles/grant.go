@@ -1,0 +1,87 @@
+package roles
+
+import (
+	"fmt"
+
+	"cqld/auth"
+	"cqld/cql"
+	"cqld/query/permissions"
+	"cqld/schema"
+)
+
+// changeGrant executes GRANT and REVOKE of permissions. The caller needs AUTHORIZE on the resource, and the permissions
+// themselves: no role grants what it lacks.
+func (e *execution) changeGrant(list []cql.Permission, on *cql.Resource, role string, grant bool) error {
+	r, set, err := permissions.Granted(e.caller.Keyspace, list, on)
+	if err != nil {
+		return err
+	}
+	for _, p := range append([]auth.Permission{auth.Authorize}, set.List()...) {
+		if err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r}); err != nil {
+			return err
+		}
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	if err := e.validGrant(r, set, role, grant); err != nil {
+		return err
+	}
+	granted := e.directory.Granted(role, r)
+	if grant {
+		e.warn(granted&set, "Role '%s' was already granted %s on %s", role, r)
+		return e.propose(&auth.GrantPermissions{Role: role, Resource: r, Permissions: set})
+	}
+	e.warn(set&^granted, "Role '%s' was not granted %s on %s", role, r)
+	return e.propose(&auth.RevokePermissions{Role: role, Resource: r, Permissions: set})
+}
+
+func (e *execution) warn(set auth.PermissionSet, format, role string, r auth.Resource) {
+	if set != 0 {
+		e.result.Warnings = append(e.result.Warnings, fmt.Sprintf(format, role, set, r))
+	}
+}
+
+func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role string, grant bool) error {
+	if _, exists := e.directory.Role(role); !exists {
+		return invalidf("Role %s doesn't exist", role)
+	}
+	if !e.exists(r) {
+		return invalidf("Resource %s doesn't exist", r)
+	}
+	if !e.o.Config.Authorization {
+		verb := "REVOKE"
+		if grant {
+			verb = "GRANT"
+		}
+		return invalidf("%s operation is not supported by AllowAllAuthorizer", verb)
+	}
+	// CVE-2025-23015: a role that may write a system keyspace could become a superuser.
+	if auth.IsSystemKeyspace(r.Keyspace) && set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
+		return unauthorized("Granting permissions on system keyspaces is strictly limited, this operation is not permitted")
+	}
+	return nil
+}
+
+// exists reports whether there is a resource. Control operations are not listed, so each name of one exists.
+func (e *execution) exists(r auth.Resource) bool {
+	var k *schema.Keyspace
+	if r.Keyspace != "" {
+		if k = e.o.Schema().Keyspace(r.Keyspace); k == nil {
+			return false
+		}
+	}
+	//exhaustive:enforce
+	switch r.Kind {
+	case auth.KindTable:
+		return k.Table(r.Name) != nil
+	case auth.KindRole:
+		_, ok := e.directory.Role(r.Name)
+		return ok
+	case auth.KindFunction: // the schema has no functions yet
+		return false
+	case auth.KindAllKeyspaces, auth.KindKeyspace, auth.KindAllTables, auth.KindAllRoles, auth.KindAllFunctions, auth.KindKeyspaceFunctions,
+		auth.KindAllMBeans, auth.KindMBean:
+	}
+	return true
+}

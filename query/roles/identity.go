@@ -1,0 +1,43 @@
+package roles
+
+import (
+	"cqld/auth"
+	"cqld/cql"
+)
+
+// addIdentity needs CREATE on all roles, as in Cassandra, and AUTHORIZE on the role: otherwise a role that may create
+// roles could log in as any other (CVE-2026-27314). Only superusers add identities of superusers.
+func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
+	if err := e.permit(auth.Create, auth.AllRoles()); err != nil {
+		return err
+	}
+	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
+		return unauthorized("Only superusers can bind identities to a role with superuser status")
+	}
+	if err := e.permit(auth.Authorize, auth.RoleResource(stmt.Role)); err != nil {
+		return err
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	return e.propose(&auth.AddIdentity{Identity: stmt.Identity, Role: stmt.Role, IfNotExists: stmt.IfNotExists})
+}
+
+// dropIdentity needs DROP on the role of the identity, or on all roles if there is none.
+func (e *execution) dropIdentity(stmt *cql.DropIdentity) error {
+	on := auth.AllRoles()
+	role, exists := e.directory.Identity(stmt.Identity)
+	if exists {
+		on = auth.RoleResource(role)
+	}
+	if err := e.permit(auth.Drop, on); err != nil {
+		return err
+	}
+	if exists && e.directory.IsSuperuser(role) && !e.superuser() {
+		return unauthorized("Only superusers can remove identity bindings from a role with superuser status")
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	return e.propose(&auth.DropIdentity{Identity: stmt.Identity, IfExists: stmt.IfExists})
+}

@@ -1,0 +1,203 @@
+package roles
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/auth"
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/permissions"
+	"cqld/types"
+)
+
+func textColumn(name string) Column { return Column{name, types.Native(types.Text)} }
+
+func booleanColumn(name string) Column { return Column{name, types.Native(types.Boolean)} }
+
+// listRoles lists all roles, those granted to a role, or, without DESCRIBE on all roles, those granted to the caller.
+func (e *execution) listRoles(stmt *cql.ListRoles) error {
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	if stmt.Of != "" {
+		if _, exists := e.directory.Role(stmt.Of); !exists {
+			return invalidf("%s doesn't exist", auth.RoleResource(stmt.Of))
+		}
+	}
+	all, err := e.permitted(auth.Describe, auth.AllRoles())
+	if err != nil {
+		return err
+	}
+	var names []string
+	switch {
+	case stmt.Of == "" && all:
+		names = e.directory.RoleNames()
+	case stmt.Of == "":
+		names = e.granted(e.caller.Principal.Name, stmt.NoRecursive)
+	case all || e.is(stmt.Of):
+		names = e.granted(stmt.Of, stmt.NoRecursive)
+	default:
+		return unauthorized("You are not authorized to view roles granted to %s ", stmt.Of)
+	}
+	e.result.Table = "roles"
+	e.result.Columns = []Column{textColumn("role"), booleanColumn("super"), booleanColumn("login"),
+		{"options", types.NewMap(types.Native(types.Text), types.Native(types.Text), true)}, textColumn("datacenters")}
+	for _, name := range names {
+		r, _ := e.directory.Role(name)
+		e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(r.Superuser), boolean(r.Login), e.shownOptions(r), text(e.datacenters(r))})
+	}
+	return nil
+}
+
+// granted returns a role with those granted to it, directly only if direct.
+func (e *execution) granted(role string, direct bool) []string {
+	if !direct {
+		return e.directory.RolesOf(role)
+	}
+	r, ok := e.directory.Role(role)
+	if !ok {
+		return nil
+	}
+	return slices.Sorted(slices.Values(append([]string{role}, r.MemberOf...)))
+}
+
+// shownOptions returns the options as a map. Values may be secret and are not shown.
+func (e *execution) shownOptions(r *auth.Role) []byte {
+	keys := make([]string, 0, len(r.Options))
+	for key := range r.Options {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	b := wire.AppendInt32(nil, int32(len(keys)))
+	for _, key := range keys {
+		b = wire.AppendBytes(b, text(key))
+		b = wire.AppendBytes(b, text("*****"))
+	}
+	return b
+}
+
+// datacenters returns from where a role may use the cluster, in the form of LIST.
+func (e *execution) datacenters(r *auth.Role) string {
+	switch {
+	case !e.o.Config.Network || e.directory.IsSuperuser(r.Name):
+		return "ALL"
+	case !r.Login:
+		return "n/a"
+	case !r.Datacenters.Restricted:
+		return "ALL"
+	}
+	return strings.Join(r.Datacenters.Names, ", ")
+}
+
+// listUsers lists the roles that may log in, of those that LIST ROLES shows to the caller.
+func (e *execution) listUsers() error {
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	all, err := e.permitted(auth.Describe, auth.AllRoles())
+	if err != nil {
+		return err
+	}
+	names := e.granted(e.caller.Principal.Name, false)
+	if all {
+		names = e.directory.RoleNames()
+	}
+	e.result.Table = "users"
+	e.result.Columns = []Column{textColumn("name"), booleanColumn("super"), textColumn("datacenters")}
+	for _, name := range names {
+		if r, _ := e.directory.Role(name); r.Login {
+			e.result.Rows = append(e.result.Rows, [][]byte{text(name), boolean(e.directory.IsSuperuser(name)), text(e.datacenters(r))})
+		}
+	}
+	return nil
+}
+
+// listPermissions lists grants. NORECURSIVE excludes those on parents of the resource; roles granted to the role always
+// count, as in Cassandra.
+func (e *execution) listPermissions(stmt *cql.ListPermissions) error {
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	filter := permissions.Set(stmt.Permissions)
+	var on *auth.Resource
+	if stmt.Resource.Kind != cql.ResourceNone {
+		r, err := permissions.ResourceOf(e.caller.Keyspace, &stmt.Resource)
+		if err != nil {
+			return err
+		}
+		if !e.exists(r) {
+			return invalidf("%s doesn't exist", r)
+		}
+		on = &r
+	}
+	names, err := e.listedRoles(stmt.Of)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		for _, g := range e.directory.Grants(name) {
+			if on == nil || covers(g.Resource, *on, stmt.NoRecursive) {
+				e.addPermissions(g, g.Permissions&filter)
+			}
+		}
+	}
+	if len(e.result.Rows) > 0 { // without rows the result is void
+		e.result.Table = "permissions"
+		e.result.Columns = []Column{textColumn("role"), textColumn("username"), textColumn("resource"), textColumn("permission")}
+	}
+	return nil
+}
+
+// listedRoles returns the roles whose permissions are listed.
+func (e *execution) listedRoles(of string) ([]string, error) {
+	on := auth.AllRoles()
+	if of != "" {
+		if on = auth.RoleResource(of); !e.exists(on) {
+			return nil, invalidf("%s doesn't exist", on)
+		}
+	}
+	if !e.o.Config.Authorization {
+		return nil, invalidf("LIST PERMISSIONS operation is not supported by AllowAllAuthorizer")
+	}
+	permitted, err := e.permitted(auth.Describe, on)
+	switch {
+	case err != nil:
+		return nil, err
+	case of == "" && !permitted:
+		return nil, unauthorized("You are not authorized to view everyone's permissions")
+	case of == "":
+		return e.directory.RoleNames(), nil
+	case !permitted && !e.is(of):
+		return nil, unauthorized("You are not authorized to view %s's permissions", of)
+	}
+	return e.directory.RolesOf(of), nil
+}
+
+// covers reports whether a grant on one resource concerns another: the same, or, unless exact, one below it.
+func covers(granted, on auth.Resource, exact bool) bool {
+	for ok := true; ok; on, ok = on.Parent() {
+		if granted == on {
+			return true
+		}
+		if exact {
+			return false
+		}
+	}
+	return false
+}
+
+func (e *execution) addPermissions(g auth.Grant, set auth.PermissionSet) {
+	for _, p := range set.List() {
+		e.result.Rows = append(e.result.Rows, [][]byte{text(g.Role), text(g.Role), text(g.Resource.String()), text(p.String())})
+	}
+}
+
+func text(s string) []byte { return append([]byte{}, s...) }
+
+func boolean(b bool) []byte {
+	if b {
+		return []byte{1}
+	}
+	return []byte{0}
+}

@@ -1,0 +1,244 @@
+package roles
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"cqld/auth"
+	"cqld/cql"
+)
+
+const roleManager = "org.apache.cassandra.auth.CassandraRoleManager"
+
+func (e *execution) createRole(stmt *cql.CreateRole) error {
+	if err := e.permit(auth.Create, auth.AllRoles()); err != nil {
+		return err
+	}
+	o := &stmt.Options
+	if o.Superuser != nil && *o.Superuser && !e.superuser() {
+		return unauthorized("Only superusers can create a role with superuser status")
+	}
+	if err := e.checkOptions(o); err != nil {
+		return err
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	if stmt.Role == "" {
+		return invalidf("Role name can't be an empty string")
+	}
+	if _, exists := e.directory.Role(stmt.Role); exists {
+		if stmt.IfNotExists {
+			return nil
+		}
+		return invalidf("%s already exists", stmt.Role)
+	}
+	change := &auth.CreateRole{Name: stmt.Role, IfNotExists: stmt.IfNotExists}
+	if e.o.Config.Authorization {
+		change.Creator = e.caller.Principal.Name
+	}
+	var err error
+	if change.Settings, err = e.settings(o); err != nil {
+		return err
+	}
+	if stmt.User && change.Settings.Login == nil {
+		login := true
+		change.Settings.Login = &login
+	}
+	return e.propose(change)
+}
+
+func (e *execution) alterRole(stmt *cql.AlterRole) error {
+	o := &stmt.Options
+	if err := e.mayAlter(stmt.Role, o); err != nil {
+		return err
+	}
+	if err := e.checkOptions(o); err != nil {
+		return err
+	}
+	if *o == (cql.RoleOptions{}) {
+		return invalidf("ALTER [ROLE|USER] can't be empty")
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	if _, exists := e.directory.Role(stmt.Role); !exists {
+		if stmt.IfExists {
+			return nil
+		}
+		return invalidf("Role %s doesn't exist", stmt.Role)
+	}
+	switch on := e.o.Config; {
+	case o.Datacenters != nil && !on.Network:
+		return invalidf("ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer")
+	case o.CIDRs != nil && !on.CIDR:
+		return invalidf("ACCESS FROM CIDRS operations not supported by AllowAllCIDRAuthorizer")
+	}
+	settings, err := e.settings(o)
+	if err != nil {
+		return err
+	}
+	return e.propose(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings})
+}
+
+// mayAlter decides whether the caller may change these options of a role:
+//
+//  1. A superuser changes all options of all roles, except its own superuser status.
+//  2. Only superusers change superuser status and where a role may connect from and to.
+//  3. A role changes its own password.
+//  4. Other changes need ALTER on the role.
+func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
+	superuser := e.superuser()
+	switch {
+	case o.Superuser != nil && e.is(role):
+		return unauthorized("You aren't allowed to alter your own superuser status or that of a role granted to you")
+	case superuser:
+		return nil
+	case o.Superuser != nil:
+		return unauthorized("Only superusers are allowed to alter superuser status")
+	case o.Datacenters != nil:
+		return unauthorized("Only superusers are allowed to alter access to datacenters.")
+	case o.CIDRs != nil:
+		return unauthorized("Only superusers are allowed to alter access from CIDR groups.")
+	case role != e.caller.Principal.Name:
+		return e.permit(auth.Alter, auth.RoleResource(role))
+	case o.Login != nil:
+		return unauthorized("You aren't allowed to alter LOGIN")
+	case o.Options != nil:
+		return unauthorized("You aren't allowed to alter OPTIONS")
+	}
+	return nil
+}
+
+func (e *execution) dropRole(stmt *cql.DropRole) error {
+	if err := e.permit(auth.Drop, auth.RoleResource(stmt.Role)); err != nil {
+		return err
+	}
+	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
+		return unauthorized("Only superusers can drop a role with superuser status")
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	_, exists := e.directory.Role(stmt.Role)
+	switch {
+	case !exists && !stmt.IfExists:
+		return invalidf("%s doesn't exist", stmt.Role)
+	case !exists:
+		return nil
+	case stmt.Role == e.caller.Principal.Name:
+		return invalidf("Cannot DROP primary role for current login")
+	}
+	return e.propose(&auth.DropRole{Name: stmt.Role, IfExists: stmt.IfExists})
+}
+
+// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee.
+func (e *execution) changeMembership(role, grantee string, change auth.Change) error {
+	if err := e.permit(auth.Authorize, auth.RoleResource(role)); err != nil {
+		return err
+	}
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	for _, name := range []string{grantee, role} {
+		if _, exists := e.directory.Role(name); !exists {
+			return invalidf("%s doesn't exist", name)
+		}
+	}
+	return e.propose(change)
+}
+
+// checkOptions refuses options that are not supported in this configuration and values that are not valid.
+func (e *execution) checkOptions(o *cql.RoleOptions) error {
+	on := e.o.Config
+	switch {
+	case o.Password != nil && !on.Authentication:
+		return invalidf(roleManager + " doesn't support PASSWORD")
+	case o.HashedPassword != nil && !on.Authentication:
+		return invalidf(roleManager + " doesn't support HASHED PASSWORD")
+	case o.Options != nil && len(on.Options) == 0:
+		return invalidf(roleManager + " doesn't support OPTIONS")
+	}
+	if o.HashedPassword != nil && !validHash(*o.HashedPassword) {
+		return invalidf("Invalid hashed password value. Please use jBcrypt.")
+	}
+	if err := e.checkDatacenters(o.Datacenters); err != nil {
+		return err
+	}
+	return e.checkCIDRs(o.CIDRs)
+}
+
+// hashCostMax bounds the cost of a hashed password: each login with it takes 2^cost rounds.
+const hashCostMax = 14
+
+func validHash(hash string) bool {
+	const length = 60
+	cost, err := bcrypt.Cost([]byte(hash))
+	return err == nil && len(hash) == length && cost <= hashCostMax
+}
+
+func (e *execution) checkDatacenters(a *cql.AccessList) error {
+	if a == nil || a.All {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, n := range e.o.Topology().Nodes() {
+		known[n.Datacenter] = true
+	}
+	for _, name := range a.Names {
+		if !known[name] {
+			return invalidf("Invalid value(s) for DATACENTERS '[%s]',All values must be valid datacenters", strings.Join(sorted(a.Names), ", "))
+		}
+	}
+	return nil
+}
+
+func (e *execution) checkCIDRs(a *cql.AccessList) error {
+	if a == nil || a.All {
+		return nil
+	}
+	groups := e.directory.GroupNames()
+	var unknown []string
+	for _, name := range sorted(a.Names) {
+		if !slices.Contains(groups, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return invalidf("Invalid CIDR group(s): [%s]. Available CIDR Groups are: [%s]", strings.Join(unknown, ", "), strings.Join(groups, ", "))
+	}
+	return nil
+}
+
+// sorted returns each name once, in order.
+func sorted(names []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(names)))
+}
+
+// settings converts options. It hashes the password.
+func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
+	out := auth.RoleSettings{Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Datacenters: access(o.Datacenters), CIDRs: access(o.CIDRs)}
+	if o.Options != nil {
+		var err error
+		if out.Options, err = e.optionMap(o.Options); err != nil {
+			return out, err
+		}
+	}
+	if o.Password != nil {
+		hash, err := e.o.Hash(e.ctx, *o.Password)
+		if err != nil {
+			return out, err
+		}
+		out.Hash = &hash
+	}
+	return out, nil
+}
+
+func access(a *cql.AccessList) *auth.Access {
+	if a == nil {
+		return nil
+	}
+	return &auth.Access{Restricted: !a.All, Names: a.Names}
+}

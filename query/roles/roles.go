@@ -1,0 +1,211 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cqld/auth"
+	"cqld/cql"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// Changer replicates changes of the directory of roles and of the schema: the cluster's metadata log.
+type Changer interface {
+	// ProposeRoles returns when the change is in force on every live node, or with *auth.Invalid if it was refused.
+	ProposeRoles(ctx context.Context, change auth.Change) error
+	// ProposeSchemaAs changes the schema and grants the role creator all permissions on what the change creates.
+	ProposeSchemaAs(ctx context.Context, change schema.Change, creator string) error
+}
+
+// Config determines which parts of access control are on. Their names in the configuration are Cassandra's.
+type Config struct {
+	Authentication bool // authenticator: clients log in as roles, with passwords
+	Authorization  bool // authorizer: CassandraAuthorizer
+	Network        bool // network_authorizer: CassandraNetworkAuthorizer
+	CIDR           bool // cidr_authorizer: CassandraCIDRAuthorizer
+	// Options are the keys that WITH OPTIONS accepts. If there are none, WITH OPTIONS is refused, as in Cassandra.
+	Options []string
+}
+
+// Options are the dependencies of Statements.
+type Options struct {
+	Directory func() *auth.Directory
+	Schema    func() *schema.Schema
+	Topology  func() *ring.Topology
+	Changer   Changer
+	// Hash returns the bcrypt hash of a password. It may take long and bounds how many run at once.
+	Hash   func(ctx context.Context, password string) (string, error)
+	Config Config
+}
+
+// Statements executes statements about roles. It is safe for concurrent use.
+type Statements struct{ o Options }
+
+// New returns Statements.
+func New(o Options) *Statements { return &Statements{o} }
+
+// Config returns which parts of access control are on.
+func (s *Statements) Config() Config { return s.o.Config }
+
+// IsSuperuser reports whether a client is a superuser.
+func (s *Statements) IsSuperuser(p auth.Principal) bool { return s.o.Directory().IsSuperuser(p.Name) }
+
+// ProposeSchema changes the schema. If the authorizer keeps grants, the principal gets all permissions on what the change
+// creates.
+func (s *Statements) ProposeSchema(ctx context.Context, by auth.Principal, change schema.Change) error {
+	creator := ""
+	if s.o.Config.Authorization {
+		creator = by.Name
+	}
+	return s.o.Changer.ProposeSchemaAs(ctx, change, creator)
+}
+
+// Caller is who executes a statement.
+type Caller struct {
+	Principal auth.Principal
+	Authorize func(...auth.Requirement) error // returns nil or *auth.Denied
+	Keyspace  string                          // of unqualified names; empty means none
+}
+
+// Result is the result of a statement. Without columns it is void.
+type Result struct {
+	Table    string // that metadata shows, in system_auth
+	Columns  []Column
+	Rows     [][][]byte
+	Warnings []string
+}
+
+// Column is a column of a result.
+type Column struct {
+	Name string
+	Type *types.Type
+}
+
+// Unauthorized is the error of a caller who may not execute a statement. Msg is Cassandra's text.
+type Unauthorized struct{ Msg string }
+
+// Error returns the message.
+func (e *Unauthorized) Error() string { return e.Msg }
+
+func unauthorized(format string, args ...any) error {
+	return &Unauthorized{Msg: fmt.Sprintf(format, args...)}
+}
+
+func invalidf(format string, args ...any) error {
+	return &auth.Invalid{Msg: fmt.Sprintf(format, args...)}
+}
+
+// Handles reports whether a statement is about roles.
+func Handles(stmt cql.Statement) bool {
+	switch stmt.(type) {
+	case *cql.CreateRole, *cql.AlterRole, *cql.DropRole, *cql.GrantRole, *cql.RevokeRole, *cql.GrantPermissions, *cql.RevokePermissions,
+		*cql.ListRoles, *cql.ListUsers, *cql.ListPermissions, *cql.AddIdentity, *cql.DropIdentity:
+		return true
+	}
+	return false
+}
+
+// Execute executes a statement that Handles accepts. Errors are *auth.Invalid, *auth.Denied, *Unauthorized,
+// *cql.SyntaxError and those of the Changer.
+func (s *Statements) Execute(ctx context.Context, c *Caller, stmt cql.Statement) (*Result, error) {
+	e := &execution{Statements: s, caller: c, ctx: ctx, directory: s.o.Directory()}
+	if err := e.execute(stmt); err != nil {
+		return nil, err
+	}
+	return &e.result, nil
+}
+
+// execution is one statement in execution.
+type execution struct {
+	*Statements
+	caller    *Caller
+	ctx       context.Context
+	directory *auth.Directory // the snapshot that the statement is checked against
+	result    Result
+}
+
+func (e *execution) execute(stmt cql.Statement) error {
+	switch stmt := stmt.(type) {
+	case *cql.CreateRole:
+		return e.createRole(stmt)
+	case *cql.AlterRole:
+		return e.alterRole(stmt)
+	case *cql.DropRole:
+		return e.dropRole(stmt)
+	case *cql.GrantRole:
+		return e.changeMembership(stmt.Role, stmt.Grantee, &auth.GrantRole{Role: stmt.Role, Grantee: stmt.Grantee})
+	case *cql.RevokeRole:
+		return e.changeMembership(stmt.Role, stmt.Grantee, &auth.RevokeRole{Role: stmt.Role, Grantee: stmt.Grantee})
+	case *cql.GrantPermissions:
+		return e.changeGrant(stmt.Permissions, &stmt.Resource, stmt.Grantee, true)
+	case *cql.RevokePermissions:
+		return e.changeGrant(stmt.Permissions, &stmt.Resource, stmt.Grantee, false)
+	case *cql.ListRoles:
+		return e.listRoles(stmt)
+	case *cql.ListUsers:
+		return e.listUsers()
+	case *cql.ListPermissions:
+		return e.listPermissions(stmt)
+	case *cql.AddIdentity:
+		return e.addIdentity(stmt)
+	case *cql.DropIdentity:
+		return e.dropIdentity(stmt)
+	}
+	return invalidf("Unknown kind of statement")
+}
+
+// superuser reports whether the caller is a superuser. An anonymous caller is none.
+func (e *execution) superuser() bool { return e.directory.IsSuperuser(e.caller.Principal.Name) }
+
+// is reports whether the caller is a role, or is a member of it, directly or indirectly.
+func (e *execution) is(role string) bool {
+	for _, own := range e.directory.RolesOf(e.caller.Principal.Name) {
+		if own == role {
+			return true
+		}
+	}
+	return false
+}
+
+// permit asks for a permission, and refuses the statement with Cassandra's message for statements about roles.
+func (e *execution) permit(p auth.Permission, r auth.Resource) error {
+	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
+	var denied *auth.Denied
+	if errors.As(err, &denied) {
+		return unauthorized("User %s does not have sufficient privileges to perform the requested operation", e.caller.Principal)
+	}
+	return err
+}
+
+// permitted reports whether the caller has a permission.
+func (e *execution) permitted(p auth.Permission, r auth.Resource) (bool, error) {
+	err := e.caller.Authorize(auth.Requirement{Permission: p, Resource: r})
+	var denied *auth.Denied
+	if errors.As(err, &denied) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// loggedIn refuses anonymous callers.
+func (e *execution) loggedIn() error {
+	if e.caller.Principal.Name == "" {
+		return unauthorized("You have to be logged in and not anonymous to perform this request")
+	}
+	return nil
+}
+
+// propose makes a change, unless it would have no effect.
+func (e *execution) propose(change auth.Change) error {
+	next, err := auth.Apply(e.directory, change)
+	if err != nil {
+		return err
+	}
+	if next == e.directory {
+		return nil
+	}
+	return e.o.Changer.ProposeRoles(e.ctx, change)
+}

@@ -1,0 +1,89 @@
+package system
+
+import (
+	"net/netip"
+	"slices"
+
+	"cqld/auth"
+	"cqld/internal/wire"
+)
+
+// authRows adds the rows of system_auth. They have Cassandra's form, in which roles and resources are named by their paths
+// in some tables.
+func (s *Source) authRows(b *builder) {
+	if s.o.Roles == nil {
+		return
+	}
+	d := s.o.Roles()
+	switch b.table.Name {
+	case "identity_to_role":
+		for _, id := range d.Identities() {
+			role, _ := d.Identity(id)
+			b.add(values{"identity": text(id), "role": text(role)})
+		}
+		return
+	case "cidr_groups":
+		for _, name := range d.GroupNames() {
+			ranges, _ := d.Group(name)
+			b.add(values{"cidr_group": text(name), "cidrs": cidrSet(ranges)})
+		}
+		return
+	}
+	for _, name := range d.RoleNames() {
+		role, _ := d.Role(name)
+		roleRows(b, d, role)
+	}
+}
+
+// roleRows adds the rows of one role.
+func roleRows(b *builder, d *auth.Directory, r *auth.Role) {
+	switch b.table.Name {
+	case "roles":
+		row := values{"role": text(r.Name), "can_login": boolean(r.Login), "is_superuser": boolean(r.Superuser), "salted_hash": textOrNull(r.Hash)}
+		if len(r.MemberOf) > 0 {
+			row["member_of"] = texts(r.MemberOf)
+		}
+		b.add(row)
+	case "role_members":
+		for _, member := range r.Members {
+			b.add(values{"role": text(r.Name), "member": text(member)})
+		}
+	case "role_permissions":
+		for _, g := range d.Grants(r.Name) {
+			b.add(values{"role": text(r.Name), "resource": text(g.Resource.Path()), "permissions": texts(permissionNames(g.Permissions))})
+		}
+	case "resource_role_permissons_index":
+		for _, g := range d.Grants(r.Name) {
+			b.add(values{"resource": text(g.Resource.Path()), "role": text(r.Name)})
+		}
+	case "network_permissions":
+		b.add(values{"role": text(auth.RoleResource(r.Name).Path()), "dcs": texts(r.Datacenters.Names)})
+	case "cidr_permissions":
+		b.add(values{"role": text(r.Name), "cidr_groups": texts(r.CIDRs.Names)})
+	}
+}
+
+// permissionNames returns the names of permissions in the order of a set.
+func permissionNames(set auth.PermissionSet) []string {
+	var names []string
+	for _, p := range set.List() {
+		names = append(names, p.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// cidrSet returns ranges as a set of tuples of an address and a length of its prefix.
+func cidrSet(ranges []netip.Prefix) []byte {
+	elements := make([][]byte, len(ranges))
+	for i, p := range ranges {
+		e := wire.AppendBytes(nil, inet(p.Addr()))
+		elements[i] = wire.AppendBytes(e, wire.AppendUint16(nil, uint16(p.Bits())))
+	}
+	slices.SortFunc(elements, slices.Compare)
+	b := wire.AppendInt32(nil, int32(len(elements)))
+	for _, e := range elements {
+		b = wire.AppendBytes(b, e)
+	}
+	return b
+}
