@@ -14,7 +14,7 @@ import (
 // openAudit creates the audit log, and enables it if the configuration says so.
 func (n *Node) openAudit() error {
 	s := n.opts.auditSettings()
-	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log, Go: n.running.Go}, s)
+	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log, Go: n.running.Go, RolesOf: n.rolesOf}, s)
 	if !s.Enabled {
 		return nil
 	}
@@ -136,4 +136,12 @@ func (c figuresCollector) audit(m metricSink) {
 	m.counter("audit_waits", "Requests that waited because the queue was full (block: true).", s.Waits)
 	m.counter("audit_write_failures", "Failed writes.", s.Failures)
 	m.counter("audit_bytes", "Bytes written.", s.Bytes)
+}
+
+// rolesOf returns the roles that a user has, for the options about roles.
+func (n *Node) rolesOf(user string) []string {
+	if n.cluster == nil { // nothing is served yet
+		return nil
+	}
+	return n.roles().RolesOf(user)
 }

@@ -127,6 +127,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	if r.killed = map[*Node]bool{r.nodes[0]: true}; r.nodes[0].Close(ctx) != nil {
 		t.Error("the node does not close")
 	}
+	t.Log(seen.String()[:min(seen.Len(), 4000)])
 	checkSecrets(t, "responses", seen.Bytes())
 	checkSecrets(t, "the log", []byte(log.String()))
 	checkDirectory(t, r.nodes[0].opts.DataDir)
