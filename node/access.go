@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -40,6 +41,11 @@ type AccessOptions struct {
 	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
 	CIDRForSuperusers bool
 
+	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means the
+	// defaults of package login.
+	CredentialsValidity time.Duration
+	CredentialsMax      int
+
 	// Superuser and SuperuserPassword are the first superuser of a new cluster with authentication. An empty name means
 	// DefaultSuperuser. An empty password means that the node generates one.
 	Superuser, SuperuserPassword string
@@ -59,9 +65,6 @@ func (o *AccessOptions) cidr() bool { return o.CIDRAuthorizer == cassandraCIDRAu
 // validateAccess refuses combinations of classes in which one has no effect.
 func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	a := &o.Access
-	if a.authenticates() && o.faults.authenticator == nil {
-		bad("authenticator", "%s is not supported yet", a.Authenticator)
-	}
 	if a.authenticates() {
 		return
 	}

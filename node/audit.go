@@ -8,6 +8,7 @@ import (
 	"cqld/audit"
 	"cqld/azuretables"
 	"cqld/azuretables/odata"
+	"cqld/login"
 	"cqld/node/control"
 )
 
@@ -34,11 +35,11 @@ func (o *Options) auditSettings() audit.Settings {
 	return s
 }
 
-// auditLogin records a login. reason is empty after a success.
-func (n *Node) auditLogin(role string, client netip.AddrPort, reason string) {
-	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: role, Source: client, Operation: "LOGIN SUCCESSFUL"}
-	if reason != "" {
-		e.Type, e.Operation, e.Error = audit.LoginError, "LOGIN FAILURE", reason
+// auditLogin records an attempt to log in. With block: true, it blocks the connection while the queue is full.
+func (n *Node) auditLogin(attempt login.Event) {
+	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: attempt.Role, Source: attempt.Address, Operation: "LOGIN SUCCESSFUL"}
+	if attempt.Kind != login.Success {
+		e.Type, e.Operation, e.Error = audit.LoginError, "LOGIN FAILURE", attempt.Reason.String()
 	}
 	n.audit.Record(&e)
 }

@@ -63,7 +63,7 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"auto_repair_enabled: yes", `"yes" is neither true nor false`},
 		{"listen_address: 300.1.1.1", `"300.1.1.1" is neither an IP address nor a host name`},
 		{"seeds: [127.0.0.1, a:b]", `seed "a:b" is neither an address`},
-		{"authenticator: PasswordAuthenticator", `"PasswordAuthenticator" is not supported yet`},
+		{"authenticator: LdapAuthenticator", `"LdapAuthenticator" is not supported; use AllowAllAuthenticator or PasswordAuthenticator`},
 		{"- a", "c.yaml:1: expected lines"},
 		{"a: [", "c.yaml: yaml: line 1"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -19,6 +20,8 @@ func accessSettings() map[string]setting {
 		"network_authorizer": class(func(o *Options) *string { return &o.Access.NetworkAuthorizer }, nil, allowAllNetworkAuthorizer, cassandraNetworkAuthorizer),
 		"cidr_authorizer": class(func(o *Options) *string { return &o.Access.CIDRAuthorizer }, setCIDRParameter,
 			allowAllCIDRAuthorizer, cassandraCIDRAuthorizer),
+		"credentials_validity":          duration(func(o *Options) *time.Duration { return &o.Access.CredentialsValidity }),
+		"credentials_cache_max_entries": number(func(o *Options) *int { return &o.Access.CredentialsMax }),
 	}
 }
 

@@ -104,7 +104,7 @@ func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
 }
 
 // authenticates reports whether clients must log in.
-func (o *Options) authenticates() bool { return false }
+func (o *Options) authenticates() bool { return o.Access.authenticates() }
 
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
 // AllowInsecureAddresses is set.

@@ -21,6 +21,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/jobs"
+	"cqld/login"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
@@ -67,15 +68,16 @@ type Node struct {
 	audit        *audit.Log
 	certificates certificates
 	started      time.Time
-	drained      atomic.Bool   // clients are refused until the process ends
-	binary       sync.Mutex    // held while the client servers start or stop
-	snapshots    sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	served       chan struct{} // closed when the servers for clients have been opened
-	closing      atomic.Bool   // Close was called
-	retiring     atomic.Bool   // this node has left the cluster while it was running
-	retired      chan struct{} // closed when it has disconnected its clients after that
-	hashes       chan struct{} // a slot for each password that is being hashed
+	drained      atomic.Bool          // clients are refused until the process ends
+	binary       sync.Mutex           // held while the client servers start or stop
+	snapshots    sync.Mutex           // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64         // monotonic ns: the last warning that a peer's timestamps are ignored
+	served       chan struct{}        // closed when the servers for clients have been opened
+	closing      atomic.Bool          // Close was called
+	retiring     atomic.Bool          // this node has left the cluster while it was running
+	retired      chan struct{}        // closed when it has disconnected its clients after that
+	hashes       chan struct{}        // a slot for each password that is being hashed
+	login        *login.Authenticator // nil: CQL clients need not log in
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -306,6 +308,9 @@ func (n *Node) openServer() error {
 	if err := n.createSuperuser(n.lifetime); err != nil {
 		return err
 	}
+	if err := n.openLogin(); err != nil {
+		return err
+	}
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
@@ -334,7 +339,7 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
-		Limits: n.opts.serverLimits(), Authenticator: n.opts.faults.authenticator})
+		Limits: n.opts.serverLimits(), Authenticator: n.authenticator()})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

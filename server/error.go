@@ -140,10 +140,11 @@ func (s *Server) replicaError(err error) *frame.Error {
 		truncation   *coordinator.TruncateFailure
 		dropped      *coordinator.UnknownTable
 		over         *overRate
+		logins       *AuthenticationOverloaded
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
-	case errors.Is(err, errOverloaded), errors.As(err, &overloaded), errors.As(err, &over):
+	case errors.Is(err, errOverloaded), errors.As(err, &overloaded), errors.As(err, &logins), errors.As(err, &over):
 		e.Code = frame.CodeOverloaded
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency

@@ -11,18 +11,21 @@ import (
 
 // Opcodes of the native protocol.
 const (
-	opError     = 0x00
-	opStartup   = 0x01
-	opReady     = 0x02
-	opOptions   = 0x05
-	opSupported = 0x06
-	opQuery     = 0x07
-	opResult    = 0x08
-	opPrepare   = 0x09
-	opExecute   = 0x0A
-	opRegister  = 0x0B
-	opEvent     = 0x0C
-	opBatch     = 0x0D
+	opError        = 0x00
+	opStartup      = 0x01
+	opReady        = 0x02
+	opAuthenticate = 0x03
+	opOptions      = 0x05
+	opSupported    = 0x06
+	opQuery        = 0x07
+	opResult       = 0x08
+	opPrepare      = 0x09
+	opExecute      = 0x0A
+	opRegister     = 0x0B
+	opEvent        = 0x0C
+	opBatch        = 0x0D
+	opAuthResponse = 0x0F
+	opAuthSuccess  = 0x10
 )
 
 // Header flags.
@@ -43,8 +46,11 @@ type Conn struct {
 	stream uint16
 }
 
-// Dial connects and starts the protocol in the given version.
-func Dial(address string, version byte) (*Conn, error) {
+// Dial connects and starts the protocol in the given version, without credentials.
+func Dial(address string, version byte) (*Conn, error) { return DialAs(address, version, "", "") }
+
+// DialAs connects, starts the protocol in the given version, and logs in as user if the server requires it.
+func DialAs(address string, version byte, user, password string) (*Conn, error) {
 	sock, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return nil, err
@@ -55,18 +61,21 @@ func Dial(address string, version byte) (*Conn, error) {
 		body = appendString(body, s)
 	}
 	f, err := c.roundTrip(opStartup, 0, body)
+	if err == nil && version >= 5 && f.opcode != opError {
+		c.framed = true
+		c.in = bufio.NewReader(&segmentReader{src: c.in})
+	}
+	if err == nil && f.opcode == opAuthenticate {
+		f, err = c.roundTrip(opAuthResponse, 0, appendLongString(nil, "\x00"+user+"\x00"+password))
+	}
 	if err == nil && f.opcode == opError {
 		err = decodeError(f.body(), version)
-	} else if err == nil && f.opcode != opReady {
+	} else if err == nil && f.opcode != opReady && f.opcode != opAuthSuccess {
 		err = fmt.Errorf("cqlclient: STARTUP answered with opcode %#x", f.opcode)
 	}
 	if err != nil {
 		sock.Close()
 		return nil, err
-	}
-	if version >= 5 {
-		c.framed = true
-		c.in = bufio.NewReader(&segmentReader{src: c.in})
 	}
 	return c, nil
 }

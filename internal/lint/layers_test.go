@@ -93,6 +93,7 @@ query/mask: auth cql internal/wire query/function query/term schema types
 query/definition: cql internal/wire query/function query/mask query/term ring schema types
 query/permissions: auth cql query/definition schema
 query/roles: auth cql internal/wire query/permissions ring schema types
+query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
 query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
@@ -100,6 +101,7 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 # Protocol servers.
 server/frame: internal/wire ring types
 server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
+login: auth internal/env query server
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
 
 # A node.
@@ -107,7 +109,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -201,7 +203,7 @@ func owners() map[string][]string {
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
 		"github.com/DeRuina/timberjack": {"audit"},
-		"golang.org/x/crypto/bcrypt":    {"query/roles", "login", "node"},
+		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},

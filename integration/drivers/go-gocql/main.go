@@ -85,6 +85,9 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	if compression == "snappy" {
 		c.Compressor = gocql.SnappyCompressor{}
 	}
+	if s.User != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: s.User, Password: s.Password}
+	}
 	db, err := c.CreateSession()
 	return &session{db, r}, err
 }
