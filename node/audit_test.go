@@ -57,6 +57,8 @@ func find(all []auditEntry, protocol, prefix string) (auditEntry, bool) {
 
 // The secrets of TestSecretsAppearNowhere. They contain no characters that encodings change.
 const (
+	secretAdmin     = "Zq9SuperuserZq9"
+	secretWrong     = "Zq9WrongZq9"
 	secretPassword  = "Zq9PasswordZq9"
 	secretHash      = "Zq9HashZq9xxxxxxxxxxxxxxxxxxx"
 	secretOption    = "Zq9OptionZq9"
@@ -89,10 +91,11 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	var log logBuffer
 	r := openNodes(t, 180, 1, func(o *Options) {
 		o.FS, o.Audit.Enabled = vfs.Default, true
+		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer, Superuser: "admin", SuperuserPassword: secretAdmin}
 		o.TablesAccounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey}}
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	c := r.connect(0)
+	c := r.mustLogIn(0, "admin", secretAdmin)
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	r.query(c, "CREATE TABLE k.t (a int PRIMARY KEY)")
 	var seen bytes.Buffer // what clients are answered
@@ -117,6 +120,12 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			seen.Write(bytes.Join(row, []byte{' '}))
 		}
 	}
+	for _, role := range []string{"admin", "app1", "nobody"} {
+		if _, err := r.logIn(0, 4, role, secretWrong); err == nil {
+			t.Errorf("%s logs in with a wrong password", role)
+		}
+	}
+	r.mustLogIn(0, "app1", secretPassword) // the role was made
 	sendTablesSecrets(t, r.nodes[0].opts.Tables().String())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -127,12 +136,12 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	if r.killed = map[*Node]bool{r.nodes[0]: true}; r.nodes[0].Close(ctx) != nil {
 		t.Error("the node does not close")
 	}
-	t.Log(seen.String()[:min(seen.Len(), 4000)])
 	checkSecrets(t, "responses", seen.Bytes())
 	checkSecrets(t, "the log", []byte(log.String()))
 	checkDirectory(t, r.nodes[0].opts.DataDir)
 	entries := readAudit(t, filepath.Join(r.nodes[0].opts.DataDir, "audit"))
-	for _, want := range [][2]string{{"cql", "CREATE ROLE app5 WITH PASSWORD *******"}, {"tables", "GET /secretaccount/T?sv=2019-02-02&sig=*******"},
+	for _, want := range [][2]string{{"cql", "CREATE ROLE app1 WITH PASSWORD = '*******' AND LOGIN = true"}, {"cql", "LOGIN SUCCESSFUL"},
+		{"cql", "LOGIN FAILURE"}, {"cql", "CREATE ROLE app5 WITH PASSWORD *******"}, {"tables", "GET /secretaccount/T?sv=2019-02-02&sig=*******"},
 		{"control", "flush"}} {
 		if _, ok := find(entries, want[0], want[1]); !ok {
 			t.Errorf("no entry of %v", want)
@@ -176,7 +185,7 @@ func sendTablesSecrets(t *testing.T, address string) {
 
 func checkSecrets(t *testing.T, where string, content []byte) {
 	t.Helper()
-	for _, secret := range []string{secretPassword, secretHash, secretOption, secretSignature, secretKey} {
+	for _, secret := range []string{secretAdmin, secretWrong, secretPassword, secretHash, secretOption, secretSignature, secretKey} {
 		if at := bytes.Index(content, []byte(secret)); at >= 0 {
 			t.Errorf("%s contains %s: %q", where, secret, content[max(0, at-100):min(len(content), at+50)])
 		}
