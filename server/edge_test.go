@@ -1,6 +1,8 @@
 package server
 
 import (
+	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 
@@ -167,5 +169,23 @@ func TestBoundsAreCounted(t *testing.T) {
 			t.Errorf("bound %d is called %q", b, b)
 		}
 		names[b.String()] = true
+	}
+}
+
+// TestCompressionBeforeAuthentication checks that a client that is not authenticated gets no memory for the size that a
+// compressed body declares, beyond that of a request in this stage.
+func TestCompressionBeforeAuthentication(t *testing.T) {
+	_, addr := start(t, Options{Authenticator: &testAuthenticator{}})
+	for _, size := range []uint32{handshakeFrameMax + 1, 1 << 20, 1<<31 - 1, 1<<32 - 1} {
+		c := dial(t, addr, 4)
+		if h, _ := c.startup(frame.StringPair{Key: "COMPRESSION", Value: "lz4"}); h.Opcode != frame.OpAuthenticate {
+			t.Fatal(h.Opcode)
+		}
+		bomb := binary.BigEndian.AppendUint32(nil, size)
+		c.writeRaw(envelope(4, frame.OpAuthResponse, 1, frame.FlagCompressed, append(bomb, make([]byte, 15<<10)...)))
+		want := fmt.Sprintf("Decompressed body of %d bytes is larger than the maximum of %d", size, handshakeFrameMax)
+		if _, e := c.readError(); e.Code != frame.CodeProtocolError || e.Message != want {
+			t.Errorf("%d bytes declared: %v %s", size, e.Code, e.Message)
+		}
 	}
 }

@@ -121,7 +121,11 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 
 // decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
 func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error) {
-	size, err := frame.DecompressedSize(body, c.compression, c.server.limits.FrameBytesMax)
+	most := c.server.limits.FrameBytesMax
+	if stage(c.stage.Load()) != stageReady {
+		most = handshakeFrameMax // a client that is not authenticated gets no memory for what it only declares
+	}
+	size, err := frame.DecompressedSize(body, c.compression, most)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -129,7 +133,7 @@ func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error
 	if !c.reserveRequest(charge) {
 		return nil, 0, errOverloaded
 	}
-	if inflated, err = frame.DecompressBody(body, c.compression, c.server.limits.FrameBytesMax); err != nil {
+	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
 		c.release(charge)
 		return nil, 0, err
 	}
