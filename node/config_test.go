@@ -133,7 +133,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{} // the default or, if only one value is valid, that value
-	options := false // whether the table has options of the file, and not those within one of them
+	options := false                  // whether the table has options of the file, and not those within one of them
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
 		if len(cells) > 1 && strings.HasPrefix(strings.TrimSpace(cells[1]), "option") {
