@@ -26,7 +26,7 @@ import (
 
 // pki is a certificate authority with a directory and a clock.
 type pki struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	clock *stillClock
 	env   authority.Environment
@@ -43,7 +43,7 @@ type never struct{}
 
 func (never) Stop() bool { return true }
 
-func newPKI(t *testing.T) *pki {
+func newPKI(t testing.TB) *pki {
 	t.Helper()
 	p := &pki{t: t, dir: t.TempDir(), clock: &stillClock{}, log: &bytes.Buffer{}}
 	p.env = authority.Environment{Random: rand.NewChaCha8([32]byte{1}), Now: p.clock.Now()}
