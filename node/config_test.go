@@ -126,22 +126,6 @@ tables_max_connections: 10
 	}
 }
 
-func TestOnlyLoopbackWithoutAuthentication(t *testing.T) {
-	o := DefaultOptions()
-	o.RPCAddress = netip.MustParseAddr("192.0.2.7")
-	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "authentication is off") {
-		t.Errorf("got %v", err)
-	}
-	o.RPCAddress = netip.MustParseAddr("0.0.0.0")
-	if err := o.Validate(); err == nil {
-		t.Error("0.0.0.0 was accepted")
-	}
-	o.RPCAddress = netip.MustParseAddr("::1")
-	if err := o.Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestEveryOptionIsDocumented compares the options of the file with the tables of docs/CONFIGURATION.md.
 func TestEveryOptionIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/CONFIGURATION.md")
