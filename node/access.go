@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"cqld/auth"
+	"cqld/coordinator"
 	"cqld/query/roles"
 	"cqld/ring"
 	"cqld/schema"
@@ -121,12 +122,29 @@ func (n *Node) roleStatements() *roles.Statements {
 // passwordBytesMax is the number of bytes of a password that bcrypt uses. As in Cassandra, the rest is ignored.
 const passwordBytesMax = 72
 
-// hashPassword returns the bcrypt hash of a password. At most hashesMax run at once: each takes tens of milliseconds of
-// CPU time.
+// hashing bounds the passwords that are hashed for statements. Each takes tens of milliseconds of CPU time, and every role may
+// change its own password as often as it likes.
+type hashing struct {
+	admitted chan struct{} // a slot for each that is hashed or waits
+	running  chan struct{} // a slot for each that is hashed
+}
+
+func newHashing() hashing {
+	return hashing{admitted: make(chan struct{}, hashesMax+hashesWaitingMax), running: make(chan struct{}, hashesMax)}
+}
+
+// hashPassword returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed.
 func (n *Node) hashPassword(ctx context.Context, password string) (string, error) {
+	h := &n.hashing
 	select {
-	case n.hashes <- struct{}{}:
-		defer func() { <-n.hashes }()
+	case h.admitted <- struct{}{}:
+		defer func() { <-h.admitted }()
+	default:
+		return "", &coordinator.Overloaded{What: "too many passwords wait to be hashed"}
+	}
+	select {
+	case h.running <- struct{}{}:
+		defer func() { <-h.running }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
@@ -138,8 +156,10 @@ func (n *Node) hashPassword(ctx context.Context, password string) (string, error
 	return string(hash), nil
 }
 
-// hashesMax bounds the passwords that are hashed at once for statements.
-const hashesMax = 2
+const (
+	hashesMax        = 1  // passwords that are hashed at once for statements
+	hashesWaitingMax = 32 // further ones that wait
+)
 
 // generatedPasswordBytes is the randomness of a generated password: 128 bits.
 const generatedPasswordBytes = 16

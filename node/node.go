@@ -69,15 +69,15 @@ type Node struct {
 	audit        *audit.Log
 	certificates certificates
 	started      time.Time
-	drained      atomic.Bool           // clients are refused until the process ends
-	binary       sync.Mutex            // held while the client servers start or stop
-	snapshots    sync.Mutex            // held while snapshots are made, read or removed
-	stampWarned  atomic.Int64          // monotonic ns: the last warning that a peer's timestamps are ignored
-	served       chan struct{}         // closed when the servers for clients have been opened
-	closing      atomic.Bool           // Close was called
-	retiring     atomic.Bool           // this node has left the cluster while it was running
-	retired      chan struct{}         // closed when it has disconnected its clients after that
-	hashes       chan struct{}         // a slot for each password that is being hashed
+	drained      atomic.Bool   // clients are refused until the process ends
+	binary       sync.Mutex    // held while the client servers start or stop
+	snapshots    sync.Mutex    // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	served       chan struct{} // closed when the servers for clients have been opened
+	closing      atomic.Bool   // Close was called
+	retiring     atomic.Bool   // this node has left the cluster while it was running
+	retired      chan struct{} // closed when it has disconnected its clients after that
+	hashing      hashing
 	login        *login.Authenticator  // nil: CQL clients need not log in
 	validator    certificate.Validator // of clients' certificates, if they log in by them
 
@@ -115,7 +115,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
-		served: make(chan struct{}), hashes: make(chan struct{}, hashesMax)}
+		served: make(chan struct{}), hashing: newHashing()}
 	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}

@@ -372,3 +372,37 @@ func TestEncryptionByPlace(t *testing.T) {
 		}
 	}
 }
+
+// In Cassandra, internode_encryption dc and rack also accepted connections without TLS from other data centers and racks.
+func TestCVE2020_17516_PlainConnectionsAreAcceptedFromTheSamePlaceOnly(t *testing.T) {
+	p := newPKI(t)
+	places := map[string]Place{"127.64.3.2": {SameDatacenter: true, SameRack: true}, "127.64.3.3": {SameDatacenter: true}, "127.64.3.4": {}}
+	for i, x := range []struct {
+		encryption Encryption
+		answered   string // 1: a connection without TLS is answered, from .2 (same rack), .3 (same data center), .4 (another), .5 (not a member)
+	}{{Rack, "1000"}, {Datacenter, "1100"}, {All, "0000"}} {
+		own := fmt.Sprintf("127.64.3.%d", 100+i)
+		b := open(t, 2, own+":0", p.security(Options{Encryption: x.encryption, VerifyEndpoint: true, Source: p.source(fmt.Sprint("cve", i), p.node("b", own)),
+			Place: func(a netip.Addr) (Place, bool) { pl, ok := places[a.String()]; return pl, ok }}))
+		got := ""
+		for last := 2; last <= 5; last++ {
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 64, 3, byte(last))}}
+			raw, err := dialer.DialContext(t.Context(), "tcp", b.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			before := b.Refusals()[messaging.ReasonPlaintext]
+			_, _ = raw.Write(hello())
+			_ = raw.SetReadDeadline(time.Now().Add(5 * time.Second))
+			n, _ := raw.Read(make([]byte, 1))
+			got += fmt.Sprint(n)
+			if n == 0 {
+				waitFor(t, func() bool { return b.Refusals()[messaging.ReasonPlaintext] == before+1 })
+			}
+		}
+		if got != x.answered {
+			t.Errorf("%s: answered %s, want %s", x.encryption, got, x.answered)
+		}
+	}
+}
