@@ -25,11 +25,11 @@ func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requ
 	return nil
 }
 
-// IsSystemKeyspace reports whether a keyspace is a stored system keyspace of Cassandra: permissions on ALL KEYSPACES do
-// not include it. The virtual keyspaces system_views and system_virtual_schema are not among them, as in Cassandra.
+// IsSystemKeyspace reports whether a keyspace belongs to the system: permissions on ALL KEYSPACES do not include it.
 func IsSystemKeyspace(name string) bool {
 	switch name {
-	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
+	case "system", "system_schema", "system_auth", "system_distributed", "system_traces",
+		"system_views", "system_virtual_schema":
 		return true
 	}
 	return false
