@@ -4,7 +4,7 @@ GO        ?= go
 PACKAGES   = ./...
 # The modules of this repository: cqld, and those whose requirements cqld itself must not have. tools/lint, which has no code, is
 # left out: go mod tidy would download what the tests of every linter need.
-MODULES    = . integration/drivers integration/firewall
+MODULES    = . integration/drivers integration/firewall tools/package
 LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
 RACE       = ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./listing/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
 SEED      ?= 1
@@ -22,6 +22,11 @@ help: ## list the targets
 .PHONY: build
 build: ## build bin/cqld
 	$(GO) build -o bin/cqld ./cmd/cqld
+
+.PHONY: package
+package: ## dist/: static binaries, Debian packages, an OCI image, compose and Kubernetes files, checksums
+	cd tools/package && $(GO) build -o ../../bin/package .
+	bin/package
 
 .PHONY: run
 run: ## a ring of four nodes on this machine
@@ -49,12 +54,14 @@ vet:
 	$(GO) vet -tags integration ./integration/...
 	cd integration/drivers && $(GO) vet ./...
 	cd integration/firewall && $(GO) vet ./...
+	cd tools/package && $(GO) vet ./...
 
 .PHONY: lint
 lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, by golangci-lint; .golangci.yml says which rules
 	$(LINT) ./...
 	cd integration/drivers && $(LINT) ./...
 	cd integration/firewall && $(LINT) ./...
+	cd tools/package && $(LINT) ./...
 
 .PHONY: test
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)

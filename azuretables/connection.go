@@ -2,10 +2,11 @@ package azuretables
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
+
+	"cqld/tlsconfig"
 )
 
 // connection is a client's connection and its state. fasthttp uses it on one goroutine; other goroutines check whether
@@ -16,8 +17,9 @@ import (
 // their first byte is read. A timeout may therefore occur early by up to slack.
 type connection struct {
 	net.Conn
+	secure *tlsconfig.Conn // Conn, if it is or may be encrypted
+	shaken bool            // the TLS handshake has ended
 	slack  time.Duration
-	tls    bool
 	reads  deadline
 	writes deadline
 
@@ -77,9 +79,11 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, secure := c.(*tls.Conn)
-	x := &connection{Conn: c, slack: l.slack, tls: secure}
-	x.carrier = l.c
+	x := &connection{Conn: c, slack: l.slack, carrier: l.c}
+	if o := &l.c.server.o; o.TLS != nil {
+		x.secure = tlsconfig.NewConn(c, o.TLS, o.TLSOptional)
+		x.Conn = x.secure
+	}
 	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
 	x.watch = time.AfterFunc(time.Hour, x.checkDisconnected)
 	x.watch.Stop()
@@ -141,8 +145,38 @@ func (c *connection) Read(b []byte) (int, error) {
 	if err := c.reads.arm(c.slack, c.Conn.SetReadDeadline); err != nil {
 		return 0, err
 	}
+	if c.secure != nil && !c.shaken {
+		if err := c.handshake(); err != nil {
+			return 0, err
+		}
+	}
 	return c.Conn.Read(b)
 }
+
+// handshake performs the TLS handshake within the time of a guest. It runs on the connection's goroutine.
+func (c *connection) handshake() error {
+	c.shaken = true
+	d := c.carrier.server
+	c.writes.set = time.Now().Add(d.limits.GuestTimeout)
+	if err := c.Conn.SetWriteDeadline(c.writes.set); err != nil {
+		return err
+	}
+	if err := c.secure.Handshake(context.Background()); err != nil {
+		reason := d.encryption.Fail(err)
+		d.log.Debug("azuretables: TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason), "err", err)
+		return err
+	}
+	if state, ok := c.secure.State(); ok {
+		d.encryption.Complete(state)
+	}
+	return nil
+}
+
+// encrypted reports whether requests of the connection are encrypted.
+func (c *connection) encrypted() bool { return c.secure != nil && c.secure.Encrypted() }
+
+// Encryption returns the TLS handshakes of clients so far.
+func (d *Server) Encryption() tlsconfig.HandshakeStats { return d.encryption.Stats() }
 
 // Write implements net.Conn.
 func (c *connection) Write(b []byte) (int, error) {

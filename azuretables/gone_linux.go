@@ -1,17 +1,18 @@
 package azuretables
 
 import (
-	"crypto/tls"
 	"net"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"cqld/tlsconfig"
 )
 
 // disconnected reports whether the client has closed its end of the connection. It does not read from the connection or
 // block.
 func disconnected(c net.Conn) bool {
-	if secure, ok := c.(*tls.Conn); ok {
+	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()
 	}
 	s, ok := c.(syscall.Conn)

@@ -282,7 +282,7 @@ func readRequest(ctx *fasthttp.RequestCtx, conn *connection, r *httpRequest) {
 	r.path, r.query, _ = strings.Cut(target, "?")
 	r.host = unsafeString(h.Host())
 	r.conn = conn
-	r.tls = conn.tls
+	r.tls = conn.encrypted()
 	if a, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		r.remote = a.AddrPort()
 	} else {

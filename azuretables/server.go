@@ -2,6 +2,7 @@ package azuretables
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/tlsconfig"
 )
 
 // Options configures a Server.
@@ -30,6 +32,9 @@ type Options struct {
 	// Hosts are the host names, without port, by which clients may address the development account, in addition to IP
 	// addresses and localhost.
 	Hosts []string
+	// TLS encrypts connections (HTTPS); nil means HTTP. TLSOptional serves clients of both.
+	TLS         *tls.Config
+	TLSOptional bool
 	// Guard handles panics of requests; nil means one that logs to Logger.
 	Guard *guard.Guard
 	// AccountTarget and PartitionTarget are entities per second of each account and partition. Requests beyond them are
@@ -58,6 +63,7 @@ type Server struct {
 	partitions *throttle
 	calls      sync.Pool // *call
 	carrier    *carrier
+	encryption tlsconfig.Counts
 }
 
 // New returns a Server that does not listen yet. Its errors name the account whose name or key is invalid.

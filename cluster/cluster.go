@@ -46,6 +46,9 @@ type Options struct {
 	// Seeds are the addresses to which a node that is not a member sends its join requests. A node that is first in
 	// the list, or has no list, creates a cluster if no other seed responds.
 	Seeds []netip.AddrPort
+	// LookUpSeeds, unless nil, replaces Seeds: it looks up the present addresses of the seeds and calls then once, on any
+	// goroutine. It must not block.
+	LookUpSeeds func(then func(SeedAddresses))
 	// ReplicationFactor is the factor for which the search for tokens balances ownership.
 	ReplicationFactor int
 	// Base is the schema of a cluster that this node creates. Nil means no keyspaces.
@@ -79,14 +82,16 @@ type Cluster struct {
 	proposals     map[CommandID]*proposal
 	applied       map[ring.NodeID]uint64
 	ticks         uint64
-	ticked        time.Duration // monotonic time of the last tick
-	heard         uint64        // tick of the last Raft message, or of the last request for this node's membership
-	pace          atomic.Uint64 // ticks per timer event; also read by the timer
-	newer         newerMembers  // reported by other members
-	inquiry       int           // addresses that were asked about unknown peers
-	joins         int           // join requests being decided
-	refusalLogged uint64        // tick at which a refused Raft message was last logged
-	joining       *joining      // nil if this node is a member, or has not started to join
+	ticked        atomic.Int64                   // monotonic time (ns) of the last tick; also read by Idle
+	heard         uint64                         // tick of the last Raft message, or of the last request for this node's membership
+	pace          atomic.Uint64                  // ticks per timer event; also read by the timer
+	newer         newerMembers                   // reported by other members
+	inquiry       int                            // addresses that were asked about unknown peers
+	joins         int                            // join requests being decided
+	refusalLogged uint64                         // tick at which a refused Raft message was last logged
+	seeds         []netip.AddrPort               // as they were last looked up; Options.Seeds without names
+	moved         map[ring.NodeID]netip.AddrPort // addresses that members have and the metadata do not contain yet
+	joining       *joining                       // nil if this node is a member, or has not started to join
 	closed        atomic.Bool
 	refused       atomic.Uint64 // Raft messages refused
 	inquired      atomic.Int64  // monotonic time (ns) of the last request to members about an unknown peer
@@ -117,7 +122,7 @@ const eventsMax = 4096
 // Open loads the node's stored state. Run and Join make the node participate.
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
-		proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}}
+		seeds: opts.Seeds, proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, moved: map[ring.NodeID]netip.AddrPort{}}
 	c.meta.Store(emptyMetadata())
 	c.confirmations.incarnation = opts.Rand.Uint64()
 	var err error
@@ -421,6 +426,7 @@ func (c *Cluster) publish(m *Metadata) {
 		c.newer = newerMembers{}
 	}
 	if old.Topology != m.Topology {
+		c.forgetMoved(old.Topology, m.Topology)
 		c.opts.Network.SetPeers(c.peersOf(m))
 		for _, n := range old.Topology.Nodes() {
 			if m.Topology.Node(n.ID) == nil && m.removedAt(n.ID) == 0 {
@@ -465,5 +471,6 @@ func (c *Cluster) peersOf(m *Metadata) map[ring.NodeID]netip.AddrPort {
 	}
 	c.addFormer(m, peers)
 	c.addNewer(m, peers)
+	c.addMoved(peers)
 	return peers
 }

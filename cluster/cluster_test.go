@@ -38,6 +38,8 @@ type testNode struct {
 	seed  uint64
 	// replace names the member whose place the node takes.
 	replace string
+	// lookUp, if any, replaces the seeds.
+	lookUp func(then func(SeedAddresses))
 	// network, if any, wraps the transport of the node.
 	network func(Network) Network
 	// fatal, if any, is called instead of failing the test when the node must stop.
@@ -90,8 +92,8 @@ func (n *testNode) open() error {
 	}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
-		Self:              NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16, Replace: n.replace},
-		ReplicationFactor: 4, Fatal: fatal})
+		Self:        NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16, Replace: n.replace},
+		LookUpSeeds: n.lookUp, ReplicationFactor: 4, Fatal: fatal})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 // members that a refused node can ask next.
 type joinReply struct {
 	Node  ring.NodeID // zero means that the node is not admitted for now
+	From  ring.NodeID `json:",omitempty"` // the member that replies
 	Epoch uint64      // epoch of the metadata that Peers are from
 	Peers map[ring.NodeID]netip.AddrPort
 	// Why is the reason why the node is not admitted. Busy means that the same member should be asked again.
@@ -89,12 +90,13 @@ func (c *Cluster) Join(ctx context.Context) error {
 // joining is the state of a node that joins the cluster.
 type joining struct {
 	c       *Cluster
-	seeds   []netip.AddrPort // without this node
+	seeds   []netip.AddrPort // of this round, without this node
 	next    int              // index of the next seed to ask
 	members []netip.AddrPort // members listed in replies, without the seeds; asked if no seed admits this node
 	epoch   uint64           // epoch of the metadata that members are from
-	founder bool
-	waiting error // the reason for waiting; reported if the time runs out
+	founder bool             // this node creates the cluster if no seed answers
+	exists  bool             // a member has answered, so this node must not create a cluster
+	waiting error            // the reason for waiting; reported if the time runs out
 	// admitted means that only the metadata are missing.
 	admitted bool
 	done     func(error)
@@ -102,14 +104,11 @@ type joining struct {
 
 // StartJoin is Join without blocking. The loop calls it, and done.
 func (c *Cluster) StartJoin(done func(error)) {
-	seeds := slices.DeleteFunc(slices.Clone(c.opts.Seeds), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode })
-	j := &joining{c: c, seeds: seeds, done: done,
-		founder: len(c.opts.Seeds) == 0 || c.opts.Seeds[0] == c.opts.Self.Internode,
-		waiting: fmt.Errorf("cluster: no seed of %v could be reached", c.opts.Seeds)}
+	j := &joining{c: c, done: done, waiting: fmt.Errorf("cluster: no seed of %v could be reached", c.opts.Seeds)}
 	c.joining = j
 	j.later(joinLogDelay, j.logWaiting)
 	if c.identity.Node == 0 {
-		j.ask()
+		j.begin()
 		return
 	}
 	if c.identity.Founder && c.log.memoryLastIndex() <= foundingEntries {
@@ -123,6 +122,7 @@ func (c *Cluster) StartJoin(done func(error)) {
 	if c.driver.onlyVoter() {
 		_ = c.driver.node.Campaign() // refused only if it is already elected
 	}
+	c.askSeeds()
 	j.confirm()
 }
 
@@ -185,9 +185,8 @@ func (j *joining) ask() {
 		})
 		return
 	}
-	j.next = 0
 	if !j.founder {
-		j.later(joinPause, j.ask)
+		j.restart(joinPause)
 		return
 	}
 	if err := j.c.become(1, nil, true); err != nil {
@@ -207,7 +206,7 @@ func (j *joining) noteMembers(r joinReply) {
 	if len(r.Peers) == 0 {
 		return
 	}
-	j.founder = false // a cluster exists
+	j.exists, j.founder = true, false
 	if r.Epoch < j.epoch {
 		return
 	}
@@ -252,11 +251,10 @@ func (j *joining) answered(from netip.AddrPort, r joinReply, err error) {
 		j.end(&Refused{Reason: remote.Message})
 	case errors.As(err, &remote) && remote.Code == busyCode:
 		j.waiting = fmt.Errorf("cluster: waiting to be admitted: %s", remote.Message)
-		j.next = 0
-		j.later(busyPause, j.ask)
+		j.restart(busyPause)
 	case err != nil:
 		j.c.opts.Logger.Debug("seed did not admit the node", "seed", from, "err", err)
-		j.waiting = fmt.Errorf("cluster: not admitted by any of the seeds %v or the members that they listed; %v: %w", j.c.opts.Seeds, from, err)
+		j.waiting = fmt.Errorf("cluster: not admitted by any of the seeds %v or the members that they listed; %v: %w", j.c.seeds, from, err)
 		j.ask()
 	default:
 		if err := j.c.become(r.Node, r.Peers, false); err != nil {
@@ -478,7 +476,11 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		respond(nil, &messaging.RemoteError{Code: refusedCode, Message: reason})
 		return
 	}
-	if n := m.NodeByHost(spec.Host); n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
+	n := m.NodeByHost(spec.Host)
+	if n != nil && n.DiskID == spec.Disk {
+		c.noteMoved(n.ID, spec.Internode)
+	}
+	if n != nil && n.DiskID == spec.Disk && n.Internode == spec.Internode && n.Native == spec.Native {
 		c.welcome(spec.Host, respond) // it crashed before it received the reply; nothing needs to be committed
 		return
 	}
@@ -524,7 +526,7 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 // notAdmitted replies to a node that is not admitted for now, with the members that it can ask.
 func (c *Cluster) notAdmitted(respond messaging.Respond, busy bool, why string) {
 	m := c.Metadata()
-	b, err := json.Marshal(joinReply{Epoch: m.Epoch, Peers: m.peers(), Why: why, Busy: busy})
+	b, err := json.Marshal(joinReply{From: c.Self(), Epoch: m.Epoch, Peers: m.peers(), Why: why, Busy: busy})
 	respond(b, err)
 }
 
@@ -540,7 +542,7 @@ func (c *Cluster) welcome(host ring.HostID, respond messaging.Respond) {
 		respond(nil, errors.New("the node was admitted, but is no longer a member"))
 		return
 	}
-	b, err := json.Marshal(joinReply{Node: n.ID, Epoch: m.Epoch, Peers: m.peers()})
+	b, err := json.Marshal(joinReply{Node: n.ID, From: c.Self(), Epoch: m.Epoch, Peers: m.peers()})
 	respond(b, err)
 }
 

@@ -28,8 +28,29 @@ func (c *Cluster) breakSilence() {
 	}
 	peers := m.peers()
 	delete(peers, c.Self())
+	var addrs []netip.AddrPort
 	for _, id := range sortedIDs(peers) {
-		c.requestMembership(peers[id], c.opts.Self, func(err error) {
+		addrs = append(addrs, peers[id])
+	}
+	c.confirmMembership(addrs)
+	c.askSeeds()
+}
+
+// askSeeds asks the seeds about this node's membership if their addresses are looked up: those of all members may have
+// changed.
+func (c *Cluster) askSeeds() {
+	if c.opts.LookUpSeeds == nil {
+		return
+	}
+	c.lookUpSeeds(func(s SeedAddresses) {
+		c.confirmMembership(slices.DeleteFunc(slices.Clone(s.Addrs), func(a netip.AddrPort) bool { return a == c.opts.Self.Internode }))
+	})
+}
+
+// confirmMembership asks the nodes at addrs whether this node is still a member. That it is not is fatal.
+func (c *Cluster) confirmMembership(addrs []netip.AddrPort) {
+	for _, a := range addrs {
+		c.requestMembership(a, c.opts.Self, func(err error) {
 			var refused *Refused
 			if errors.As(err, &refused) {
 				c.opts.Fatal(refused)
@@ -43,6 +64,7 @@ func (c *Cluster) breakSilence() {
 func (c *Cluster) requestMembership(addr netip.AddrPort, spec NodeSpec, then func(error)) {
 	spec.Replace = "" // its first start is complete, and the replaced node may be gone
 	c.ask(addr, spec, func(r joinReply, err error) {
+		c.noteMoved(r.From, addr)
 		if err == nil {
 			c.noteMembers(r)
 		}

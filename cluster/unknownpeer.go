@@ -47,7 +47,7 @@ func (c *Cluster) inquire() {
 		return
 	}
 	peers := c.peersOf(c.Metadata())
-	addrs := slices.Clone(c.opts.Seeds)
+	addrs := slices.Clone(c.seeds)
 	for _, id := range sortedIDs(peers) {
 		addrs = append(addrs, peers[id])
 	}

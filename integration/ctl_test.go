@@ -67,6 +67,7 @@ func ctlCases(address string) []ctlCase {
 		{args: "enablehandoff", want: `^$`},
 		{args: "setlogginglevel debug", want: `^$`},
 		{args: "getlogginglevels", want: `^Logger Name +Log Level\nROOT +DEBUG\n$`},
+		{args: "reloadssl", want: `^The node has no certificate files: TLS is off.\n$`},
 		{args: "setlogginglevel info", want: `^$`},
 		{args: "repair ctl", want: `^\d+ ranges compared, `},
 		{args: "cleanup", want: `^$`},

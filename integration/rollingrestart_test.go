@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -64,12 +65,12 @@ func TestRollingRestartsFailNoRequest(t *testing.T) {
 	}
 }
 
-// startRolling starts the programs "rolling" of the drivers that have it; end stops them.
-func startRolling(root string, s servers) (loads []*load, end func()) {
+// startRolling starts the programs "rolling" of the named drivers, or of all that have it; end stops them.
+func startRolling(root string, s servers, names ...string) (loads []*load, end func()) {
 	var ready, ended sync.WaitGroup
 	stop := make(chan struct{})
 	for _, d := range drivers(root) {
-		if !d.rolls {
+		if !d.rolls || len(names) > 0 && !slices.Contains(names, d.name) {
 			continue
 		}
 		l := &load{driver: d, installed: d.installed()}

@@ -58,7 +58,11 @@ func TestRequestsAllocateLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if allocs > 3 {
+	allowed := 3.0
+	if suiteSecurity(t) != nil {
+		allowed += 2 // crypto/tls allocates a reader for each record that it receives
+	}
+	if allocs > allowed {
 		t.Errorf("%.0f allocations for a request", allocs)
 	}
 }

@@ -15,6 +15,7 @@ import (
 // knows that it has left, and its requests must not fail until then.
 type Bindings struct {
 	members map[ring.NodeID]netip.Addr
+	addrs   map[netip.Addr]bool // of members
 	former  map[ring.NodeID]formerMember
 }
 
@@ -27,8 +28,10 @@ type formerMember struct {
 // Set replaces the members at time now of the monotonic clock. It returns true when a node has become a former member.
 func (b *Bindings) Set(members map[ring.NodeID]netip.AddrPort, now time.Duration) (left bool) {
 	next := make(map[ring.NodeID]netip.Addr, len(members))
+	addrs := make(map[netip.Addr]bool, len(members))
 	for id, a := range members {
 		next[id] = a.Addr().Unmap()
+		addrs[next[id]] = true
 	}
 	former := map[ring.NodeID]formerMember{}
 	for id, f := range b.former {
@@ -42,9 +45,12 @@ func (b *Bindings) Set(members map[ring.NodeID]netip.AddrPort, now time.Duration
 			left = true
 		}
 	}
-	b.members, b.former = next, former
+	b.members, b.addrs, b.former = next, addrs, former
 	return left
 }
+
+// Known reports whether a member is registered at addr.
+func (b *Bindings) Known(addr netip.Addr) bool { return b.addrs[addr.Unmap()] }
 
 // Bound reports whether a peer that connects from addr may act as node id at time now of the monotonic clock.
 func (b *Bindings) Bound(id ring.NodeID, addr netip.Addr, now time.Duration) bool {

@@ -104,12 +104,9 @@ func consumeIdentity(body []byte) (cluster clusterID, node ring.NodeID, err erro
 	return cluster, node, c.Finish()
 }
 
-// accept answers the hello of a peer on conn, which is inbound or TLS over it. It returns the node id that the peer
-// sent.
+// accept answers the hello of a peer on conn, which is inbound or TLS over it and has the deadline of secure. It returns
+// the node id that the peer sent.
 func (t *StreamTransport) accept(conn net.Conn, inbound *inboundConn) (ring.NodeID, error) {
-	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return 0, err
-	}
 	version, body, err := readHandshake(conn)
 	if err != nil {
 		return 0, err
@@ -149,32 +146,39 @@ func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inbou
 func (t *StreamTransport) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := t.dial(ctx, addr)
+	var config *tls.Config
+	if s := t.opts.Security; s != nil {
+		config = s.Client(addr)
+	}
+	conn, err := t.openAs(ctx, addr, id, config)
+	if errors.Is(err, errNotTLS) && t.opts.Security.FallsBack(addr) {
+		conn, err = t.openAs(ctx, addr, id, nil)
+	}
+	return conn, err
+}
+
+// openAs is open with a TLS configuration; nil means no encryption.
+func (t *StreamTransport) openAs(ctx context.Context, addr netip.AddrPort, id ring.NodeID, config *tls.Config) (net.Conn, error) {
+	raw, err := t.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // a closed connection has no deadline
-	if t.opts.TLS != nil {
-		conn = tls.Client(conn, t.clientTLS(addr))
+	conn := raw
+	interrupt := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) }) // a closed connection has no deadline
+	if config != nil {
+		conn, err = t.secureClient(ctx, raw, config, addr)
 	}
-	err = t.introduce(conn, id)
+	if err == nil {
+		err = alerted(t.introduce(conn, id))
+	}
 	if !interrupt() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		_ = conn.Close() // it is closed even after an error
+		_ = raw.Close() // it is closed even after an error
 		return nil, err
 	}
 	return conn, nil
-}
-
-// clientTLS is the TLS configuration for a connection to addr.
-func (t *StreamTransport) clientTLS(addr netip.AddrPort) *tls.Config {
-	config := t.opts.TLS.Clone()
-	if config.ServerName == "" {
-		config.ServerName = addr.Addr().String()
-	}
-	return config
 }
 
 // introduce sends a hello and checks the answer. A node that answers at another node's address must not get that node's

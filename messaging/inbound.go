@@ -1,7 +1,6 @@
 package messaging
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -35,13 +34,9 @@ func newInbound(t *StreamTransport, l *link, conn *inboundConn, from ring.NodeID
 // serve handles the messages of a connection that a peer opened, until it ends and no handler runs.
 func (t *StreamTransport) serve(inbound *inboundConn) {
 	defer inbound.Close()
-	conn := net.Conn(inbound)
-	if t.opts.TLS != nil {
-		conn = tls.Server(conn, t.opts.TLS)
-	}
-	from, err := t.accept(conn, inbound)
+	conn, from, err := t.admit(inbound)
 	if err != nil {
-		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) { // without a hello, the connection was a probe of the port
+		if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) || isSecurity(err) { // without a byte, the connection was a probe of the port
 			t.refused.note("handshake", 0, err)
 		}
 		return
@@ -55,6 +50,21 @@ func (t *StreamTransport) serve(inbound *inboundConn) {
 	stop()
 	in.cancelAll()
 	in.running.Wait()
+}
+
+// admit executes the handshakes of a connection that a peer opened. It returns the connection for frames, and the node id
+// that the peer sent.
+func (t *StreamTransport) admit(inbound *inboundConn) (net.Conn, ring.NodeID, error) {
+	conn, err := t.secure(inbound)
+	if err != nil {
+		return nil, 0, err
+	}
+	from, err := t.accept(conn, inbound)
+	if err != nil && conn != net.Conn(inbound) {
+		_ = conn.Close() // it is closed even after an error
+	}
+	inbound.early = false
+	return conn, from, err
 }
 
 // errUnexpectedKind refuses a reply on a connection that carries requests.

@@ -1,7 +1,9 @@
 package messaging
 
 import (
+	"crypto/tls"
 	"errors"
+	"io"
 	"maps"
 	"net"
 	"net/netip"
@@ -49,18 +51,51 @@ type inboundConn struct {
 	bytes  atomic.Int64 // bytes received while the connection was not bound
 	timer  *time.Timer  // ends an unknown peer's connection
 
+	// The goroutine that reads uses these. first is a byte that peek has read, and early is set until the handshakes are
+	// complete; until then the connection may send handshakeBytesTLS.
+	first    []byte
+	early    bool
+	exceeded bool // the connection has sent too many bytes
+
+	secured atomic.Pointer[tls.Conn] // nil unless the connection is encrypted
+
 	// node is the id that the peer sent, if stated is set. set.mu guards both.
 	node   ring.NodeID
 	stated bool
 }
 
-// Read implements net.Conn. It fails when an unknown peer has sent more than Limits.UnknownPeerBytes.
+// Read implements net.Conn. It fails when an unknown peer has sent more than Limits.UnknownPeerBytes, or more than
+// handshakeBytesTLS before its handshakes are complete.
 func (c *inboundConn) Read(b []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(b, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
 	n, err := c.Conn.Read(b)
-	if n > 0 && !c.bound.Load() && c.bytes.Add(int64(n)) > int64(c.set.limits.UnknownPeerBytes) {
+	if n > 0 && !c.bound.Load() && c.bytes.Add(int64(n)) > c.bytesMax() {
+		c.exceeded = true
 		return 0, errUnknownPeer
 	}
 	return n, err
+}
+
+// bytesMax returns the number of bytes that an unknown peer may send.
+func (c *inboundConn) bytesMax() int64 {
+	if c.early {
+		return int64(min(handshakeBytesTLS, c.set.limits.UnknownPeerBytes))
+	}
+	return int64(c.set.limits.UnknownPeerBytes)
+}
+
+// peek returns the first byte, which Read returns again.
+func (c *inboundConn) peek() (byte, error) {
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(c, first); err != nil {
+		return 0, err
+	}
+	c.first = first
+	return first[0], nil
 }
 
 // Close implements net.Conn.
@@ -69,10 +104,10 @@ func (c *inboundConn) Close() error {
 	return c.Conn.Close()
 }
 
-// add registers a connection as an unknown peer's. When there are too many, the oldest is closed. After stop, the connection
-// itself is closed.
+// add registers a connection as an unknown peer's. When there are too many, the oldest is closed, preferably one that does
+// not come from the address of a member. After stop, the connection itself is closed.
 func (s *inboundConns) add(conn net.Conn) *inboundConn {
-	c := &inboundConn{Conn: conn, set: s}
+	c := &inboundConn{Conn: conn, set: s, early: true}
 	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
 		c.addr = a.Addr().Unmap()
 	}
@@ -84,11 +119,7 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 	}
 	var oldest *inboundConn
 	if s.unbound >= s.limits.UnknownPeers {
-		for other := range s.open {
-			if !other.bound.Load() && (oldest == nil || other.number < oldest.number) {
-				oldest = other
-			}
-		}
+		oldest = s.oldestUnboundLocked()
 	}
 	s.opened++
 	c.number = s.opened
@@ -100,6 +131,28 @@ func (s *inboundConns) add(conn net.Conn) *inboundConn {
 		_ = oldest.Close() // the connection is closed even after an error
 	}
 	return c
+}
+
+// oldestUnboundLocked returns the unbound connection to close in favor of a new one.
+func (s *inboundConns) oldestUnboundLocked() (oldest *inboundConn) {
+	member := false // whether oldest comes from the address of a member
+	for other := range s.open {
+		if other.bound.Load() {
+			continue
+		}
+		m := s.bindings.Known(other.addr)
+		if oldest == nil || member && !m || member == m && other.number < oldest.number {
+			oldest, member = other, m
+		}
+	}
+	return oldest
+}
+
+// memberAddr reports whether a member is registered at an address.
+func (s *inboundConns) memberAddr(a netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bindings.Known(a)
 }
 
 // expire closes a connection that has been an unknown peer's for Limits.UnknownPeerTime.

@@ -17,7 +17,7 @@ import (
 // openAt is openNode at an address and with other limits.
 func openAt(t testing.TB, id ring.NodeID, addr string, l Limits, services ...Service) *StreamTransport {
 	t.Helper()
-	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l})
+	n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort(addr), Limits: l, Security: suiteSecurity(t)})
 	n.SetSelf(id)
 	Register(n, services...)
 	if err := n.Open(); err != nil {

@@ -148,17 +148,26 @@ func (p *peer) run() {
 		if connected {
 			backoff = 10 * time.Millisecond
 		}
-		level := slog.LevelDebug
-		if errors.Is(err, errChecksum) || errors.Is(err, errFrameLength) {
-			level = slog.LevelWarn
-		}
-		p.t.log.Log(p.ctx, level, "internode connection ended", "peer", p.addr, "err", err)
+		p.note(err)
 		select {
 		case <-p.ctx.Done():
 		case <-time.After(backoff):
 		}
 		backoff = min(2*backoff, p.t.limits.DialBackoffMax)
 	}
+}
+
+// note logs why the connection ended or could not be opened.
+func (p *peer) note(err error) {
+	level := slog.LevelDebug
+	switch {
+	case isSecurity(err):
+		p.t.failed.note("connect to "+p.addr.String(), p.id, err)
+		return
+	case errors.Is(err, errChecksum) || errors.Is(err, errFrameLength):
+		level = slog.LevelWarn
+	}
+	p.t.log.Log(p.ctx, level, "internode connection ended", "peer", p.addr, "err", err)
 }
 
 // connect opens the connection and handles replies until it ends.

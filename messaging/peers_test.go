@@ -53,7 +53,7 @@ func TestReplyMaySendWhilePeersChange(t *testing.T) {
 func TestPeerMovesToAnotherAddress(t *testing.T) {
 	var mu sync.Mutex
 	var heard []bool
-	a := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(),
+	a := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(), Security: suiteSecurity(t),
 		Connected: func(_ ring.NodeID, up bool) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,28 +1,44 @@
 package messaging
 
 import (
+	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
 	"cqld/ring"
 )
 
-// refusals counts refused messages and handshakes, and logs some of them: peers that send many must not fill the
-// disk. It is safe for concurrent use.
+// refusals counts refused messages and handshakes by reason, and logs some of them: peers that send many must not fill
+// the disk. It is safe for concurrent use.
 type refusals struct {
-	log *slog.Logger
+	log   *slog.Logger
+	event string // the message in the log
 
-	mu     sync.Mutex
-	count  uint64
-	silent uint64 // refusals since the last log message
-	logged time.Time
+	mu       sync.Mutex
+	count    uint64
+	byReason map[string]uint64 // of handshakes
+	silent   uint64            // refusals since the last log message
+	logged   time.Time
+}
+
+func newRefusals(log *slog.Logger, event string) *refusals {
+	return &refusals{log: log, event: event, byReason: map[string]uint64{}}
 }
 
 // note counts a refusal, and logs it unless one was logged less than refusalsEvery ago.
 func (r *refusals) note(what string, from ring.NodeID, err error) {
+	var s *SecurityError
+	reason := ""
+	if errors.As(err, &s) {
+		reason = s.Reason
+	}
 	r.mu.Lock()
 	r.count++
+	if reason != "" {
+		r.byReason[reason]++
+	}
 	now := time.Now()
 	if !r.logged.IsZero() && now.Sub(r.logged) < refusalsEvery {
 		r.silent++
@@ -32,7 +48,14 @@ func (r *refusals) note(what string, from ring.NodeID, err error) {
 	silent := r.silent
 	r.silent, r.logged = 0, now
 	r.mu.Unlock()
-	r.log.Warn("internode message refused", "what", what, "claimed node", from, "err", err, "not logged", silent)
+	r.log.Warn(r.event, "what", what, "claimed node", from, "err", err, "reason", reason, "not logged", silent)
+}
+
+// reasons returns the number of handshakes by the reason for which they failed.
+func (r *refusals) reasons() map[string]uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.byReason)
 }
 
 // Refused returns how many messages and handshakes of other processes were refused since the transport was made.
@@ -41,3 +64,9 @@ func (t *StreamTransport) Refused() uint64 {
 	defer t.refused.mu.Unlock()
 	return t.refused.count
 }
+
+// Refusals returns how many connections of peers were refused because of TLS, or the lack of it, by reason.
+func (t *StreamTransport) Refusals() map[string]uint64 { return t.refused.reasons() }
+
+// Failures returns how many connections to peers failed because of TLS, or the lack of it, by reason.
+func (t *StreamTransport) Failures() map[string]uint64 { return t.failed.reasons() }

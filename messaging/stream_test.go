@@ -2,15 +2,9 @@ package messaging
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/netip"
 	"strings"
@@ -32,7 +26,7 @@ func quickLimits() Limits {
 // fakePeer listens as node 2 of cluster "c", accepts the handshakes of all connections, and passes them to serve.
 func fakePeer(t *testing.T, serve func(net.Conn)) netip.AddrPort {
 	t.Helper()
-	self := NewStreamTransport(Options{Cluster: "c", Limits: DefaultLimits()})
+	self := NewStreamTransport(Options{Cluster: "c", Limits: DefaultLimits(), Security: suiteSecurity(t)})
 	self.SetSelf(2)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,8 +41,8 @@ func fakePeer(t *testing.T, serve func(net.Conn)) netip.AddrPort {
 			}
 			t.Cleanup(func() { c.Close() })
 			serving.Go(func() {
-				if _, err := self.accept(c, self.conns.add(c)); err == nil {
-					serve(c)
+				if conn, _, err := self.admit(self.conns.add(c)); err == nil {
+					serve(conn)
 				}
 			})
 		}
@@ -66,7 +60,7 @@ func connectTo(t *testing.T, l Limits, addr netip.AddrPort) (a *StreamTransport,
 	t.Helper()
 	changes = new(atomic.Int64)
 	a = NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: l,
-		Connected: func(ring.NodeID, bool) { changes.Add(1) }})
+		Connected: func(ring.NodeID, bool) { changes.Add(1) }, Security: suiteSecurity(t)})
 	a.SetSelf(1)
 	if err := a.Open(); err != nil {
 		t.Fatal(err)
@@ -277,10 +271,7 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		{"checksum", "", damaged},
 		{"HTTP/2", "", []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
 	} {
-		conn, err := net.Dial("tcp", b.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := suiteDial(t, b.Addr())
 		if _, err := conn.Write(x.hello); err != nil {
 			t.Fatal(err)
 		}
@@ -300,54 +291,4 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		conn.Close()
 	}
 	waitFor(t, func() bool { return b.Refused() == 8 })
-}
-
-// Two nodes communicate over TLS, and a node without TLS is refused.
-func TestStreamsOverTLS(t *testing.T) {
-	config := testTLS(t)
-	open := func(id ring.NodeID, config *tls.Config) *StreamTransport {
-		n := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(), TLS: config})
-		n.SetSelf(id)
-		n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, p []byte, respond Respond) { respond(p, nil) }})
-		if err := n.Open(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(n.Close)
-		return n
-	}
-	a, b := open(1, config), open(2, config)
-	know(a, b)
-	know(b, a)
-	waitFor(t, func() bool { return ask(a, VerbHeartbeat, "x") == nil })
-	large := make(chan error, 1)
-	a.Request(2, VerbHeartbeat, make([]byte, 1<<20), time.Minute, func(_ []byte, err error) { large <- err })
-	if err := <-large; err != nil {
-		t.Errorf("a large message: %v", err)
-	}
-	if _, err := open(3, nil).RequestAddr(t.Context(), b.Addr(), VerbHeartbeat, nil); err == nil {
-		t.Error("a connection without TLS is accepted")
-	}
-}
-
-// testTLS returns the configuration of nodes at 127.0.0.1 that trust one certificate.
-func testTLS(t *testing.T) *tls.Config {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
 }

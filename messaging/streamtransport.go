@@ -3,7 +3,6 @@ package messaging
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +25,10 @@ type Options struct {
 	Cluster string         // nodes of a cluster with another name are refused
 	Listen  netip.AddrPort // of this node
 	Network Network        // nil means TCP
-	TLS     *tls.Config    // of both sides of all connections; nil means no encryption
-	Logger  *slog.Logger
-	Limits  Limits
+	// Security encrypts and authenticates connections. nil means that they are neither.
+	Security Security
+	Logger   *slog.Logger
+	Limits   Limits
 	// Stamp and Observe carry the hybrid logical clock. If they are nil, the clock is not carried.
 	Stamp   func() int64
 	Observe func(int64)
@@ -51,7 +51,9 @@ type StreamTransport struct {
 	clock    monotonicClock
 	cluster  clusterID
 	conns    *inboundConns
-	refused  refusals
+	gate     *gate
+	refused  *refusals
+	failed   *refusals      // connections that this node opened
 	work     sync.WaitGroup // every goroutine of the transport
 	setting  sync.Mutex     // one SetPeers at a time
 
@@ -80,7 +82,9 @@ func NewStreamTransport(opts Options) *StreamTransport {
 	t.mu.peers = map[ring.NodeID]*peer{}
 	name := sha256.Sum256([]byte("cqld cluster " + opts.Cluster))
 	t.cluster, t.conns = clusterID(name[:]), newInboundConns(opts.Limits, t.clock)
-	t.refused.log = t.log
+	t.gate = newGate(opts.Limits)
+	t.refused = newRefusals(t.log, "internode message refused")
+	t.failed = newRefusals(t.log, "internode connection failed")
 	return t
 }
 

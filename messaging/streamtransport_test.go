@@ -27,7 +27,8 @@ func pair(t testing.TB, handle func(b *StreamTransport)) (a, b *StreamTransport)
 
 func openNode(t testing.TB, id ring.NodeID, cluster string, handle func(*StreamTransport)) *StreamTransport {
 	t.Helper()
-	n := NewStreamTransport(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits()})
+	n := NewStreamTransport(Options{Cluster: cluster, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Limits: DefaultLimits(),
+		Security: suiteSecurity(t)})
 	n.SetSelf(id)
 	n.Handle(Service{Verb: VerbHeartbeat, Handler: func(_ ring.NodeID, _ []byte, respond Respond) { respond(nil, nil) }})
 	if handle != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -27,9 +28,13 @@ func settings() map[string]setting {
 		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
 		"num_tokens":                                  number(func(o *Options) *int { return &o.NumTokens }),
 		"data_file_directories":                       setDataDirs,
-		"listen_address":                              address(func(o *Options) *netip.Addr { return &o.ListenAddress }),
+		"listen_address":                              setListenAddress,
 		"storage_port":                                port(func(o *Options) *uint16 { return &o.StoragePort }),
-		"rpc_address":                                 address(func(o *Options) *netip.Addr { return &o.RPCAddress }),
+		"rpc_address":                                 setRPCAddress,
+		"native_transport_port_ssl":                   setEncryptedPort,
+		"client_encryption_options":                   setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"server_encryption_options":                   setInternodeEncryption,
+		"allow_insecure_listen_addresses":             truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
 		"tables_accounts":                             setTablesAccounts,
@@ -43,6 +48,7 @@ func settings() map[string]setting {
 		"seeds":                                       setSeeds,
 		"replace_address_first_boot":                  text(func(o *Options) *string { return &o.Replace }),
 		"control_address":                             setControlAddress,
+		"health_address":                              setHealthAddress,
 		"seed_provider":                               setSeedProvider,
 		"partitioner":                                 only("org.apache.cassandra.dht.Murmur3Partitioner", "Murmur3Partitioner"),
 		"endpoint_snitch":                             only("SimpleSnitch", "GossipingPropertyFileSnitch"),
@@ -90,6 +96,10 @@ func (o *Options) LoadFile(path string) error {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
 			"run chmod 600", path, info.Mode().Perm()))
 	}
+	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s contains a private key or its password and has mode %04o, so other users may read it; run chmod 600 %s",
+			path, info.Mode().Perm(), path)
+	}
 	return nil
 }
 
@@ -114,7 +124,7 @@ func (o *Options) parse(path string, b []byte) error {
 		set, ok := known[key.Value]
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("%s: %s", at, unknownOption(key.Value, known)))
+			errs = append(errs, fmt.Errorf("%s: %s", at, unknownName(key.Value, known)))
 		case seen[key.Value] > 0:
 			errs = append(errs, fmt.Errorf("%s: already set on line %d", at, seen[key.Value]))
 		default:
@@ -142,7 +152,8 @@ func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
 	return append(first, last...)
 }
 
-func unknownOption(name string, known map[string]setting) string {
+// unknownName returns the message for an unknown option, which proposes the known one with the most similar name.
+func unknownName[S any](name string, known map[string]S) string {
 	best, distance := "", 4
 	for k := range known {
 		if d := editDistance(name, k); d < distance || d == distance && k < best {
@@ -260,14 +271,27 @@ func setTablesHosts(o *Options, v *yaml.Node) error {
 	return nil
 }
 
-func address(field func(*Options) *netip.Addr) setting {
-	return func(o *Options, v *yaml.Node) error {
-		a, err := ParseAddress(v.Value)
-		if err == nil {
-			*field(o) = a
-		}
-		return err
+func setListenAddress(o *Options, v *yaml.Node) error { return o.SetListenAddress(v.Value) }
+
+func setRPCAddress(o *Options, v *yaml.Node) error { return o.SetRPCAddress(v.Value) }
+
+// SetListenAddress sets the address for other nodes: an IP address, or a name of this machine.
+func (o *Options) SetListenAddress(s string) error { return setOwn(s, &o.ListenAddress, &o.ListenName) }
+
+// SetRPCAddress sets the address for clients: an IP address, or a name of this machine.
+func (o *Options) SetRPCAddress(s string) error { return setOwn(s, &o.RPCAddress, &o.RPCName) }
+
+func setOwn(s string, addr *netip.Addr, name *string) error {
+	a, err := ParseAddress(s)
+	switch {
+	case err == nil:
+		*addr, *name = a, ""
+	case isHostName(s):
+		*name = s
+	default:
+		return fmt.Errorf("%q is neither an IP address nor a host name", s)
 	}
+	return nil
 }
 
 // ParseAddress reads an IP address; localhost is 127.0.0.1.
@@ -347,13 +371,20 @@ func rate(field func(*Options) *int64) setting {
 
 func truth(field func(*Options) *bool) setting {
 	return func(o *Options, v *yaml.Node) error {
-		switch v.Value {
-		case "true", "false":
-			*field(o) = v.Value == "true"
-			return nil
+		b, err := truthOf(v)
+		if err == nil {
+			*field(o) = b
 		}
-		return fmt.Errorf("%q is neither true nor false", v.Value)
+		return err
 	}
+}
+
+func truthOf(v *yaml.Node) (bool, error) {
+	switch v.Value {
+	case "true", "false":
+		return v.Value == "true", nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", v.Value)
 }
 
 // ParseSize reads a number of bytes as cassandra.yaml writes it: 512B, 64KiB, 16MiB, 1GiB.
@@ -417,17 +448,21 @@ func setSeeds(o *Options, v *yaml.Node) error {
 	default:
 		return errors.New("expected addresses")
 	}
-	seeds, err := ParseSeeds(list, o.StoragePort)
-	if err == nil {
-		o.Seeds = seeds
-	}
-	return err
+	return o.SetSeeds(list)
 }
 
 func setControlAddress(o *Options, v *yaml.Node) error {
 	a, err := ParseAddressPort(v.Value)
 	if err == nil {
 		o.ControlAddress = a
+	}
+	return err
+}
+
+func setHealthAddress(o *Options, v *yaml.Node) error {
+	a, err := ParseAddressPort(v.Value)
+	if err == nil {
+		o.HealthAddress = a
 	}
 	return err
 }
@@ -441,23 +476,51 @@ func ParseAddressPort(s string) (netip.AddrPort, error) {
 	return a, nil
 }
 
-// ParseSeeds reads addresses with or without a port.
-func ParseSeeds(list []string, defaultPort uint16) (out []netip.AddrPort, err error) {
+// SetSeeds sets the seeds: IP addresses or host names, with or without a port.
+func (o *Options) SetSeeds(list []string) error {
+	var addrs []netip.AddrPort
+	var names []string
+	named := false
 	for _, s := range list {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		if a, err := ParseAddress(s); err == nil {
-			out = append(out, netip.AddrPortFrom(a, defaultPort))
-			continue
-		}
-		ap, err := netip.ParseAddrPort(s)
+		addr, name, err := parseSeed(s, o.StoragePort)
 		if err != nil {
-			return nil, fmt.Errorf("seed %q is not an address such as 127.0.0.1 or 127.0.0.1:7000", s)
+			return err
 		}
-		out = append(out, ap)
+		addrs, names = append(addrs, addr), append(names, name)
+		named = named || !addr.IsValid()
 	}
-	return out, nil
+	if len(names) > seedNamesMax {
+		return fmt.Errorf("%d seeds: at most %d are allowed", len(names), seedNamesMax)
+	}
+	if o.Seeds, o.SeedNames = addrs, nil; named {
+		o.Seeds, o.SeedNames = nil, names
+	}
+	return nil
+}
+
+// parseSeed reads a seed. addr is not valid if it is a host name.
+func parseSeed(s string, defaultPort uint16) (addr netip.AddrPort, name string, err error) {
+	if a, err := ParseAddress(s); err == nil {
+		addr = netip.AddrPortFrom(a, defaultPort)
+		return addr, addr.String(), nil
+	}
+	if addr, err = netip.ParseAddrPort(s); err == nil && addr.Port() != 0 {
+		return addr, addr.String(), nil
+	}
+	host, portText, found := strings.Cut(s, ":")
+	p := uint64(defaultPort)
+	if found {
+		p, err = strconv.ParseUint(portText, 10, 16)
+	} else {
+		err = nil
+	}
+	if err != nil || p == 0 || !isHostName(host) {
+		return netip.AddrPort{}, "", fmt.Errorf("seed %q is neither an address such as 127.0.0.1 or 127.0.0.1:7000 nor a host name", s)
+	}
+	return netip.AddrPort{}, net.JoinHostPort(host, strconv.FormatUint(p, 10)), nil
 }
 
 // setSeedProvider reads the form that cassandra.yaml has: a list of one class with a list of one parameter.
@@ -474,9 +537,5 @@ func setSeedProvider(o *Options, v *yaml.Node) error {
 	if p := providers[0].Class; !strings.HasSuffix(p, "SimpleSeedProvider") {
 		return fmt.Errorf("class_name %q is not supported yet; it is SimpleSeedProvider", p)
 	}
-	seeds, err := ParseSeeds(strings.Split(providers[0].Parameters[0].Seeds, ","), o.StoragePort)
-	if err == nil {
-		o.Seeds = seeds
-	}
-	return err
+	return o.SetSeeds(strings.Split(providers[0].Parameters[0].Seeds, ","))
 }

@@ -61,8 +61,9 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"storage_port: 70000", "not a port"},
 		{"stream_throughput_outbound: 24MiB", `"24MiB" is not a rate`},
 		{"auto_repair_enabled: yes", `"yes" is neither true nor false`},
-		{"listen_address: here", `"here" is not an IP address`},
-		{"authenticator: PasswordAuthenticator", `"PasswordAuthenticator" is not supported yet`},
+		{"listen_address: 300.1.1.1", `"300.1.1.1" is neither an IP address nor a host name`},
+		{"seeds: [127.0.0.1, a:b]", `seed "a:b" is neither an address`},
+		{"authenticator: KerberosAuthenticator", `"KerberosAuthenticator" is not supported; use AllowAllAuthenticator or PasswordAuthenticator`},
 		{"- a", "c.yaml:1: expected lines"},
 		{"a: [", "c.yaml: yaml: line 1"},
 	} {

@@ -38,6 +38,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.tables(m)
 	c.jobs(m)
 	c.panics(m)
+	c.encryption(m)
 }
 
 // metricSink converts numbers to metrics.

@@ -20,9 +20,11 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/jobs"
+	"cqld/login"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
+	"cqld/node/health"
 	"cqld/query"
 	"cqld/rebalance"
 	"cqld/repair"
@@ -40,34 +42,41 @@ type Node struct {
 	clock env.Clock
 	hlc   *env.HLC
 
-	instance    *assembly.Instance
-	engine      *storage.Engine
-	transport   *messaging.StreamTransport
-	cluster     *cluster.Cluster
-	coordinator *coordinator.Coordinator
-	streams     *rebalance.Streams
-	moves       *rebalance.Movements
-	repaired    *repair.History
-	parts       *assembly.Parts
-	repairer    *repair.Repairer
-	autoRepair  *repair.Auto
-	jobs        *jobs.Registry
-	processor   *query.Processor
-	server      atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
-	tables      atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
-	measured    *measured
-	estimates   estimates
-	executors   struct{ cql, tables *request.Executor }
-	hashes      chan struct{} // a slot for each password that is being hashed
-	answered    tablesFigures
-	control     *control.Server
-	started     time.Time
-	drained     atomic.Bool   // clients are refused until the process ends
-	binary      sync.Mutex    // held while the client servers start or stop
-	snapshots   sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	retiring    atomic.Bool   // this node has left the cluster while it was running
-	retired     chan struct{} // closed when it has disconnected its clients after that
+	instance     *assembly.Instance
+	engine       *storage.Engine
+	transport    *messaging.StreamTransport
+	cluster      *cluster.Cluster
+	coordinator  *coordinator.Coordinator
+	streams      *rebalance.Streams
+	moves        *rebalance.Movements
+	repaired     *repair.History
+	parts        *assembly.Parts
+	repairer     *repair.Repairer
+	autoRepair   *repair.Auto
+	jobs         *jobs.Registry
+	processor    *query.Processor
+	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
+	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
+	measured     *measured
+	estimates    estimates
+	executors    struct{ cql, tables *request.Executor }
+	hashes       chan struct{}        // a slot for each password that is being hashed
+	logins       *login.Authenticator // nil: clients do not log in
+	outsideCIDR  cidrMonitor
+	answered     tablesFigures
+	control      *control.Server
+	health       *health.Server                  // nil: health_address is not set
+	beating      atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
+	certificates certificates
+	started      time.Time
+	drained      atomic.Bool   // clients are refused until the process ends
+	binary       sync.Mutex    // held while the client servers start or stop
+	snapshots    sync.Mutex    // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	served       chan struct{} // closed when the servers for clients have been opened
+	closing      atomic.Bool   // Close was called
+	retiring     atomic.Bool   // this node has left the cluster while it was running
+	retired      chan struct{} // closed when it has disconnected its clients after that
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -103,8 +112,8 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
-		hashes: make(chan struct{}, hashesMax)}
-	for _, w := range opts.Warnings {
+		served: make(chan struct{}), hashes: make(chan struct{}, hashesMax)}
+	for _, w := range append(opts.insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
 	n.guard = guard.New(n.log, n.running.Go)
@@ -121,12 +130,21 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
-	n.openTransport()
+	if err := n.openHealth(); err != nil {
+		return err
+	}
+	if err := n.openCertificates(); err != nil {
+		return err
+	}
+	if err := n.openTransport(); err != nil {
+		return err
+	}
 	o, err := n.opening()
 	if err != nil {
 		return err
 	}
 	o.Begin = func() {
+		n.beating.Store(n.cluster)
 		n.running.Critical(n.fail, func() {
 			if err := n.cluster.Run(background); err != nil {
 				n.fail(err)
@@ -157,6 +175,9 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
 	n.openExecutors()
+	if err := n.openLogins(); err != nil {
+		return err
+	}
 	if err := n.openJobs(); err != nil {
 		return err
 	}
@@ -176,13 +197,21 @@ func (n *Node) listen() error {
 	if err := n.openControl(); err != nil {
 		return err
 	}
+	if n.certificates.nodes != nil {
+		n.running.Go(n.watchRevocations)
+	}
 	return n.transport.Open()
 }
 
-func (n *Node) openTransport() {
+func (n *Node) openTransport() error {
+	security, err := n.internodeSecurity()
+	if err != nil {
+		return err
+	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
 		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
-		Stamp: n.hlc.Last,
+		Security: security,
+		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
 			if err := n.hlc.Observe(stamp); err != nil {
 				n.warnOfStamp()
@@ -190,6 +219,7 @@ func (n *Node) openTransport() {
 		},
 		Connected: func(id ring.NodeID, up bool) { n.cluster.StreamChanged(id, up) },
 	})
+	return nil
 }
 
 // stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
@@ -238,9 +268,13 @@ func (n *Node) storageOptions() storage.Options {
 func (n *Node) clusterOptions() cluster.Options {
 	var seed [32]byte
 	crand.Read(seed[:]) // never fails (crypto/rand)
+	var lookUp func(func(cluster.SeedAddresses))
+	if len(n.opts.SeedNames) > 0 {
+		lookUp = n.lookUpSeeds
+	}
 	return cluster.Options{
 		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
-		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, ReplicationFactor: replicationFactor, Base: schema.Initial(),
+		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp, ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
 			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Replace: n.opts.Replace},
 		Fatal: n.fail,
@@ -286,7 +320,11 @@ func (n *Node) openServer() error {
 	if err := n.startBinary(); err != nil {
 		return err
 	}
-	return n.startTables()
+	if err := n.startTables(); err != nil {
+		return err
+	}
+	close(n.served)
+	return nil
 }
 
 // startBinary opens the CQL server. The caller holds n.binary.
@@ -296,10 +334,11 @@ func (n *Node) startBinary() error {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
-		Authenticator: n.opts.faults.authenticator,
+		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
+		Authenticator: n.authenticator(),
 		Limits:        server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
 	n.server.Store(s)
-	n.log.Info("serving CQL clients", "address", n.opts.Native())
+	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {
 		if err := s.Serve(l); err != nil && !errors.Is(err, server.ErrClosed) {
 			n.fail(err)
@@ -322,6 +361,11 @@ func (n *Node) Failed() <-chan error { return n.failed }
 // Close drains the requests of clients until ctx ends, then stops everything.
 func (n *Node) Close(ctx context.Context) error {
 	var errs []error
+	n.closing.Store(true)
+	n.beating.Store(nil)
+	if n.health != nil {
+		defer n.health.Close()
+	}
 	if n.control != nil {
 		n.control.Close()
 	}
@@ -343,6 +387,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.transport.Close()
 	}
 	n.running.Wait()
+	n.certificates.close()
 	if n.cluster != nil {
 		errs = append(errs, n.cluster.Close())
 	}

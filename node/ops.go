@@ -69,12 +69,14 @@ func (n *Node) handleData() {
 	control.Handle(s, control.ListSnapshots, n.opListSnapshots)
 	control.Handle(s, control.ClearSnapshot, n.opClearSnapshot)
 	control.Handle(s, control.BinaryOf, n.opBinaryOf)
+	control.Handle(s, control.ReadyOf, n.opReady)
 	control.Handle(s, control.SetBinary, n.opSetBinary)
 	control.Handle(s, control.HandoffOf, n.opHandoffOf)
 	control.Handle(s, control.SetHandoff, n.opSetHandoff)
 	control.Handle(s, control.TimeoutsOf, n.opTimeouts)
 	control.Handle(s, control.LoggingLevelOf, n.opLogging)
 	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
+	control.Handle(s, control.ReloadSSL, n.opReloadSSL)
 }
 
 func (n *Node) handleTopology() {

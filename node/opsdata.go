@@ -86,6 +86,13 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 	return control.None{}, nil
 }
 
+func (n *Node) opReady(context.Context, control.None, control.Report) (control.Switch, error) {
+	if err := n.ready(); err != nil {
+		return control.Switch{Why: err.Error()}, nil
+	}
+	return control.Switch{On: true}, nil
+}
+
 func (n *Node) opBinaryOf(context.Context, control.None, control.Report) (control.Switch, error) {
 	if err := n.clockRefusal(); err != nil {
 		return control.Switch{Why: err.Error()}, nil
@@ -139,9 +146,9 @@ func (n *Node) opTimeouts(context.Context, control.None, control.Report) (contro
 
 func (n *Node) opSeeds(context.Context, control.None, control.Report) (control.Seeds, error) {
 	out := control.Seeds{Seeds: []string{}}
-	for _, s := range n.opts.Seeds {
-		if s != n.opts.Internode() {
-			out.Seeds = append(out.Seeds, s.String())
+	for _, s := range n.opts.seedTexts() {
+		if s != n.opts.Internode().String() {
+			out.Seeds = append(out.Seeds, s)
 		}
 	}
 	return out, nil

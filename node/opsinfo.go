@@ -24,6 +24,7 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	for _, node := range m.Topology.Nodes() {
 		i.Hints += n.parts.Hints.Pending(node.ID)
 	}
+	i.Internode = n.internodeInfo()
 	load := n.load()
 	i.Load = &load
 	i.ClockAhead, i.ClockRefuses = n.cluster.ClockOffset()

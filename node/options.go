@@ -16,7 +16,6 @@ import (
 	"cqld/node/assembly"
 	"cqld/query"
 	"cqld/request"
-	"cqld/server"
 )
 
 // CommitLogSync determines when a write is acknowledged.
@@ -49,12 +48,26 @@ type Options struct {
 	RPCAddress          netip.Addr // for CQL clients
 	NativeTransportPort uint16
 	TablesPort          uint16 // for clients of Azure Tables, on RPCAddress; 0: closed
-	Seeds               []netip.AddrPort
+	// ClientEncryption is TLS of the ports for CQL and Azure Tables clients.
+	ClientEncryption Encryption
+	// InternodeEncryption is TLS of the port for other nodes.
+	InternodeEncryption InternodeEncryption
+	// AllowInsecureAddresses permits addresses that other machines can reach although nodes or clients are not
+	// authenticated or not encrypted: allow_insecure_listen_addresses.
+	AllowInsecureAddresses bool
+	Seeds                  []netip.AddrPort
+	// SeedNames replace Seeds if some are host names, NAME:PORT. They are looked up before each attempt to join.
+	SeedNames []string
+	// ListenName and RPCName are the host names from which ResolveNames determines ListenAddress and RPCAddress; empty: none.
+	ListenName, RPCName string
+	LookupHost          LookupHost // nil: the resolver of the machine
 	// Replace is the address or host id of the dead node that this node replaces at its first start. If it is empty, the
 	// node joins as an additional one.
 	Replace        string
 	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
-	ControlSocket  bool           // the control port has a socket in DataDir, which then must be a directory of the machine
+	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
+	HealthAddress netip.AddrPort
+	ControlSocket bool // the control port has a socket in DataDir, which then must be a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -111,9 +124,7 @@ type faults struct {
 	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
 	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements
 	authorizer auth.Authorizer                                     // of clients and operators
-	// authenticator logs CQL clients in.
-	authenticator server.Authenticator
-	virtual       func(query.VirtualSource) query.VirtualSource // the virtual tables of this node
+	virtual    func(query.VirtualSource) query.VirtualSource       // the virtual tables of this node
 }
 
 // DefaultOptions returns the options of `cqld start` without flags: one node on 127.0.0.1.
@@ -211,16 +222,12 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAddresses requires authentication if clients from other machines can connect.
+// validateAddresses requires encryption and authentication if other machines can connect.
 func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
 	check := func(name string, a netip.Addr, port uint16, portName string) {
 		switch {
 		case !a.IsValid() || a.IsUnspecified() && !a.IsLoopback():
 			bad(name, "%s is not an address that other machines can connect to; set one", a)
-		case !a.IsLoopback():
-			bad(name, "%s is not a loopback address, and authentication is off: anyone who reaches it could read and "+
-				"change everything. Set %s to an address in 127.0.0.0/8, or ::1; listening elsewhere needs "+
-				"authenticator: PasswordAuthenticator, which is not supported yet", a, name)
 		}
 		if port == 0 {
 			bad(portName, "must not be 0")
@@ -233,6 +240,10 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
 	o.validateTables(bad)
+	o.ClientEncryption.validate("client_encryption_options", bad)
+	o.InternodeEncryption.validate(bad)
+	o.validateInsecure(bad)
+	o.validateHealth(bad)
 }
 
 // Internode returns the address for other nodes.

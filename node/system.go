@@ -60,10 +60,6 @@ func (o *Options) controlAddress() string {
 // settings returns the options in the form of system_views.settings, under their names in the file.
 func (o *Options) settings() map[string]string {
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
-	var seeds []string
-	for _, s := range o.Seeds {
-		seeds = append(seeds, s.String())
-	}
 	return map[string]string{
 		"cluster_name":                     o.ClusterName,
 		"num_tokens":                       strconv.Itoa(o.NumTokens),
@@ -72,7 +68,7 @@ func (o *Options) settings() map[string]string {
 		"storage_port":                     strconv.Itoa(int(o.StoragePort)),
 		"rpc_address":                      o.RPCAddress.String(),
 		"native_transport_port":            strconv.Itoa(int(o.NativeTransportPort)),
-		"seeds":                            strings.Join(seeds, ","),
+		"seeds":                            strings.Join(o.seedTexts(), ","),
 		"control_address":                  o.controlAddress(),
 		"partitioner":                      "org.apache.cassandra.dht.Murmur3Partitioner",
 		"authenticator":                    o.Access.Authenticator,

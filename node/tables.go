@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/tlsconfig"
 )
 
 // Tables returns the address for clients of Azure Tables.
@@ -73,6 +74,8 @@ func (n *Node) startTables() error {
 	d, err := azuretables.New(azuretables.Options{
 		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Hosts:         n.opts.TablesHosts,
+		TLS:           n.certificates.server(n.tablesPolicy()),
+		TLSOptional:   n.opts.ClientEncryption.optional(),
 		Limits:        azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
 		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
 	})
@@ -90,6 +93,14 @@ func (n *Node) startTables() error {
 		}
 	})
 	return nil
+}
+
+// tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and their
+// SDKs have no certificates.
+func (n *Node) tablesPolicy() tlsconfig.Policy {
+	p := n.opts.ClientEncryption.policy()
+	p.ClientAuth = tlsconfig.ClientAuthNone
+	return p
 }
 
 // tablesRefusal returns clockRefusal as an error of the Tables server.

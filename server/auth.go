@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"net/netip"
+
+	"cqld/query"
 )
 
 // Authenticator authenticates clients by SASL.
@@ -12,14 +14,33 @@ type Authenticator interface {
 	Class() string
 	// Begin starts the exchange with one client.
 	Begin(client netip.AddrPort) Exchange
+	// Check returns the standing of an authenticated client according to the current roles. It must not block.
+	Check(user string, client netip.AddrPort) Standing
 }
 
 // Exchange is the authentication of one client. It is used by one goroutine.
 type Exchange interface {
 	// Evaluate handles a token of the client. It returns the user once the client has been authenticated, or else a
-	// challenge for another token. A *BadCredentials error refuses the client. Evaluate may block; an implementation
-	// that hashes passwords bounds how many calls do so at once.
+	// challenge for another token. A *BadCredentials error refuses the client. Evaluate may block until ctx ends, which
+	// is when the time for the handshake ends; an implementation that hashes passwords bounds how many calls do so at
+	// once.
 	Evaluate(ctx context.Context, token []byte) (user string, done bool, challenge []byte, err error)
+}
+
+// Standing says whether an authenticated client may continue. The zero value means that it may.
+type Standing struct {
+	// Ended ends the connection: the role was dropped or may no longer log in.
+	Ended bool
+	// Refused is the error of each statement, or nil. The connection continues.
+	Refused error
+}
+
+// same reports whether two standings have the same effect.
+func (s Standing) same(other Standing) bool {
+	if s.Ended != other.Ended || (s.Refused == nil) != (other.Refused == nil) {
+		return false
+	}
+	return s.Refused == nil || s.Refused.Error() == other.Refused.Error()
 }
 
 // BadCredentials is the error for a client that could not be authenticated.
@@ -27,3 +48,68 @@ type BadCredentials struct{ Message string }
 
 // Error returns the message for the client.
 func (e *BadCredentials) Error() string { return e.Message }
+
+// AuthenticationOverloaded is the error for a client that could not be authenticated because too many others are being
+// authenticated. Its credentials may be correct.
+type AuthenticationOverloaded struct{ Message string }
+
+// Error returns the message for the client.
+func (e *AuthenticationOverloaded) Error() string { return e.Message }
+
+// errLoggedOut refuses statements that were not yet executed when the client's role was dropped.
+var errLoggedOut = &query.Unauthorized{Msg: "You have not logged in"}
+
+// RecheckClients applies a change of roles to the open connections. A connection whose role may no longer log in ends when
+// its running requests have ended, and reads no more of them.
+func (s *Server) RecheckClients() {
+	if s.options.Authenticator == nil {
+		return
+	}
+	for _, c := range s.connections() {
+		c.recheck()
+	}
+}
+
+// recheck applies the standing of the connection's client. Concurrent calls may see different roles. The last one to store
+// a standing checks after that, so the standing according to the latest roles remains.
+func (c *conn) recheck() {
+	user := c.user.Load()
+	if user == nil {
+		return // not authenticated yet: the reader calls recheck when it is
+	}
+	for {
+		s := c.server.options.Authenticator.Check(user.Name, c.client)
+		if s.Ended {
+			c.revoke()
+			return
+		}
+		c.refused.Store(&s)
+		if c.server.options.Authenticator.Check(user.Name, c.client).same(s) {
+			return
+		}
+	}
+}
+
+// revoke ends the connection after its running requests. It is permanent: a role that is created again is another one.
+func (c *conn) revoke() {
+	c.revoked.Store(true)
+	c.stop()
+}
+
+// refusal returns why statements of the client are refused, or nil.
+func (c *conn) refusal() error {
+	if c.revoked.Load() {
+		return errLoggedOut
+	}
+	if s := c.refused.Load(); s != nil {
+		return s.Refused
+	}
+	return nil
+}
+
+// evaluate passes a token to the exchange. It takes no longer than the client has for the handshake.
+func (c *conn) evaluate(token []byte) (user string, done bool, challenge []byte, err error) {
+	ctx, cancel := context.WithDeadline(c.ctx, c.opened.Add(c.server.limits.HandshakeTimeout))
+	defer cancel()
+	return c.exchange.Evaluate(ctx, token)
+}

@@ -25,7 +25,7 @@ func (s *Server) Clients() []Client {
 			Address:  c.client,
 			Stage:    stage(c.stage.Load()).String(),
 			Requests: c.requests.Load(),
-			TLS:      s.options.TLS != nil,
+			TLS:      c.secure != nil && c.secure.Encrypted(),
 		}
 		if session := c.session.Load(); session != nil {
 			client.User, client.Keyspace = c.principal().Name, session.Keyspace

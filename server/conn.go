@@ -15,6 +15,7 @@ import (
 	"cqld/auth"
 	"cqld/query"
 	"cqld/server/frame"
+	"cqld/tlsconfig"
 )
 
 // stage is the state of a connection's handshake.
@@ -46,6 +47,7 @@ type header = frame.Header
 type conn struct {
 	server      *Server
 	net         net.Conn
+	secure      *tlsconfig.Conn // the same connection, if it is or may be encrypted
 	client      netip.AddrPort
 	version     frame.Version
 	compression frame.Compression
@@ -53,6 +55,7 @@ type conn struct {
 	options     map[string]string // options of STARTUP
 	ctx         context.Context   // ends when the client has disconnected or the socket has failed
 	cancel      context.CancelFunc
+	opened      time.Time
 
 	// The following fields are used by the reader only.
 	in       input
@@ -77,6 +80,8 @@ type conn struct {
 	boundary  atomic.Bool              // the reader waits for a request
 	session   atomic.Pointer[query.Session]
 	user      atomic.Pointer[auth.Principal] // nil until the client is authenticated
+	refused   atomic.Pointer[Standing]       // of an authenticated client
+	revoked   atomic.Bool                    // the client's role may no longer log in
 	events    atomic.Uint32                  // frame.Events for which the client is registered
 	requests  atomic.Int64
 	served    atomic.Bool   // one of its statements has been executed
@@ -98,7 +103,7 @@ func (c *conn) principal() auth.Principal {
 var errHangUp = errors.New("server: protocol error")
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, net: nc, budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
+	c := &conn{server: s, net: nc, opened: time.Now(), budget: newBudget(s.limits.ConnectionBytesMax), ended: make(chan struct{})}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
@@ -119,7 +124,7 @@ func (c *conn) serve() {
 	}
 	c.jobs.Wait()
 	c.closeOutput()
-	if errors.Is(err, errHangUp) || err == nil && c.draining.Load() {
+	if errors.Is(err, errHangUp) || err == nil && c.draining.Load() || c.revoked.Load() {
 		c.linger()
 	}
 	c.cancel()
@@ -133,7 +138,10 @@ func (c *conn) serve() {
 // read reads until the connection ends, and returns the reason.
 func (c *conn) read() (err error) {
 	defer c.server.guard.Recover("CQL connection reader", c.fail)
-	if err := c.net.SetReadDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
+	if err := c.net.SetReadDeadline(c.opened.Add(c.server.limits.HandshakeTimeout)); err != nil {
+		return err
+	}
+	if err := c.handshake(); err != nil {
 		return err
 	}
 	for err == nil {
@@ -189,7 +197,7 @@ func (c *conn) linger() {
 	if half, ok := c.net.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
-	if c.stopping.Load() || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+	if c.stopping.Load() && !c.revoked.Load() || c.net.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
 	n, _ := io.CopyN(io.Discard, c.net, lingerBytes) // the result does not matter

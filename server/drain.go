@@ -200,7 +200,7 @@ func (c *conn) endOutput() bool {
 	cork(c.net)
 	defer uncork(c.net)
 	released = c.closeOutput()
-	if unread(c.net) {
+	if unread(c.net) || c.secure != nil && c.secure.Partial() {
 		c.reopenOutput()
 		if held {
 			c.hold()

@@ -139,10 +139,11 @@ func (s *Server) replicaError(err error) *frame.Error {
 		unknown      *coordinator.CASUnknown
 		truncation   *coordinator.TruncateFailure
 		dropped      *coordinator.UnknownTable
+		logins       *AuthenticationOverloaded
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
-	case errors.Is(err, errOverloaded), errors.As(err, &overloaded):
+	case errors.Is(err, errOverloaded), errors.As(err, &overloaded), errors.As(err, &logins):
 		e.Code = frame.CodeOverloaded
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency

@@ -82,6 +82,9 @@ func (w *worker) process(j job) (*query.Result, error) {
 	c, v := j.conn, j.request.Version
 	cur := wire.NewCursor(j.body)
 	r := w.begin(c)
+	if err := c.refusal(); err != nil {
+		return nil, err
+	}
 	w.consumePrefix(&cur, j.request)
 	processor, session := c.server.options.Processor, c.session.Load()
 	switch j.request.Opcode {

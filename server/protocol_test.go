@@ -289,6 +289,8 @@ type passwords struct{}
 func (passwords) Class() string                 { return "org.apache.cassandra.auth.PasswordAuthenticator" }
 func (passwords) Begin(netip.AddrPort) Exchange { return &exchange{} }
 
+func (passwords) Check(string, netip.AddrPort) Standing { return Standing{} }
+
 type exchange struct{ challenged bool }
 
 func (e *exchange) Evaluate(_ context.Context, token []byte) (string, bool, []byte, error) {
@@ -343,7 +345,7 @@ func TestAuthentication(t *testing.T) {
 
 		c = begin()
 		c.send(1, "SELECT secrets")
-		if _, e := c.readError(); e.Code != frame.CodeProtocolError || !strings.Contains(e.Message, "Unexpected message QUERY, expecting AUTH_RESPONSE") {
+		if _, e := c.readError(); e.Code != frame.CodeProtocolError || !strings.Contains(e.Message, "Unexpected message QUERY, expecting SASL_RESPONSE") {
 			t.Errorf("%+v", e)
 		}
 		c.closed()

@@ -18,6 +18,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/server/frame"
+	"cqld/tlsconfig"
 )
 
 // Processor executes statements; query.Processor implements it. Its methods block until the statement is complete,
@@ -37,6 +38,8 @@ type Options struct {
 	Authenticator Authenticator
 	// TLS encrypts client connections. Nil means unencrypted.
 	TLS *tls.Config
+	// TLSOptional also serves clients that do not encrypt.
+	TLSOptional bool
 	// ReplicaAddress returns the internode address of a node, for the reasons in read and write failures. Nil means
 	// unknown.
 	ReplicaAddress func(ring.NodeID) netip.Addr
@@ -65,6 +68,8 @@ type Server struct {
 	guard      *guard.Guard
 	supported  []frame.SupportedOption
 	handshakes *handshakes
+	encryption tlsconfig.Counts
+	unsafe     repeated // limits the logs about failed TLS handshakes
 	closing    atomic.Bool
 	refusals   oncePerSecond // limits the logs about refused connections
 	failures   oncePerSecond // limits the logs about failed requests
@@ -163,15 +168,15 @@ func (s *Server) Serve(l net.Listener) error {
 // accept starts the connection, or closes it if a bound is reached. It never waits: beyond the bound of handshakes,
 // it closes the oldest one.
 func (s *Server) accept(nc net.Conn) {
-	if s.options.TLS != nil {
-		nc = tls.Server(nc, s.options.TLS)
-	}
 	c := newConn(s, nc)
+	if s.options.TLS != nil {
+		c.encrypt(s.options.TLS, s.options.TLSOptional)
+	}
 	if err := s.register(c); err != nil {
 		if s.refusals.allow() {
 			s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
 		}
-		nc.Close()
+		nc.Close() // without a handshake
 		return
 	}
 	s.handshakes.begin(c)

@@ -1,11 +1,12 @@
 package server
 
 import (
-	"crypto/tls"
 	"net"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"cqld/tlsconfig"
 )
 
 // cork makes the kernel hold written data until uncork or the end of the output, so that the last answers and the end
@@ -32,7 +33,7 @@ func unread(c net.Conn) (more bool) {
 
 // control calls f with the descriptor of c, unless c is closed or not a socket.
 func control(c net.Conn, f func(fd int)) {
-	if secure, ok := c.(*tls.Conn); ok {
+	if secure, ok := c.(*tlsconfig.Conn); ok {
 		c = secure.NetConn()
 	}
 	if s, ok := c.(syscall.Conn); ok {

@@ -30,7 +30,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 	case at == stageStartup && h.Opcode != frame.OpStartup && h.Opcode != frame.OpOptions:
 		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting STARTUP or OPTIONS")
 	case at == stageAuth && h.Opcode != frame.OpAuthResponse && h.Opcode != frame.OpOptions:
-		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting AUTH_RESPONSE")
+		return true, protocolError("Unexpected message " + h.Opcode.String() + ", expecting SASL_RESPONSE")
 	case at == stageReady && h.Opcode == frame.OpStartup:
 		return false, protocolError("Unexpected message STARTUP, the connection is already initialized")
 	case at == stageReady && h.Opcode == frame.OpAuthResponse:
@@ -183,7 +183,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 		c.refuse(h, err, charge)
 		return errHangUp
 	}
-	user, done, challenge, err := c.exchange.Evaluate(c.ctx, token)
+	user, done, challenge, err := c.evaluate(token)
 	if err != nil {
 		c.refuse(h, err, charge)
 		return errHangUp
@@ -194,6 +194,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 	}
 	c.user.Store(&auth.Principal{Name: user})
 	c.exchange = nil
+	c.recheck()
 	c.ready()
 	c.answer(h, frame.OpAuthSuccess, charge, func(dst []byte) []byte { return wire.AppendBytes(dst, challenge) })
 	return nil

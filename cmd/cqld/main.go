@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"cqld/cmd/cqld/bench"
+	"cqld/cmd/cqld/certs"
 	"cqld/cmd/cqld/ctl"
 )
 
@@ -22,6 +23,7 @@ type commands struct {
 	Local   localCommand   `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
 	Start   startCommand   `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
 	Ctl     ctl.Commands   `cmd:"" help:"Inspect and manage a running node; replaces nodetool."`
+	Certs   certs.Commands `cmd:"" help:"Create and renew certificates for TLS."`
 	Bench   bench.Commands `cmd:"" help:"Measure the throughput of running nodes."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -22,18 +22,19 @@ type startCommand struct {
 
 	ClusterName         *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
 	DataDir             *string       `help:"Data directory." type:"path"`
-	ListenAddress       *string       `help:"Address for internode connections."`
+	ListenAddress       *string       `help:"Address for internode connections, or a host name of this machine."`
 	StoragePort         *uint16       `help:"Port for internode connections."`
-	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients."`
+	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
 	NativeTransportPort *uint16       `help:"Port for CQL clients."`
 	TablesPort          *uint16       `help:"Port for Azure Tables clients; 0 disables it."`
-	Seeds               []string      `help:"Nodes to contact when joining, ADDRESS or ADDRESS:PORT. The first seed creates the cluster."`
+	Seeds               []string      `help:"Nodes to contact when joining, HOST or HOST:PORT. The first seed creates the cluster."`
 	Replace             *string       `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
 	NumTokens           *int          `help:"Number of tokens (virtual nodes) of this node."`
 	Datacenter          *string       `help:"Data center of this node."`
 	Rack                *string       `help:"Rack of this node."`
 	CommitlogSync       *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
 	ControlAddress      *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
+	HealthAddress       *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
 	LogLevel            string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 	LogFormat           string        `help:"text or json." default:"text" enum:"text,json"`
 	Pprof               string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
@@ -52,6 +53,9 @@ const drainTimeout = 10 * time.Second
 func (c *startCommand) Run(ctx context.Context) error {
 	opts, err := c.options()
 	if err != nil {
+		return err
+	}
+	if err := opts.ResolveNames(ctx); err != nil {
 		return err
 	}
 	if err := opts.Validate(); err != nil {
@@ -78,22 +82,36 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if n.Joined() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.Tables())
 	}
-	var failed error
-	select {
-	case <-ctx.Done():
-		opts.Logger.Info("draining")
-	case failed = <-n.Failed():
-		opts.Logger.Error("stopping", "err", failed)
-	case <-n.Retired():
-		opts.Logger.Info("node has left the cluster; exiting")
-		select {
-		case <-ctx.Done():
-		case <-time.After(leftLinger):
-		}
-	}
+	failed := await(ctx, n, opts.Logger)
+	notify(stateStopping, opts.Logger)
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(failed, n.Close(drain))
+}
+
+// await returns when the node must stop, with the error if it has failed.
+func await(ctx context.Context, n *node.Node, log *slog.Logger) (failed error) {
+	served := n.Served()
+	for {
+		select {
+		case <-served:
+			notify(stateReady, log)
+			served = nil
+		case <-ctx.Done():
+			log.Info("draining")
+			return nil
+		case failed = <-n.Failed():
+			log.Error("stopping", "err", failed)
+			return failed
+		case <-n.Retired():
+			log.Info("node has left the cluster; exiting")
+			select {
+			case <-ctx.Done():
+			case <-time.After(leftLinger):
+			}
+			return nil
+		}
+	}
 }
 
 // gcPercent allows the heap to grow to several times its live size before a collection. The live heap is small (the
@@ -135,30 +153,32 @@ func (c *startCommand) options() (node.Options, error) {
 	}
 	for flag, f := range map[string]struct {
 		value *string
-		field *netip.Addr
-	}{"--listen-address": {c.ListenAddress, &o.ListenAddress}, "--rpc-address": {c.RPCAddress, &o.RPCAddress}} {
+		set   func(string) error
+	}{"--listen-address": {c.ListenAddress, o.SetListenAddress}, "--rpc-address": {c.RPCAddress, o.SetRPCAddress}} {
 		if f.value == nil {
 			continue
 		}
-		a, err := node.ParseAddress(*f.value)
+		if err := f.set(*f.value); err != nil {
+			return o, fmt.Errorf("%s: %w", flag, err)
+		}
+	}
+	for flag, f := range map[string]struct {
+		value *string
+		field *netip.AddrPort
+	}{"--control-address": {c.ControlAddress, &o.ControlAddress}, "--health-address": {c.HealthAddress, &o.HealthAddress}} {
+		if f.value == nil {
+			continue
+		}
+		a, err := node.ParseAddressPort(*f.value)
 		if err != nil {
 			return o, fmt.Errorf("%s: %w", flag, err)
 		}
 		*f.field = a
 	}
-	if c.ControlAddress != nil {
-		a, err := node.ParseAddressPort(*c.ControlAddress)
-		if err != nil {
-			return o, fmt.Errorf("--control-address: %w", err)
-		}
-		o.ControlAddress = a
-	}
 	if c.Seeds != nil {
-		seeds, err := node.ParseSeeds(c.Seeds, o.StoragePort)
-		if err != nil {
+		if err := o.SetSeeds(c.Seeds); err != nil {
 			return o, fmt.Errorf("--seeds: %w", err)
 		}
-		o.Seeds = seeds
 	}
 	o.LogLevel = new(slog.LevelVar)
 	o.Logger = c.logger(o.LogLevel)

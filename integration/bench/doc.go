@@ -12,6 +12,7 @@
 //	bench                     a cqld and a Cassandra node, new, with durable writes, alternately
 //	bench -oracle 0           only cqld
 //	bench -cqld 4 -oracle 4   rings of four at replication factor 4 and QUORUM
+//	bench -cqld 4 -tls 4 -oracle 0   a ring without TLS between nodes and one with it
 //	bench tables              one node, a ring of four and Azurite, over HTTP
 //
 //	round 1: cqld insert@64 · oracle insert@64 · cqld insert@256 · …

@@ -16,6 +16,7 @@ import (
 
 type config struct {
 	cqld, oracle int
+	encrypted    int // nodes of cqld with TLS between them
 	targets      []string
 	sync         string
 	flags        string
@@ -59,6 +60,7 @@ func parse(args []string) (*config, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.IntVar(&c.cqld, "cqld", 1, "how many cqld nodes to start")
 	f.IntVar(&c.oracle, "oracle", 1, "how many Cassandra nodes to start, to compare with")
+	f.IntVar(&c.encrypted, "tls", 0, "how many cqld nodes to start with TLS between them")
 	f.Func("target", "servers that run already: name=host:port/pid,host:port/pid; may be given several times", func(s string) error {
 		c.targets = append(c.targets, s)
 		return nil
@@ -139,10 +141,15 @@ func (c *config) start(ctx context.Context, dir string) ([]*target, error) {
 		return err
 	}
 	if len(c.targets) > 0 {
-		c.cqld, c.oracle = 0, 0
+		c.cqld, c.oracle, c.encrypted = 0, 0, 0
 	}
 	if c.cqld > 0 {
-		if err := add(startCqld(ctx, dir, c.cqld, c.sync, strings.Fields(c.flags))); err != nil {
+		if err := add(startCqld(ctx, dir, c.cqld, false, c.sync, strings.Fields(c.flags))); err != nil {
+			return targets, err
+		}
+	}
+	if c.encrypted > 0 {
+		if err := add(startCqld(ctx, dir, c.encrypted, true, c.sync, strings.Fields(c.flags))); err != nil {
 			return targets, err
 		}
 	}

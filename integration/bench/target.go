@@ -25,15 +25,24 @@ type target struct {
 	owned     bool
 }
 
-// startCqld builds cqld and starts nodes.
-func startCqld(ctx context.Context, dir string, nodes int, sync string, flags []string) (*target, error) {
+// startCqld builds cqld and starts nodes. encrypt requires TLS between them.
+func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync string, flags []string) (*target, error) {
 	binary, err := process.Build(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	ring, err := process.NewRing(binary, filepath.Join(dir, "cqld-ring"), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
+	name := "cqld"
+	if encrypt {
+		name = "cqld-tls"
+	}
+	ring, err := process.NewRing(binary, filepath.Join(dir, name), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
 	if err != nil {
 		return nil, err
+	}
+	if encrypt {
+		if _, err := ring.EncryptInternode(filepath.Join(dir, name, "certificates")); err != nil {
+			return nil, err
+		}
 	}
 	began := time.Now()
 	for _, s := range ring.Servers {
@@ -46,7 +55,7 @@ func startCqld(ctx context.Context, dir string, nodes int, sync string, flags []
 		ring.Stop()
 		return nil, err
 	}
-	t := &target{name: "cqld", ring: ring, owned: true, startup: time.Since(began)}
+	t := &target{name: name, ring: ring, owned: true, startup: time.Since(began)}
 	if nodes > 1 {
 		if err := ring.WaitAgreed(time.Minute); err != nil {
 			ring.Stop()

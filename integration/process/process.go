@@ -24,9 +24,10 @@ type Server struct {
 	Dir     string // directory of its data and its log
 	PID     int
 
-	argv []string
-	stop []string // a command that stops it; nil means SIGTERM
-	done chan struct{}
+	argv    []string
+	options []string // lines of the configuration file of a cqld node
+	stop    []string // a command that stops it; nil means SIGTERM
+	done    chan struct{}
 
 	status *status // of a cqld node
 }

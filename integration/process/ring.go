@@ -44,13 +44,11 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 			"--rpc-address", p.host, "--native-transport-port", strconv.Itoa(p.cql),
 			"--seeds", net.JoinHostPort(places[0].host, strconv.Itoa(places[0].storage))}
 		s.Tables = "http://" + net.JoinHostPort(p.host, strconv.Itoa(p.tables))
-		if lines := p.options(o.YAML); len(lines) > 0 {
-			config := filepath.Join(s.Dir, "cqld.yaml")
-			if err := writeLines(config, lines); err != nil {
-				return nil, err
-			}
-			s.argv = append(s.argv, "--config", config)
+		s.options = p.options(o.YAML)
+		if err := s.Configure(); err != nil {
+			return nil, err
 		}
+		s.argv = append(s.argv, "--config", s.config())
 		if o.Sync != "" {
 			s.argv = append(s.argv, "--commitlog-sync", o.Sync)
 		}
@@ -63,6 +61,13 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 	}
 	return r, nil
 }
+
+// Configure sets lines of the node's configuration file for the next start, after those of Options.YAML.
+func (s *Server) Configure(lines ...string) error {
+	return writeLines(s.config(), slices.Concat(s.options, lines))
+}
+
+func (s *Server) config() string { return filepath.Join(s.Dir, "cqld.yaml") }
 
 func writeLines(path string, lines []string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

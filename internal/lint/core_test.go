@@ -10,7 +10,7 @@ import (
 // injected, and they start no goroutines.
 func core() []string {
 	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
-		"internal/wire", "auth", "request", "jobs"}
+		"internal/wire", "auth", "login", "request", "jobs"}
 }
 
 func TestTheCoreTakesTimeAndChanceFromOutside(t *testing.T) {

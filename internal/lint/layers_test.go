@@ -41,12 +41,17 @@ azuretables/odata:
 # Records of long-running work.
 jobs: internal/env
 
+# Certificates.
+tlsconfig: internal/env internal/guard
+tlsconfig/authority: tlsconfig
+
 # Storage and messages.
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index: ring row schema storage
 messaging: internal/env internal/guard internal/intake internal/wire ring
+messaging/internodetls: tlsconfig
 
 # Cluster metadata.
 cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
@@ -92,14 +97,16 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 
 # Protocol servers.
 server/frame: internal/wire ring types
-server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame
-azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema
+server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
+login: internal/env server
+azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
 
 # A node.
 node/socket:
 node/control: auth internal/guard
+node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs messaging node/assembly node/control node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -108,11 +115,12 @@ cqldtest: azuretables internal/env node storage/faultfs
 azuretables/client:
 cmd/cqld/ctl: node/control
 cmd/cqld/bench: azuretables azuretables/client
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/ctl node
+cmd/cqld/certs: node tlsconfig tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:
-integration/process: integration/cqlclient
+integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
 integration/netns:
 integration/bench: azuretables azuretables/client integration/cqlclient integration/process

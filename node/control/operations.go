@@ -130,4 +130,16 @@ type Info struct {
 	Corrupt       []string      `json:"corrupt_files"`
 	Hints         int           `json:"hints_pending"` // records stored for other nodes
 	ListOfTokens  []int64       `json:"token_list"`
+	Internode     Internode     `json:"internode"`
+}
+
+// Internode describes the connections between a node and the others.
+type Internode struct {
+	Encryption  string `json:"encryption"`  // of server_encryption_options: none, rack, dc or all; ", optional" may follow
+	Certificate string `json:"certificate"` // when it expires, in the format of RFC 3339; empty without encryption
+	// Connections that other nodes opened, and that this node opened, and how many of them are encrypted.
+	From          int `json:"from"`
+	FromEncrypted int `json:"from_encrypted"`
+	To            int `json:"to"`
+	ToEncrypted   int `json:"to_encrypted"`
 }

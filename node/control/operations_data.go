@@ -19,6 +19,7 @@ var (
 	ListSnapshots   = Operation[None, Snapshots]{"listsnapshots"}
 	ClearSnapshot   = Operation[ClearArgs, Snapshots]{"clearsnapshot"}
 	BinaryOf        = Operation[None, Switch]{"statusbinary"}
+	ReadyOf         = Operation[None, Switch]{"ready"}
 	SetBinary       = Operation[Switch, Switch]{"setbinary"}
 	HandoffOf       = Operation[None, Switch]{"statushandoff"}
 	SetHandoff      = Operation[Switch, Switch]{"sethandoff"}
@@ -27,6 +28,7 @@ var (
 	SeedsOf         = Operation[None, Seeds]{"getseeds"}
 	LoggingLevelOf  = Operation[None, Logging]{"getlogginglevels"}
 	SetLoggingLevel = Operation[Logging, Logging]{"setlogginglevel"}
+	ReloadSSL       = Operation[None, []Certificate]{"reloadssl"}
 )
 
 // TablesArgs name tables: some tables of a keyspace, all tables of a keyspace, or all tables.
@@ -266,4 +268,10 @@ type Seeds struct {
 // Logging is the log level: debug, info, warn or error.
 type Logging struct {
 	Level string `json:"level"`
+}
+
+// Certificate describes the certificate files of one use.
+type Certificate struct {
+	Use     string `json:"use"`     // client or internode
+	Expires string `json:"expires"` // in the format of RFC 3339
 }

@@ -179,7 +179,7 @@ func (s *Server) report(name string, err error) {
 func changing() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
-		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name,
+		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name, ReloadSSL.Name,
 		CancelJob.Name, ResumeJob.Name} {
 		out[name] = true
 	}

@@ -36,6 +36,7 @@ type Commands struct {
 	Cleanup      cleanupCommand      `cmd:"" group:"change" help:"Drop data of ranges that the node no longer holds."`
 
 	Info             infoCommand            `cmd:"" group:"node" help:"Show load, uptime, memory, clients and disk."`
+	Ready            readyCommand           `cmd:"" group:"node" help:"Exit with status 0 if the node serves clients, for health checks."`
 	Version          versionCommand         `cmd:"" group:"node" help:"Show the node's version."`
 	Tablestats       tableStatsCommand      `cmd:"" group:"node" aliases:"cfstats" help:"Show statistics of tables."`
 	Tablehistograms  tableHistogramsCommand `cmd:"" group:"node" help:"Show the read latencies of a table."`
@@ -62,6 +63,7 @@ type Commands struct {
 	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Store hints again."`
 	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"Show the log level."`
 	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the log level."`
+	Reloadssl        reloadSSLCommand      `cmd:"" group:"do" help:"Read the certificate files again."`
 	Help             helpCommand           `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 

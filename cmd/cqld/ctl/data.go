@@ -123,6 +123,23 @@ func (c *statusBinaryCommand) Run(s *session) error {
 	})
 }
 
+type readyCommand struct{}
+
+// Run fails unless the node serves clients.
+func (c *readyCommand) Run(s *session) error {
+	ready, err := fetch(s, control.ReadyOf, control.None{})
+	switch {
+	case err != nil:
+		return err
+	case !ready.On:
+		return fmt.Errorf("the node is not ready: %s", ready.Why)
+	}
+	return show(s, ready, func(w io.Writer, _ control.Switch) error {
+		_, err := fmt.Fprintln(w, "ready")
+		return err
+	})
+}
+
 type disableBinaryCommand struct{}
 
 // Run stops the CQL server.
@@ -207,4 +224,19 @@ type setLoggingCommand struct {
 // Run sets the log level.
 func (c *setLoggingCommand) Run(s *session) error {
 	return ask(s, control.SetLoggingLevel, control.Logging{Level: c.Level}, quiet[control.Logging])
+}
+
+type reloadSSLCommand struct{}
+
+// Run makes the node read its certificate files. It also reads them without this command some seconds after a change.
+func (c *reloadSSLCommand) Run(s *session) error {
+	return ask(s, control.ReloadSSL, control.None{}, func(out io.Writer, list []control.Certificate) error {
+		if len(list) == 0 {
+			fmt.Fprintln(out, "The node has no certificate files: TLS is off.")
+		}
+		for _, c := range list {
+			fmt.Fprintf(out, "%s: the certificate expires %s\n", c.Use, c.Expires)
+		}
+		return nil
+	})
 }

@@ -37,6 +37,10 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 	field("Clients", "%d", i.Clients)
 	field("Data Center", "%s", i.Datacenter)
 	field("Rack", "%s", i.Rack)
+	field("Internode encryption", "%s", internodeText(i.Internode))
+	if i.Internode.Certificate != "" {
+		field("Internode certificate", "expires %s", i.Internode.Certificate)
+	}
 	clock := clockText(i.Member)
 	if clock == "" {
 		clock = fmt.Sprintf("in sync with the other nodes (%v)", i.ClockAhead.Round(time.Millisecond))
@@ -67,4 +71,10 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		field("Token", "%d", t)
 	}
 	return p.err
+}
+
+// internodeText describes the encryption of the connections with other nodes.
+func internodeText(i control.Internode) string {
+	return fmt.Sprintf("%s; %d of %d connections from and %d of %d to other nodes are encrypted", i.Encryption, i.FromEncrypted, i.From,
+		i.ToEncrypted, i.To)
 }

@@ -83,6 +83,9 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	if compression == "lz4" {
 		c.Compressor = lz4.LZ4Compressor{}
 	}
+	if s.User != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: s.User, Password: s.Password}
+	}
 	db, err := c.CreateSession()
 	return &session{db, r}, err
 }

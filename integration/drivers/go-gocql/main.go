@@ -79,8 +79,14 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	if !s.NoRetries {
 		c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
 	}
+	if ca := os.Getenv("CQLD_TLS_CA"); ca != "" {
+		c.SslOpts = &gocql.SslOptions{CaPath: ca, CertPath: os.Getenv("CQLD_TLS_CERT"), KeyPath: os.Getenv("CQLD_TLS_KEY"), EnableHostVerification: true}
+	}
 	if compression == "snappy" {
 		c.Compressor = gocql.SnappyCompressor{}
+	}
+	if s.User != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: s.User, Password: s.Password}
 	}
 	db, err := c.CreateSession()
 	return &session{db, r}, err

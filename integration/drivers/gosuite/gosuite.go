@@ -15,6 +15,8 @@ type Settings struct {
 	Nodes    int
 	RF       int
 	Keyspace string
+	// User and Password are the credentials. An empty user means that the server requires none.
+	User, Password string
 	// NoRetries makes the driver fail a request instead of repeating it.
 	NoRetries bool
 }
@@ -62,10 +64,11 @@ type Driver struct {
 // Main executes the program that the first argument names and returns the exit code.
 func Main(d Driver) int {
 	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
-		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go")}
-	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing, "rolling": runRolling}[strings.Join(os.Args[1:], " ")]
+		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go"),
+		User: os.Getenv("CQLD_USER"), Password: os.Getenv("CQLD_PASSWORD")}
+	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing, "rolling": runRolling, "login": runLogin}[strings.Join(os.Args[1:], " ")]
 	if program == nil {
-		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring | rolling")
+		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring | rolling | login")
 		return 2
 	}
 	return program(d, s)

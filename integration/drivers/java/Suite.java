@@ -2,6 +2,7 @@
 
 import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
+import com.datastax.oss.driver.api.core.CqlSessionBuilder;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.config.ProgrammaticDriverConfigLoaderBuilder;
@@ -57,6 +58,14 @@ public class Suite {
   }
 
   static CqlSession open(ProgrammaticDriverConfigLoaderBuilder options) {
+    return builder(options).build();
+  }
+
+  static CqlSessionBuilder builder() {
+    return builder(DriverConfigLoader.programmaticBuilder());
+  }
+
+  private static CqlSessionBuilder builder(ProgrammaticDriverConfigLoaderBuilder options) {
     DriverConfigLoader config =
         options
             .withDuration(DefaultDriverOption.REQUEST_TIMEOUT, Duration.ofSeconds(15))
@@ -71,7 +80,7 @@ public class Suite {
       int colon = p.lastIndexOf(':');
       builder.addContactPoint(new InetSocketAddress(p.substring(0, colon), Integer.parseInt(p.substring(colon + 1))));
     }
-    return builder.build();
+    return builder;
   }
 
   static String keyspaceStatement() {
@@ -450,6 +459,7 @@ public class Suite {
     switch (args[0]) {
       case "failover" -> System.exit(failover());
       case "rolling" -> System.exit(rolling());
+      case "login" -> System.exit(Login.run());
       default -> System.exit(new Suite().run());
     }
   }

@@ -11,9 +11,10 @@ const nodes = Number(process.env.CQLD_NODES || 1);
 const rf = Number(process.env.CQLD_RF || 1);
 const ks = process.env.CQLD_KEYSPACE || 'drv_node';
 
-function newClient() {
+function newClient(credentials) {
   return new cassandra.Client({
     contactPoints: points,
+    credentials,
     localDataCenter: dc,
     queryOptions: { consistency: types.consistencies.quorum, prepare: true },
     policies: { loadBalancing: new policies.loadBalancing.TokenAwarePolicy(new policies.loadBalancing.DCAwareRoundRobinPolicy(dc)) },
@@ -262,5 +263,43 @@ async function failover() {
   return 0;
 }
 
-const programs = { suite: () => new Suite().run(), failover };
+// login connects with correct and with wrong credentials.
+async function login() {
+  const username = process.env.CQLD_USER;
+  let failed = 0;
+  const check = async (name, run) => {
+    try {
+      await run();
+      console.log(`ok ${name}`);
+    } catch (e) {
+      failed = 1;
+      console.log(`fail ${name} ${String(e.stack || e).replace(/\s+/g, ' ').slice(0, 600)}`);
+    }
+  };
+  const refused = async (user) => {
+    const client = newClient({ username: user, password: 'wrong' });
+    try {
+      await assert.rejects(client.connect(), (e) => {
+        for (const error of Object.values(e.innerErrors)) {
+          assert.equal(error.name, 'AuthenticationError');
+          assert.ok(error.message.includes(`Provided username ${user} and/or password are incorrect`), error.message);
+        }
+        return true;
+      });
+    } finally {
+      await client.shutdown();
+    }
+  };
+  await check('correct', async () => {
+    const client = newClient({ username, password: process.env.CQLD_PASSWORD });
+    await client.connect();
+    assert.equal((await client.execute('SELECT key FROM system.local')).first().key, 'local');
+    await client.shutdown();
+  });
+  await check('wrong', () => refused(username));
+  await check('unknown', () => refused('no_such_role'));
+  return failed;
+}
+
+const programs = { suite: () => new Suite().run(), failover, login };
 programs[process.argv[2]]().then((code) => process.exit(code), (e) => { console.error(e); process.exit(2); });

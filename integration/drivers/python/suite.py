@@ -10,8 +10,9 @@ import time
 import traceback
 import uuid
 
-from cassandra import AlreadyExists, ConsistencyLevel, InvalidRequest
-from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT
+from cassandra import AlreadyExists, AuthenticationFailed, ConsistencyLevel, InvalidRequest
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT, NoHostAvailable
 from cassandra.metadata import Murmur3Token
 from cassandra.policies import DCAwareRoundRobinPolicy, FallthroughRetryPolicy, TokenAwarePolicy
 from cassandra.protocol import SyntaxException
@@ -31,8 +32,18 @@ def connect(retries=None, **options):
     # An endpoint is host and port, so that nodes on one address with several ports are told apart.
     from cassandra.connection import DefaultEndPoint
 
+    if os.environ.get("CQLD_TLS_CA"):
+        import ssl
+
+        options["ssl_context"] = ssl.create_default_context(cafile=os.environ["CQLD_TLS_CA"])
+        if os.environ.get("CQLD_TLS_CERT"):
+            options["ssl_context"].load_cert_chain(os.environ["CQLD_TLS_CERT"], os.environ["CQLD_TLS_KEY"])
     cluster = Cluster([DefaultEndPoint(h, int(p)) for h, p in POINTS], port=int(POINTS[0][1]), execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **options)
-    return cluster, cluster.connect(wait_for_all_pools=True)
+    try:
+        return cluster, cluster.connect(wait_for_all_pools=True)
+    except Exception:
+        cluster.shutdown()
+        raise
 
 
 def same(got, want, what=""):
@@ -319,5 +330,36 @@ def rolling():
     return 0
 
 
+def login():
+    """Connects with correct and with wrong credentials."""
+    user = os.environ["CQLD_USER"]
+    text = "Provided username %s and/or password are incorrect"
+
+    def correct():
+        cluster, session = connect(auth_provider=PlainTextAuthProvider(user, os.environ["CQLD_PASSWORD"]))
+        same(session.execute("SELECT key FROM system.local").one().key, "local")
+        cluster.shutdown()
+
+    def refused(name):
+        try:
+            connect(auth_provider=PlainTextAuthProvider(name, "wrong"))
+        except NoHostAvailable as e:
+            for error in e.errors.values():
+                same(type(error), AuthenticationFailed)
+                same(text % name in str(error), True, str(error))
+            return
+        raise AssertionError(name + " is logged in")
+
+    failed = 0
+    for name, check in (("correct", correct), ("wrong", lambda: refused(user)), ("unknown", lambda: refused("no_such_role"))):
+        try:
+            check()
+            print("ok " + name, flush=True)
+        except Exception as e:
+            failed = 1
+            print("fail %s %s: %s" % (name, type(e).__name__, " ".join(str(e).split())), flush=True)
+    return failed
+
+
 if __name__ == "__main__":
-    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring, "rolling": rolling}[sys.argv[1]]())
+    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring, "rolling": rolling, "login": login}[sys.argv[1]]())

@@ -25,6 +25,8 @@ use scylla::value::{
 };
 use std::ops::ControlFlow;
 
+mod login;
+
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 fn setting(name: &str, otherwise: &str) -> String {
@@ -51,21 +53,22 @@ impl Settings {
     }
 
     async fn open(&self, compression: Option<Compression>) -> Outcome<Session> {
+        Ok(self.builder(compression).build().await?)
+    }
+
+    fn builder(&self, compression: Option<Compression>) -> SessionBuilder {
         let policy = DefaultPolicy::builder().prefer_datacenter(self.dc.clone()).token_aware(true).build();
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::Quorum)
             .request_timeout(Some(Duration::from_secs(15)))
             .load_balancing_policy(policy)
             .build();
-        let session = SessionBuilder::new()
+        SessionBuilder::new()
             .known_nodes(&self.points)
             .compression(compression)
             .tracing_info_fetch_attempts(NonZeroU32::new(100).unwrap())
             .tracing_info_fetch_interval(Duration::from_millis(50))
             .default_execution_profile_handle(profile.into_handle())
-            .build()
-            .await?;
-        Ok(session)
     }
 
     fn create_keyspace(&self) -> String {
@@ -419,6 +422,7 @@ async fn main() -> Outcome {
             std::process::exit(code)
         }
         Some("failover") => failover(&settings).await,
-        _ => Err("usage: suite | failover".into()),
+        Some("login") => std::process::exit(login::run(&settings).await),
+        _ => Err("usage: suite | failover | login".into()),
     }
 }

@@ -1,0 +1,149 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"cqld/tlsconfig"
+	"cqld/tlsconfig/authority"
+)
+
+// Modes of the files. Private keys are readable by their owner only.
+const (
+	directoryMode = 0o700
+	keyMode       = 0o600
+	certMode      = 0o644
+)
+
+// Names in the directory.
+const (
+	authorityName = "ca"
+	certSuffix    = ".crt"
+	keySuffix     = ".key"
+)
+
+// store is the directory with certificates.
+type store struct {
+	dir       string
+	overwrite bool
+	authority authorityFiles
+}
+
+// authorityFiles are the files of the certificate authority; empty ones are in the directory.
+type authorityFiles struct{ cert, key, password string }
+
+func (s *store) cert(name string) string { return filepath.Join(s.dir, name+certSuffix) }
+func (s *store) key(name string) string  { return filepath.Join(s.dir, name+keySuffix) }
+
+func (s *store) authorityCert() string {
+	if s.authority.cert != "" {
+		return s.authority.cert
+	}
+	return s.cert(authorityName)
+}
+
+func (s *store) authorityKey() string {
+	if s.authority.key != "" {
+		return s.authority.key
+	}
+	return s.key(authorityName)
+}
+
+// open returns the certificate authority.
+func (s *store) open(e authority.Environment) (*authority.Authority, error) {
+	cert, err := os.ReadFile(s.authorityCert())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no certificate authority: %w; make one with `cqld certs init --dir %s`, or set --ca-cert and --ca-key", err, s.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(s.authorityKey())
+	if err != nil {
+		return nil, fmt.Errorf("private key of the certificate authority: %w", err)
+	}
+	return authority.Load(e, cert, key, s.authority.password)
+}
+
+// read returns a certificate of the directory and its key.
+func (s *store) read(certPath string) (*x509.Certificate, crypto.Signer, error) {
+	text, err := os.ReadFile(certPath)
+	if err != nil {
+		return nil, nil, err
+	}
+	chain, err := tlsconfig.ParseCertificates(certPath, text, chainMax)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyPath := keyPathOf(certPath)
+	if text, err = os.ReadFile(keyPath); err != nil {
+		return nil, nil, err
+	}
+	key, err := tlsconfig.ParseKey(keyPath, text, "")
+	return chain[0], key, err
+}
+
+// chainMax is the number of certificates that a file may have.
+const chainMax = 16
+
+// keyPathOf returns the file of the key that belongs to a certificate.
+func keyPathOf(certPath string) string { return strings.TrimSuffix(certPath, certSuffix) + keySuffix }
+
+// check returns an error if writing a pair would replace files.
+func (s *store) check(name string) error {
+	if s.overwrite {
+		return nil
+	}
+	for _, path := range []string{s.cert(name), s.key(name)} {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s exists; set --overwrite to replace it, or use `cqld certs renew`", path)
+		}
+	}
+	return nil
+}
+
+// write writes a pair as NAME.crt and NAME.key.
+func (s *store) write(name string, p *authority.Pair) error {
+	if err := os.MkdirAll(s.dir, directoryMode); err != nil {
+		return err
+	}
+	return replacePair(s.cert(name), s.key(name), p)
+}
+
+// replacePair replaces both files. A node that reads them between the two replacements keeps its previous pair, and reads
+// them again.
+func replacePair(certPath, keyPath string, p *authority.Pair) error {
+	key, err := p.KeyPEM()
+	if err != nil {
+		return err
+	}
+	if err := replace(keyPath, key, keyMode); err != nil {
+		return err
+	}
+	return replace(certPath, p.CertificatePEM(), certMode)
+}
+
+// replace writes a file completely, or not at all.
+func replace(path string, content []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,123 @@
+package certs
+
+import (
+	"crypto"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cqld/node"
+	"cqld/tlsconfig/authority"
+)
+
+type renewCommand struct {
+	issuer
+	Dir      string   `help:"Directory of the certificates." default:"certs" type:"path" env:"CQLD_CERTS_DIR"`
+	Validity string   `help:"How long the certificates are valid, such as 90d. Default: as long as the replaced ones." placeholder:"DURATION"`
+	Within   string   `help:"Renew only certificates that expire within this time, such as 30d." placeholder:"DURATION"`
+	KeepKey  bool     `help:"Keep the private keys. Default: make new ones of the same type."`
+	Files    []string `arg:"" optional:"" name:"file" help:"Certificates, NAME.crt; default: all in the directory except ca.crt." type:"path"`
+}
+
+// Help describes the subcommand.
+func (*renewCommand) Help() string {
+	return "Replaces NAME.crt and NAME.key by a certificate with the same subject, names, usages and key type. The CA must be the one that has " +
+		"issued it. `cqld certs renew ca.crt` renews the CA itself, with the same key, so that issued certificates remain valid. " +
+		"Nodes read the new files without a restart."
+}
+
+// Run renews certificates.
+func (c *renewCommand) Run() error {
+	flags := common{Dir: c.Dir, Validity: c.Validity, Overwrite: true}
+	validity, err := flags.validity()
+	if err != nil {
+		return err
+	}
+	within := time.Duration(-1)
+	if c.Within != "" {
+		if within, err = node.ParseDuration(c.Within); err != nil {
+			return fmt.Errorf("--within: %w", err)
+		}
+	}
+	s := flags.store(c.issuer)
+	ca, err := s.open(authority.Environment{})
+	if err != nil {
+		return err
+	}
+	files := c.Files
+	if len(files) == 0 {
+		if files, err = s.issued(); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, f := range files {
+		if err := c.renew(s, ca, f, validity, within); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// issued returns the certificates of the directory except that of the authority.
+func (s *store) issued() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		path := filepath.Join(s.dir, e.Name())
+		if strings.HasSuffix(e.Name(), certSuffix) && !strings.HasPrefix(e.Name(), ".") && path != filepath.Clean(s.authorityCert()) {
+			files = append(files, path)
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s contains no certificates to renew", s.dir)
+	}
+	return files, nil
+}
+
+func (c *renewCommand) renew(s *store, ca *authority.Authority, file string, validity, within time.Duration) error {
+	if !strings.HasSuffix(file, certSuffix) {
+		return fmt.Errorf("the name of a certificate to be renewed ends with %s, and that of its key with %s", certSuffix, keySuffix)
+	}
+	old, key, err := s.read(file)
+	if err != nil {
+		return err
+	}
+	if left := time.Until(old.NotAfter); within >= 0 && left > within {
+		fmt.Printf("%s: not renewed; it expires on %s\n", file, old.NotAfter.UTC().Format(time.DateOnly))
+		return nil
+	}
+	if old.Equal(ca.Certificate) {
+		renewed, err := ca.RenewAuthority(validity)
+		if err != nil {
+			return err
+		}
+		if err := replace(file, renewed.CertificatePEM(), certMode); err != nil {
+			return err
+		}
+		printWritten(os.Stdout, file, "", renewed.Certificate)
+		return nil
+	}
+	var kept crypto.Signer
+	if c.KeepKey {
+		kept = key
+	}
+	pair, err := ca.Renew(old, kept, validity)
+	if errors.Is(err, authority.ErrForeign) {
+		return fmt.Errorf("%w; set --ca-cert and --ca-key to that one, or let it issue the certificate", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := replacePair(file, keyPathOf(file), pair); err != nil {
+		return err
+	}
+	printWritten(os.Stdout, file, keyPathOf(file), pair.Certificate)
+	return nil
+}

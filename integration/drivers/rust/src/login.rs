@@ -1,0 +1,59 @@
+//! Checks of credentials with the Rust driver.
+
+use std::env;
+use std::error::Error;
+
+use scylla::client::session::Session;
+
+use crate::{same, Outcome, Settings};
+
+/// Connects with correct and with wrong credentials.
+pub async fn run(settings: &Settings) -> i32 {
+    let user = env::var("CQLD_USER").unwrap_or_default();
+    let password = env::var("CQLD_PASSWORD").unwrap_or_default();
+    let checks = [
+        ("correct", correct(settings, &user, &password).await),
+        ("wrong", refused(settings, &user).await),
+        ("unknown", refused(settings, "no_such_role").await),
+    ];
+    let mut failed = 0;
+    for (name, outcome) in checks {
+        match outcome {
+            Ok(()) => println!("ok {name}"),
+            Err(e) => {
+                failed = 1;
+                println!("fail {name} {}", e.to_string().replace('\n', " "))
+            }
+        }
+    }
+    failed
+}
+
+async fn open(settings: &Settings, user: &str, password: &str) -> Outcome<Session> {
+    Ok(settings.builder(None).user(user, password).build().await?)
+}
+
+async fn correct(settings: &Settings, user: &str, password: &str) -> Outcome {
+    let session = open(settings, user, password).await?;
+    let rows = session.query_unpaged("SELECT key FROM system.local", &[]).await?.into_rows_result()?;
+    same(rows.first_row::<(String,)>()?.0.as_str(), "local", "key")
+}
+
+async fn refused(settings: &Settings, user: &str) -> Outcome {
+    match open(settings, user, "wrong").await {
+        Ok(_) => Err(format!("{user} is logged in").into()),
+        Err(e) => {
+            let text = chain(e.as_ref());
+            let want = format!("Provided username {user} and/or password are incorrect");
+            same(text.contains(&want), true, &text)
+        }
+    }
+}
+
+/// Returns the messages of an error and of its causes.
+fn chain(e: &dyn Error) -> String {
+    match e.source() {
+        Some(cause) => format!("{e}: {}", chain(cause)),
+        None => e.to_string(),
+    }
+}

@@ -1,0 +1,96 @@
+package login
+
+import (
+	"runtime"
+	"time"
+)
+
+// Limits bound what clients can cost before they are authenticated. A zero field means the default beside it.
+type Limits struct {
+	// HashersMax bounds the verifications of passwords that run at a time.
+	HashersMax int // half of the CPUs, at least one
+	// QueueMax bounds the verifications that wait for another one to end.
+	QueueMax int // queueMax
+	// QueuePerAddressMax bounds the waiting verifications of one client address.
+	QueuePerAddressMax int // a quarter of QueueMax, at least one
+	// Cost is the cost of bcrypt to which each failure extends. It should be the cost with which passwords are hashed.
+	Cost int // cost
+	// CostMax is the largest cost of a hash that is verified. A role with a larger one cannot log in.
+	CostMax int // costMax
+	// RememberedMax bounds the roles whose correct credentials are remembered.
+	RememberedMax int // rememberedMax
+	// RememberFor is how long correct credentials are remembered (credentials_validity).
+	RememberFor time.Duration // rememberFor
+	// RejectedMax bounds the wrong credentials that are remembered.
+	RejectedMax int // rejectedMax
+	// RejectFor is how long wrong credentials are remembered.
+	RejectFor time.Duration // rejectFor
+	// TrackedMax bounds the addresses, the roles, and the pairs of both whose failures are counted.
+	TrackedMax int // trackedMax
+}
+
+const (
+	// With 80 ms for each verification, 32 waiting ones take 2.6 s on one CPU, which is half of the time that a handshake
+	// may take.
+	queueMax = 32
+
+	// Cassandra's default cost. 2^14 rounds take over a second.
+	cost    = 10
+	costMax = 14
+
+	// Correct credentials take 200 bytes and the role's name, wrong ones 150 bytes: 3.5 MB together.
+	rememberedMax = 16384
+	rememberFor   = 10 * time.Minute
+	rejectedMax   = 4096
+	rejectFor     = time.Minute
+
+	// Each takes 150 bytes: three tables of 8192 entries are 3.7 MB.
+	trackedMax = 8192
+
+	// The names of roles in events and logs are cut at this length.
+	shownRoleMax = 128
+)
+
+func (l Limits) withDefaults() Limits {
+	setDefault(&l.HashersMax, max(runtime.NumCPU()/2, 1))
+	setDefault(&l.QueueMax, queueMax)
+	setDefault(&l.QueuePerAddressMax, max(l.QueueMax/4, 1))
+	setDefault(&l.Cost, cost)
+	setDefault(&l.CostMax, costMax)
+	setDefault(&l.RememberedMax, rememberedMax)
+	setDefault(&l.RememberFor, rememberFor)
+	setDefault(&l.RejectedMax, rejectedMax)
+	setDefault(&l.RejectFor, rejectFor)
+	setDefault(&l.TrackedMax, trackedMax)
+	return l
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// policy says how long guesses are refused after failures: not at all for the first free ones, then for first, doubling with
+// each further failure up to most. Each period of calm without a failure halves the count.
+type policy struct {
+	free        int
+	first, most time.Duration
+	calm        time.Duration
+}
+
+// addressPolicy and rolePolicy allow 10 typing errors in a minute, and then about six guesses in a minute of one address,
+// or four of one role.
+func addressPolicy() policy {
+	return policy{free: 10, first: 200 * time.Millisecond, most: 10 * time.Second, calm: time.Minute}
+}
+
+func rolePolicy() policy {
+	return policy{free: 10, first: 200 * time.Millisecond, most: 15 * time.Second, calm: time.Minute}
+}
+
+// pairPolicy bounds how often one address can compare guesses with the remembered credentials of a role. It is short,
+// because it also refuses correct credentials from the same address.
+func pairPolicy() policy {
+	return policy{free: 10, first: 50 * time.Millisecond, most: 250 * time.Millisecond, calm: time.Minute}
+}

@@ -1,0 +1,327 @@
+package node
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"cqld/tlsconfig"
+)
+
+// Encryption is how a port uses TLS. In the file it has the form of Cassandra's client_encryption_options.
+type Encryption struct {
+	Enabled bool
+	// Optional serves clients that do not encrypt as well.
+	Optional   bool
+	ClientAuth tlsconfig.ClientAuth
+	Files      tlsconfig.Files
+	// MinVersion, MaxVersion and CipherSuites are as in tlsconfig.Policy.
+	MinVersion, MaxVersion uint16
+	CipherSuites           []uint16
+	// MaxValidity and MinValidity bound the certificates of clients: max_certificate_validity_period and
+	// min_certificate_validity.
+	MaxValidity, MinValidity time.Duration
+
+	line int // of the file; 0 if not from a file
+}
+
+// used reports whether the port has TLS at all.
+func (e *Encryption) used() bool { return e.Enabled || e.Optional }
+
+// optional reports whether clients may choose. Like in Cassandra, enabled: false with optional: true means that they may.
+func (e *Encryption) optional() bool { return e.Optional }
+
+// String describes the encryption for the log.
+func (e *Encryption) String() string {
+	switch {
+	case e.Optional:
+		return "optional"
+	case e.Enabled:
+		return "TLS"
+	}
+	return "none"
+}
+
+// policy returns how servers use the files.
+func (e *Encryption) policy() tlsconfig.Policy {
+	return tlsconfig.Policy{ClientAuth: e.ClientAuth, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion, CipherSuites: e.CipherSuites,
+		MaxValidity: e.MaxValidity, MinValidity: e.MinValidity}
+}
+
+// secret reports whether the configuration itself contains secrets.
+func (e *Encryption) secret() bool {
+	return strings.Contains(e.Files.PrivateKey, "-----BEGIN") || e.Files.PrivateKeyPassword != ""
+}
+
+// validate reports what is missing.
+func (e *Encryption) validate(name string, bad func(name, format string, args ...any)) {
+	if !e.used() {
+		return
+	}
+	if e.Files.PrivateKey == "" {
+		bad(name, "TLS needs certificate and private_key; `cqld certs init` and `cqld certs node` make them")
+	}
+	if e.ClientAuth != tlsconfig.ClientAuthNone && e.Files.TrustedCertificates == "" {
+		bad(name, "require_client_auth needs trusted_certificates, the authorities of the clients' certificates")
+	}
+	if e.ClientAuth == tlsconfig.ClientAuthNone && len(e.Files.RevocationLists) > 0 {
+		bad(name, "revocation_lists has no effect without require_client_auth")
+	}
+}
+
+// encryptionSetting reads one of the options of an Encryption.
+type encryptionSetting func(e *Encryption, v *yaml.Node) error
+
+// encryptionSettings returns the options within client_encryption_options, as Cassandra 5 has them, and PEM files.
+func encryptionSettings() map[string]encryptionSetting {
+	file := func(field func(*Encryption) *string) encryptionSetting {
+		return func(e *Encryption, v *yaml.Node) error {
+			s, err := scalar(v)
+			if err == nil {
+				*field(e) = s
+			}
+			return err
+		}
+	}
+	key := func(e *Encryption) *string { return &e.Files.PrivateKey }
+	password := func(e *Encryption) *string { return &e.Files.PrivateKeyPassword }
+	trusted := func(e *Encryption) *string { return &e.Files.TrustedCertificates }
+	return map[string]encryptionSetting{
+		"enabled":              flag(func(e *Encryption) *bool { return &e.Enabled }),
+		"optional":             flag(func(e *Encryption) *bool { return &e.Optional }),
+		"require_client_auth":  setClientAuth,
+		"certificate":          file(func(e *Encryption) *string { return &e.Files.Certificate }),
+		"private_key":          file(key),
+		"private_key_password": file(password),
+		"trusted_certificates": file(trusted),
+		"revocation_lists":     setRevocationLists,
+		// Stores are PEM files: their contents are checked when they are read.
+		"keystore":            file(key),
+		"keystore_password":   file(password),
+		"truststore":          file(trusted),
+		"truststore_password": ignoredText,
+		"store_type":          setStoreType,
+		"algorithm":           ignoredText,
+		"protocol":            setProtocol,
+		"accepted_protocols":  setAcceptedProtocols,
+		"cipher_suites":       setCipherSuites,
+		"ssl_context_factory": setContextFactory,
+
+		"max_certificate_validity_period": validity(func(e *Encryption) *time.Duration { return &e.MaxValidity }),
+		"min_certificate_validity":        validity(func(e *Encryption) *time.Duration { return &e.MinValidity }),
+	}
+}
+
+// setEncryption reads an option of the form of client_encryption_options.
+func setEncryption(field func(*Options) *Encryption) setting {
+	return func(o *Options, v *yaml.Node) error {
+		e := Encryption{line: v.Line}
+		if err := e.read(v, encryptionSettings()); err != nil {
+			return err
+		}
+		*field(o) = e
+		return nil
+	}
+}
+
+// read reads a mapping of options. Unknown ones are errors.
+func (e *Encryption) read(v *yaml.Node, known map[string]encryptionSetting) error {
+	if v.Kind != yaml.MappingNode {
+		return errors.New("expected options such as enabled, certificate and private_key")
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(v.Content); i += 2 {
+		name, value := v.Content[i], v.Content[i+1]
+		set, ok := known[name.Value]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("line %d: %s: %s", name.Line, name.Value, unknownName(name.Value, known)))
+		case seen[name.Value]:
+			errs = append(errs, fmt.Errorf("line %d: %s: already set", name.Line, name.Value))
+		default:
+			if err := set(e, value); err != nil {
+				errs = append(errs, fmt.Errorf("line %d: %s: %w", name.Line, name.Value, err))
+			}
+		}
+		seen[name.Value] = true
+	}
+	return errors.Join(errs...)
+}
+
+func flag(field func(*Encryption) *bool) encryptionSetting {
+	return func(e *Encryption, v *yaml.Node) (err error) {
+		*field(e), err = truthOf(v)
+		return err
+	}
+}
+
+func validity(field func(*Encryption) *time.Duration) encryptionSetting {
+	return func(e *Encryption, v *yaml.Node) error {
+		d, err := ParseDuration(v.Value)
+		if err == nil {
+			*field(e) = d
+		}
+		return err
+	}
+}
+
+// ignoredText accepts a text without effect: PEM files of certificates have neither passwords nor algorithms.
+func ignoredText(_ *Encryption, v *yaml.Node) error {
+	_, err := scalar(v)
+	return err
+}
+
+func setClientAuth(e *Encryption, v *yaml.Node) error {
+	switch strings.ToLower(v.Value) {
+	case "false":
+		e.ClientAuth = tlsconfig.ClientAuthNone
+	case "optional":
+		e.ClientAuth = tlsconfig.ClientAuthOptional
+	case "true":
+		e.ClientAuth = tlsconfig.ClientAuthRequired
+	default:
+		return fmt.Errorf("%q is neither true, false nor optional", v.Value)
+	}
+	return nil
+}
+
+func setRevocationLists(e *Encryption, v *yaml.Node) error {
+	list, err := texts(v)
+	if err == nil {
+		e.Files.RevocationLists = list
+	}
+	return err
+}
+
+// texts reads a list of texts, or one.
+func texts(v *yaml.Node) ([]string, error) {
+	nodes := []*yaml.Node{v}
+	if v.Kind == yaml.SequenceNode {
+		nodes = v.Content
+	}
+	list := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		s, err := scalar(n)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func setStoreType(_ *Encryption, v *yaml.Node) error {
+	if strings.EqualFold(v.Value, "PEM") {
+		return nil
+	}
+	return fmt.Errorf("%q is not supported; set certificate, private_key and trusted_certificates to PEM files, which "+
+		"`openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem` makes of a PKCS12 keystore, and `keytool -importkeystore -srckeystore "+
+		"STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12` makes that of a JKS keystore", v.Value)
+}
+
+func setProtocol(e *Encryption, v *yaml.Node) error {
+	if strings.EqualFold(v.Value, "TLS") {
+		return nil
+	}
+	version, err := protocolVersion(v.Value)
+	if err == nil {
+		e.MinVersion, e.MaxVersion = version, version
+	}
+	return err
+}
+
+func setAcceptedProtocols(e *Encryption, v *yaml.Node) error {
+	list, err := texts(v)
+	if err != nil {
+		return err
+	}
+	e.MinVersion, e.MaxVersion = 0, 0
+	for _, name := range list {
+		version, err := protocolVersion(name)
+		if err != nil {
+			return err
+		}
+		if e.MinVersion == 0 || version < e.MinVersion {
+			e.MinVersion = version
+		}
+		e.MaxVersion = max(e.MaxVersion, version)
+	}
+	return nil
+}
+
+func protocolVersion(name string) (uint16, error) {
+	switch strings.ToUpper(name) {
+	case "TLSV1.2":
+		return tls.VersionTLS12, nil
+	case "TLSV1.3":
+		return tls.VersionTLS13, nil
+	}
+	return 0, fmt.Errorf("%q is not supported; the protocols are TLSv1.2 and TLSv1.3", name)
+}
+
+// setCipherSuites reads the cipher suites of TLS 1.2. Those of TLS 1.3 may be listed, but all of them are always allowed.
+func setCipherSuites(e *Encryption, v *yaml.Node) error {
+	list, err := texts(v)
+	if err != nil {
+		return err
+	}
+	known := tlsconfig.SecureCipherSuites()
+	e.CipherSuites = nil
+	for _, name := range list {
+		id, ok := known[name]
+		switch {
+		case ok:
+			e.CipherSuites = append(e.CipherSuites, id)
+		case slices.ContainsFunc(tls.CipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }): // of TLS 1.3
+		case slices.ContainsFunc(tls.InsecureCipherSuites(), func(c *tls.CipherSuite) bool { return c.Name == name }):
+			return fmt.Errorf("%s is insecure and not supported", name)
+		default:
+			names := make([]string, 0, len(known))
+			for n := range known {
+				names = append(names, n)
+			}
+			slices.Sort(names)
+			return fmt.Errorf("%q is not supported; the cipher suites are %s, and those of TLS 1.3", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// setContextFactory reads the form of Cassandra's PEM files: a class with parameters.
+func setContextFactory(e *Encryption, v *yaml.Node) error {
+	var f struct {
+		Class      string    `yaml:"class_name"`
+		Parameters yaml.Node `yaml:"parameters"`
+	}
+	if err := v.Decode(&f); err != nil {
+		return errors.New("expected class_name and parameters")
+	}
+	if !strings.HasSuffix(f.Class, "PEMBasedSslContextFactory") {
+		return fmt.Errorf("class_name %q is not supported; it is org.apache.cassandra.security.PEMBasedSslContextFactory", f.Class)
+	}
+	parameters := &f.Parameters
+	if parameters.Kind == yaml.SequenceNode && len(parameters.Content) == 1 {
+		parameters = parameters.Content[0]
+	}
+	if parameters.IsZero() {
+		return nil
+	}
+	all := encryptionSettings()
+	known := map[string]encryptionSetting{}
+	for _, name := range []string{"private_key", "private_key_password", "trusted_certificates"} {
+		known[name] = all[name]
+	}
+	return e.read(parameters, known)
+}
+
+// setEncryptedPort refuses a second port for encrypted clients, which Cassandra 5 has deprecated.
+func setEncryptedPort(*Options, *yaml.Node) error {
+	return errors.New("a separate port for TLS is not supported; with client_encryption_options enabled and optional, " +
+		"native_transport_port serves clients with and without TLS")
+}

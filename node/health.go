@@ -1,0 +1,85 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"cqld/node/health"
+)
+
+// stuckAfter is how long the loop that handles metadata may not run until the process should be restarted. A slow disk
+// delays the loop by seconds.
+const stuckAfter = time.Minute
+
+// The reasons for which a node does not serve clients.
+var (
+	errStarting = errors.New("starting: the node has not joined the ring yet")
+	errDrained  = errors.New("drained")
+	errStopping = errors.New("stopping")
+	errLeft     = errors.New("the node has left the ring")
+	errDisabled = errors.New("CQL clients are not served")
+)
+
+// openHealth serves the probes on health_address, if it is set, from the beginning: a start may take long.
+func (n *Node) openHealth() error {
+	if !n.opts.HealthAddress.IsValid() {
+		return nil
+	}
+	l, err := net.Listen("tcp", n.opts.HealthAddress.String())
+	if err != nil {
+		return fmt.Errorf("node: listen for probes: %w", err)
+	}
+	n.health = health.Serve(l, health.Checks{Live: n.live, Ready: n.ready}, n.log)
+	return nil
+}
+
+// live returns an error if the process should be restarted.
+func (n *Node) live() error {
+	c := n.beating.Load()
+	if c == nil {
+		return nil // replaying logs, or stopped
+	}
+	if idle := c.Idle(); idle > stuckAfter {
+		return fmt.Errorf("the metadata loop has not run for %v", idle.Round(time.Second))
+	}
+	return nil
+}
+
+// ready returns an error unless this node serves clients.
+func (n *Node) ready() error {
+	switch {
+	case n.closing.Load():
+		return errStopping
+	case n.retiring.Load():
+		return errLeft
+	case n.drained.Load():
+		return errDrained
+	case !n.hasServed():
+		return errStarting
+	case !n.accepting():
+		return errDisabled
+	}
+	return n.clockRefusal()
+}
+
+// Served returns a channel that is closed when clients can connect for the first time.
+func (n *Node) Served() <-chan struct{} { return n.served }
+
+func (n *Node) hasServed() bool {
+	select {
+	case <-n.served:
+		return true
+	default:
+		return false
+	}
+}
+
+// validateHealth checks health_address. It may be any address, because the probes reveal nothing.
+func (o *Options) validateHealth(bad func(name, format string, args ...any)) {
+	if a := o.HealthAddress; a != (netip.AddrPort{}) && (!a.IsValid() || a.Port() == 0) {
+		bad("health_address", "%s has no port", a)
+	}
+}

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"time"
+
+	"cqld/tlsconfig"
+)
+
+// Encryption returns the TLS handshakes of clients so far.
+func (s *Server) Encryption() tlsconfig.HandshakeStats { return s.encryption.Stats() }
+
+// encrypt makes the connection begin with a TLS handshake, or allow one if optional.
+func (c *conn) encrypt(config *tls.Config, optional bool) {
+	c.secure = tlsconfig.NewConn(c.net, config, optional)
+	c.net = c.secure
+}
+
+// handshake performs the TLS handshake, if the connection has one. It runs on the connection's own goroutine, within the
+// time of Limits.HandshakeTimeout and as one of Limits.HandshakesMax.
+func (c *conn) handshake() error {
+	if c.secure == nil {
+		return nil
+	}
+	// The handshake also writes. A client that does not read must not hold the connection beyond the same time.
+	if err := c.net.SetWriteDeadline(time.Now().Add(c.server.limits.HandshakeTimeout)); err != nil {
+		return err
+	}
+	if c.stopping.Load() { // stop may have set its deadline before
+		return nil
+	}
+	err := c.secure.Handshake(context.Background()) // fail and stop interrupt it by closing the socket and by the deadline
+	if err != nil {
+		reason := c.server.encryption.Fail(err)
+		// Probes that only connect are frequent and harmless.
+		if reason != tlsconfig.ReasonClosed && !c.stopping.Load() {
+			c.server.unsafe.log(c.server.log, "TLS handshake with a client failed", "client", c.client.String(), "reason", string(reason), "err", err)
+		}
+		return err
+	}
+	if state, ok := c.secure.State(); ok {
+		c.server.encryption.Complete(state)
+	}
+	return nil
+}
+
+// peer returns the verified certificate of the client, or nil if it has none.
+func (c *conn) peer() *x509.Certificate {
+	if c.secure == nil {
+		return nil
+	}
+	return c.secure.Peer()
+}

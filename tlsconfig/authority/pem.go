@@ -1,0 +1,64 @@
+package authority
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// CertificatePEM returns the certificate and those of intermediate authorities.
+func (p *Pair) CertificatePEM() []byte {
+	var b bytes.Buffer
+	for _, c := range append([]*x509.Certificate{p.Certificate}, p.Chain...) {
+		b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+	}
+	return b.Bytes()
+}
+
+// KeyPEM returns the private key as PKCS#8.
+func (p *Pair) KeyPEM() ([]byte, error) { return keyPEM(p.Key) }
+
+func keyPEM(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// TLS returns the pair as crypto/tls uses it.
+func (p *Pair) TLS() tls.Certificate {
+	c := tls.Certificate{PrivateKey: p.Key, Leaf: p.Certificate, Certificate: [][]byte{p.Certificate.Raw}}
+	for _, i := range p.Chain {
+		c.Certificate = append(c.Certificate, i.Raw)
+	}
+	return c
+}
+
+// Pool returns a pool that contains the authority.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.Certificate)
+	return pool
+}
+
+// Revoke returns a revocation list, as PEM, of certificates that the authority has issued. It is due for replacement after
+// validity.
+func (a *Authority) Revoke(validity time.Duration, serials ...*big.Int) ([]byte, error) {
+	now := a.environment.now().Truncate(time.Second)
+	list := &x509.RevocationList{Number: big.NewInt(now.Unix()), ThisUpdate: now.Add(-backdated), NextUpdate: now.Add(validity)}
+	for _, s := range serials {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: s, RevocationTime: now})
+	}
+	der, err := x509.CreateRevocationList(signatureRandom(a.Key, a.environment.random()), list, a.Certificate, a.Key)
+	if err != nil {
+		return nil, fmt.Errorf("revocation list: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), nil
+}

@@ -1,0 +1,92 @@
+package authority
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrForeign is the error for a certificate that another authority has issued.
+var ErrForeign = errors.New("the certificate was issued by another authority")
+
+// Issued reports whether the authority has signed a certificate.
+func (a *Authority) Issued(c *x509.Certificate) bool {
+	return bytes.Equal(c.RawIssuer, a.Certificate.RawSubject) && c.CheckSignatureFrom(a.Certificate) == nil
+}
+
+// Renew makes a certificate with the subject, names, usages and key type of an old one that the authority has issued, and
+// with a new key unless key is set. validity 0 means that of the old one.
+func (a *Authority) Renew(old *x509.Certificate, key crypto.Signer, validity time.Duration) (*Pair, error) {
+	if !a.Issued(old) {
+		return nil, ErrForeign
+	}
+	if old.IsCA {
+		return nil, errors.New("the certificate is one of a certificate authority")
+	}
+	e := a.environment
+	if key == nil {
+		var err error
+		if key, err = newKeyLike(e, old.PublicKey); err != nil {
+			return nil, err
+		}
+	}
+	cert, err := a.sign(e, renewal(old), key.Public(), validityOf(old, validity))
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Certificate: cert, Key: key, Chain: a.intermediates()}, nil
+}
+
+// RenewAuthority returns the authority with a later end. It keeps its key, so that the certificates that it has issued
+// remain valid.
+func (a *Authority) RenewAuthority(validity time.Duration) (*Authority, error) {
+	if !a.Issued(a.Certificate) {
+		return nil, ErrForeign // an intermediate authority
+	}
+	template := renewal(a.Certificate)
+	template.SubjectKeyId = a.Certificate.SubjectKeyId
+	cert, err := sign(a.environment, template, template, a.Key.Public(), a.Key, validityOf(a.Certificate, validity))
+	if err != nil {
+		return nil, err
+	}
+	return &Authority{Pair{Certificate: cert, Key: a.Key}, a.environment}, nil
+}
+
+// renewal returns a certificate to be signed with what old says.
+func renewal(old *x509.Certificate) *x509.Certificate {
+	return &x509.Certificate{
+		RawSubject: old.RawSubject, DNSNames: old.DNSNames, IPAddresses: old.IPAddresses, URIs: old.URIs, EmailAddresses: old.EmailAddresses,
+		KeyUsage: old.KeyUsage, ExtKeyUsage: old.ExtKeyUsage, UnknownExtKeyUsage: old.UnknownExtKeyUsage,
+		BasicConstraintsValid: old.BasicConstraintsValid, IsCA: old.IsCA, MaxPathLen: old.MaxPathLen, MaxPathLenZero: old.MaxPathLenZero,
+	}
+}
+
+func validityOf(old *x509.Certificate, validity time.Duration) time.Duration {
+	if validity != 0 {
+		return validity
+	}
+	return old.NotAfter.Sub(old.NotBefore) - backdated
+}
+
+// newKeyLike draws a key of the same type and size as a public key.
+func newKeyLike(e Environment, public crypto.PublicKey) (crypto.Signer, error) {
+	switch p := public.(type) {
+	case *ecdsa.PublicKey:
+		if p.Curve.Params().BitSize == 256 {
+			return newKey(e.random())
+		}
+		return ecdsa.GenerateKey(p.Curve, e.random())
+	case *rsa.PublicKey:
+		return rsa.GenerateKey(e.random(), p.N.BitLen())
+	case ed25519.PublicKey:
+		_, key, err := ed25519.GenerateKey(e.random())
+		return key, err
+	}
+	return nil, fmt.Errorf("keys of type %T are not supported", public)
+}

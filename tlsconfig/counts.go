@@ -1,0 +1,50 @@
+package tlsconfig
+
+import (
+	"crypto/tls"
+	"sync/atomic"
+)
+
+// Counts counts the handshakes of a port. The zero value is ready for use. It is safe for concurrent use.
+type Counts struct {
+	completed, resumed atomic.Int64
+	failures           [reasons]atomic.Int64 // by position in Reasons
+}
+
+// reasons is the number of values of Reason.
+const reasons = 10
+
+// HandshakeStats are the handshakes of a port.
+type HandshakeStats struct {
+	Completed int64 // including those that resumed a session
+	Resumed   int64
+	Failures  map[Reason]int64
+}
+
+// Complete counts a handshake without error.
+func (c *Counts) Complete(state tls.ConnectionState) {
+	c.completed.Add(1)
+	if state.DidResume {
+		c.resumed.Add(1)
+	}
+}
+
+// Fail counts a handshake that failed with err, and returns why.
+func (c *Counts) Fail(err error) Reason {
+	reason := ReasonOf(err)
+	for i, r := range Reasons() {
+		if r == reason {
+			c.failures[i].Add(1)
+		}
+	}
+	return reason
+}
+
+// Stats returns the counts so far, with all reasons.
+func (c *Counts) Stats() HandshakeStats {
+	s := HandshakeStats{Completed: c.completed.Load(), Resumed: c.resumed.Load(), Failures: map[Reason]int64{}}
+	for i, r := range Reasons() {
+		s.Failures[r] = c.failures[i].Load()
+	}
+	return s
+}

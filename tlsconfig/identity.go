@@ -1,0 +1,62 @@
+package tlsconfig
+
+import (
+	"crypto/x509"
+	"net/url"
+	"strings"
+)
+
+// spiffeScheme is the scheme of SPIFFE identities: spiffe://TRUST-DOMAIN/PATH.
+const spiffeScheme = "spiffe"
+
+// SPIFFE returns the first SPIFFE identity of a certificate.
+func SPIFFE(c *x509.Certificate) (identity string, ok bool) {
+	for _, u := range c.URIs {
+		if u.Scheme == spiffeScheme {
+			return u.String(), true
+		}
+	}
+	return "", false
+}
+
+// NodeIdentity returns the SPIFFE identity of a node: spiffe://CLUSTER/node/NAME. Characters of the cluster's name that
+// SPIFFE does not allow in trust domains become hyphens.
+func NodeIdentity(cluster, name string) string {
+	return identity(cluster, "node", name)
+}
+
+// ClientIdentity returns the SPIFFE identity of a client: spiffe://CLUSTER/client/NAME.
+func ClientIdentity(cluster, name string) string {
+	return identity(cluster, "client", name)
+}
+
+func identity(cluster, kind, name string) string {
+	u := url.URL{Scheme: spiffeScheme, Host: TrustDomain(cluster), Path: "/" + kind + "/" + name}
+	return u.String()
+}
+
+// TrustDomain returns the SPIFFE trust domain of a cluster.
+func TrustDomain(cluster string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, cluster)
+}
+
+// Node returns the name of the node that a certificate identifies in a cluster: NAME of spiffe://CLUSTER/node/NAME.
+func Node(c *x509.Certificate, cluster string) (name string, ok bool) {
+	for _, u := range c.URIs {
+		if u.Scheme != spiffeScheme || u.Host != TrustDomain(cluster) {
+			continue
+		}
+		if name, ok = strings.CutPrefix(u.Path, "/node/"); ok && name != "" {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,97 @@
+package tlsconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// material is what was read from the files at one time. It does not change.
+type material struct {
+	pair    *tls.Certificate // nil if there is no certificate
+	trusted *x509.CertPool   // nil: the authorities of the operating system
+	revoked *revoked
+	expiry  time.Time // zero if there is no certificate
+}
+
+// load reads all files. now is used to refuse a certificate that no peer would accept.
+func load(f Files, now time.Time) (*material, error) {
+	m := &material{revoked: &revoked{}}
+	var authorities []*x509.Certificate
+	if f.TrustedCertificates != "" {
+		b, err := read(f.TrustedCertificates, pemBytesMax)
+		if err != nil {
+			return nil, fmt.Errorf("trusted certificates: %w", err)
+		}
+		if authorities, err = ParseCertificates(describe(f.TrustedCertificates), b, trustedMax); err != nil {
+			return nil, fmt.Errorf("trusted certificates: %w", err)
+		}
+		m.trusted = x509.NewCertPool()
+		for _, a := range authorities {
+			m.trusted.AddCert(a)
+		}
+	}
+	if len(f.RevocationLists) > 0 {
+		if authorities == nil {
+			return nil, errors.New("revocation lists need trusted certificates, which must contain the authorities that signed them")
+		}
+		var err error
+		if m.revoked, err = loadRevoked(f.RevocationLists, authorities); err != nil {
+			return nil, fmt.Errorf("revocation list: %w", err)
+		}
+	}
+	if f.PrivateKey == "" && f.Certificate == "" {
+		return m, nil
+	}
+	if f.PrivateKey == "" {
+		return nil, errors.New("a certificate needs a private key")
+	}
+	var err error
+	if m.pair, err = loadPair(f); err != nil {
+		return nil, err
+	}
+	m.expiry, err = m.validity(now)
+	return m, err
+}
+
+// validity returns when the certificate, or an authority above it, expires.
+func (m *material) validity(now time.Time) (expiry time.Time, err error) {
+	leaf := m.pair.Leaf
+	if now.After(leaf.NotAfter) {
+		return time.Time{}, fmt.Errorf("the certificate of %q expired on %s; renew it", leaf.Subject, date(leaf.NotAfter))
+	}
+	if now.Before(leaf.NotBefore) {
+		return time.Time{}, fmt.Errorf("the certificate of %q is not valid before %s; check the clock", leaf.Subject, date(leaf.NotBefore))
+	}
+	expiry = leaf.NotAfter
+	earliest := func(c *x509.Certificate) {
+		if c.NotAfter.Before(expiry) {
+			expiry = c.NotAfter
+		}
+	}
+	intermediates := x509.NewCertPool()
+	for _, der := range m.pair.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return time.Time{}, err
+		}
+		earliest(c)
+		intermediates.AddCert(c)
+	}
+	if m.trusted == nil {
+		return expiry, nil
+	}
+	// Peers may trust other authorities, so it is no error if the certificate is not from the trusted ones.
+	chains, err := leaf.Verify(x509.VerifyOptions{Roots: m.trusted, Intermediates: intermediates, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if err == nil {
+		for _, c := range chains[0] {
+			earliest(c)
+		}
+	}
+	return expiry, nil
+}
+
+func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,0 +1,209 @@
+package tlsconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// ClientAuth is whether a server wants certificates of its clients. Certificates that clients present are always
+// verified.
+type ClientAuth uint8
+
+// Values of ClientAuth.
+const (
+	ClientAuthNone     ClientAuth = iota // clients are not asked for a certificate
+	ClientAuthOptional                   // clients may present a certificate
+	ClientAuthRequired                   // clients must present a certificate
+)
+
+// Policy is how the files of a Source are used. The zero value is a server for all clients, or a client that verifies the
+// server's certificate and name, with TLS 1.2 and 1.3.
+type Policy struct {
+	ClientAuth ClientAuth // of servers
+	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means the former and the latter.
+	MinVersion, MaxVersion uint16
+	// CipherSuites are those of TLS 1.2; nil means all that are secure. Those of TLS 1.3 are not configurable.
+	CipherSuites []uint16
+	// NextProtos are the application protocols (ALPN), the preferred ones first.
+	NextProtos []string
+	// ServerName is what the server's certificate must contain, a DNS name or an IP address. A client without a
+	// ServerName must set AnyName.
+	ServerName string
+	// AnyName makes a client accept each trusted certificate whatever its names. The caller sets Verify instead.
+	AnyName bool
+	// MaxValidity and MinValidity refuse peers' certificates that are issued for longer, or expire sooner. 0 means no
+	// bound.
+	MaxValidity, MinValidity time.Duration
+	// Verify is called with the peer's certificate after it was verified, for each connection. An error ends the
+	// handshake.
+	Verify func(peer *x509.Certificate) error
+}
+
+// errNoCertificate is the error of a handshake that needs a certificate of this process when it has none.
+var errNoCertificate = errors.New("tlsconfig: no certificate is configured")
+
+// Server returns a configuration for servers. Each connection uses the files that are current when it begins.
+//
+// Clients resume sessions only if they present no certificates: each connection of a client with a certificate proves
+// that it has the private key, and revocation takes effect at the next connection.
+func (s *Source) Server(p Policy) *tls.Config {
+	var cached atomic.Pointer[serverConfig]
+	outer := s.base(p)
+	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		m := s.current.Load()
+		if m.pair == nil {
+			return nil, errNoCertificate
+		}
+		c := cached.Load()
+		if c == nil || c.material != m {
+			c = &serverConfig{m, s.serverConfig(p, m)}
+			cached.Store(c)
+		}
+		return c.config, nil
+	}
+	// crypto/tls requires a certificate in the outer configuration, which is not used.
+	outer.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if m := s.current.Load(); m.pair != nil {
+			return m.pair, nil
+		}
+		return nil, errNoCertificate
+	}
+	return outer
+}
+
+type serverConfig struct {
+	material *material
+	config   *tls.Config
+}
+
+func (s *Source) serverConfig(p Policy, m *material) *tls.Config {
+	c := s.base(p)
+	c.Certificates = []tls.Certificate{*m.pair}
+	if p.ClientAuth == ClientAuthNone {
+		return c
+	}
+	c.ClientAuth = tls.VerifyClientCertIfGiven
+	if p.ClientAuth == ClientAuthRequired {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if c.ClientCAs = m.trusted; c.ClientCAs == nil {
+		c.ClientCAs = x509.NewCertPool() // nil would mean the authorities of the operating system
+	}
+	c.SessionTicketsDisabled = true
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		return s.verified(p, m, state.PeerCertificates[0], state.VerifiedChains)
+	}
+	return c
+}
+
+// Client returns a configuration for clients. Each connection uses the files that are current when it begins. Sessions are
+// not resumed.
+func (s *Source) Client(p Policy) *tls.Config {
+	c := s.base(p)
+	c.ServerName = p.ServerName
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if m := s.current.Load(); m.pair != nil {
+			return m.pair, nil
+		}
+		return &tls.Certificate{}, nil // presents none
+	}
+	// The authorities of a configuration cannot change, so VerifyConnection verifies the server instead.
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(state tls.ConnectionState) error { return s.verifyServer(p, state) }
+	return c
+}
+
+// base returns the part of a configuration that is the same for servers and clients.
+func (s *Source) base(p Policy) *tls.Config {
+	c := &tls.Config{
+		MinVersion: p.MinVersion, MaxVersion: p.MaxVersion,
+		CipherSuites: p.CipherSuites,
+		NextProtos:   p.NextProtos,
+		Time:         s.options.Clock.Now,
+	}
+	// Records of full size from the beginning: answers are read as a whole.
+	c.DynamicRecordSizingDisabled = true
+	if c.MinVersion == 0 {
+		c.MinVersion = tls.VersionTLS12
+	}
+	return c
+}
+
+// verifyServer verifies the certificate of a server like crypto/tls, with the current authorities.
+func (s *Source) verifyServer(p Policy, state tls.ConnectionState) error {
+	m := s.current.Load()
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("the server presented no certificate")
+	}
+	leaf := state.PeerCertificates[0]
+	if err := checkNames(leaf); err != nil {
+		return err
+	}
+	options := x509.VerifyOptions{Roots: m.trusted, Intermediates: x509.NewCertPool(), CurrentTime: s.options.Clock.Now()}
+	if !p.AnyName {
+		if options.DNSName = p.ServerName; options.DNSName == "" {
+			options.DNSName = state.ServerName
+		}
+		if options.DNSName == "" {
+			return errors.New("tlsconfig: the name of the server is not known")
+		}
+	}
+	for _, c := range state.PeerCertificates[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	chains, err := leaf.Verify(options)
+	if err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+	}
+	return s.verified(p, m, leaf, chains)
+}
+
+// verified checks a peer's certificate beyond its signatures and dates.
+func (s *Source) verified(p Policy, m *material, leaf *x509.Certificate, chains [][]*x509.Certificate) error {
+	if err := checkNames(leaf); err != nil {
+		return err
+	}
+	if err := m.revoked.check(chains); err != nil {
+		return err
+	}
+	if validity := leaf.NotAfter.Sub(leaf.NotBefore); p.MaxValidity > 0 && validity > p.MaxValidity {
+		return &ValidityError{Subject: leaf.Subject.String(), Reason: fmt.Sprintf("is issued for %v, and at most %v are allowed",
+			validity.Round(time.Minute), p.MaxValidity)}
+	}
+	if left := leaf.NotAfter.Sub(s.options.Clock.Now()); p.MinValidity > 0 && left < p.MinValidity {
+		return &ValidityError{Subject: leaf.Subject.String(), Reason: fmt.Sprintf("expires in %v, and must be valid for %v",
+			left.Round(time.Minute), p.MinValidity)}
+	}
+	if p.Verify != nil {
+		return p.Verify(leaf)
+	}
+	return nil
+}
+
+// ValidityError is the error for a peer whose certificate is issued for too long, or expires too soon.
+type ValidityError struct{ Subject, Reason string }
+
+// Error returns a message that names the certificate.
+func (e *ValidityError) Error() string {
+	return fmt.Sprintf("the certificate of %q %s", e.Subject, e.Reason)
+}
+
+// SecureCipherSuites returns the names of the TLS 1.2 cipher suites that a Policy may contain, as in IANA's registry,
+// which are also their names in Java.
+func SecureCipherSuites() map[string]uint16 {
+	suites := map[string]uint16{}
+	for _, c := range tls.CipherSuites() {
+		if slices.Contains(c.SupportedVersions, tls.VersionTLS12) {
+			suites[c.Name] = c.ID
+		}
+	}
+	return suites
+}
