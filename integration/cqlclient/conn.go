@@ -11,18 +11,21 @@ import (
 
 // Opcodes of the native protocol.
 const (
-	opError     = 0x00
-	opStartup   = 0x01
-	opReady     = 0x02
-	opOptions   = 0x05
-	opSupported = 0x06
-	opQuery     = 0x07
-	opResult    = 0x08
-	opPrepare   = 0x09
-	opExecute   = 0x0A
-	opRegister  = 0x0B
-	opEvent     = 0x0C
-	opBatch     = 0x0D
+	opError        = 0x00
+	opStartup      = 0x01
+	opReady        = 0x02
+	opOptions      = 0x05
+	opSupported    = 0x06
+	opQuery        = 0x07
+	opAuthenticate = 0x03
+	opResult       = 0x08
+	opPrepare      = 0x09
+	opExecute      = 0x0A
+	opRegister     = 0x0B
+	opEvent        = 0x0C
+	opBatch        = 0x0D
+	opAuthResponse = 0x0F
+	opAuthSuccess  = 0x10
 )
 
 // Header flags.
@@ -44,7 +47,10 @@ type Conn struct {
 }
 
 // Dial connects and starts the protocol in the given version.
-func Dial(address string, version byte) (*Conn, error) {
+func Dial(address string, version byte) (*Conn, error) { return DialAs(address, version, "", "") }
+
+// DialAs is Dial, and logs in with a user name and a password if the server asks for them.
+func DialAs(address string, version byte, user, password string) (*Conn, error) {
 	sock, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return nil, err
@@ -57,18 +63,36 @@ func Dial(address string, version byte) (*Conn, error) {
 	f, err := c.roundTrip(opStartup, 0, body)
 	if err == nil && f.opcode == opError {
 		err = decodeError(f.body(), version)
-	} else if err == nil && f.opcode != opReady {
+	} else if err == nil && f.opcode != opReady && f.opcode != opAuthenticate {
 		err = fmt.Errorf("cqlclient: STARTUP answered with opcode %#x", f.opcode)
+	}
+	if err == nil && version >= 5 {
+		c.framed = true
+		c.in = bufio.NewReader(&segmentReader{src: c.in})
+	}
+	if err == nil && f.opcode == opAuthenticate {
+		err = c.logIn(user, password)
 	}
 	if err != nil {
 		sock.Close()
 		return nil, err
 	}
-	if version >= 5 {
-		c.framed = true
-		c.in = bufio.NewReader(&segmentReader{src: c.in})
-	}
 	return c, nil
+}
+
+// logIn answers AUTHENTICATE with a token of SASL PLAIN.
+func (c *Conn) logIn(user, password string) error {
+	token := "\x00" + user + "\x00" + password
+	f, err := c.roundTrip(opAuthResponse, 0, append(appendInt(nil, len(token)), token...))
+	switch {
+	case err != nil:
+		return err
+	case f.opcode == opError:
+		return decodeError(f.body(), c.Version)
+	case f.opcode != opAuthSuccess:
+		return fmt.Errorf("cqlclient: AUTH_RESPONSE answered with opcode %#x", f.opcode)
+	}
+	return nil
 }
 
 // Close ends the connection.
