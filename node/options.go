@@ -87,6 +87,8 @@ type Options struct {
 	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
+	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int

@@ -91,6 +91,7 @@ func (o *Options) settings() map[string]string {
 		"auto_repair_enabled":              strconv.FormatBool(o.AutoRepair),
 		"auto_repair_min_repair_interval":  o.AutoRepairInterval.String(),
 		"auto_repair_throughput":           size(o.RepairThroughput) + "/s",
+		"dynamic_data_masking_enabled":     strconv.FormatBool(o.DynamicDataMasking),
 		"maximum_timestamp_fail_threshold": o.MaxTimestampAhead.String(),
 		"native_transport_max_frame_size":  size(int64(o.MaxFrameBytes)),
 		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),

@@ -176,5 +176,7 @@ type Options struct {
 	Timeouts   Timeouts       // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
-	Limits      Limits
+	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
+	DynamicDataMasking bool
+	Limits             Limits
 }

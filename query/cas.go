@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
+	"cqld/query/mask"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -24,6 +25,7 @@ type cas struct {
 	now        int64
 	statements []batchStatement
 	batch      bool
+	masks      *mask.Table // for the rows of the result
 
 	rows   []casRow // rows with conditions, by clustering
 	static casRow
@@ -60,6 +62,16 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 		return nil, invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	}
 	x := &cas{p: p, request: r, params: params, now: p.nowSeconds(params), statements: statements, batch: batch, table: statements[0].m.table}
+	for _, st := range statements {
+		if !st.m.conditional() {
+			continue
+		}
+		masks, err := p.masksFor(r, st.m.conditions.masking)
+		if err != nil {
+			return nil, err
+		}
+		x.masks = masks // all statements are on one table
+	}
 	if err := x.prepare(); err != nil {
 		return nil, err
 	}
@@ -78,7 +90,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 
 // prepare determines the partition, and the conditions on each row.
 func (x *cas) prepare() error {
-	s := &term.Scope{Env: &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}}
+	s := &term.Scope{Env: x.environment()}
 	for i, st := range x.statements {
 		s.Values = st.values
 		if st.m.json != nil {
@@ -119,6 +131,10 @@ func (x *cas) prepare() error {
 	}
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
 	return nil
+}
+
+func (x *cas) environment() *environment {
+	return &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}
 }
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
@@ -390,7 +406,14 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 	for _, v := range views {
 		r.Rows = wire.AppendBytes(r.Rows, []byte{0})
 		for _, c := range shown {
-			r.Rows = wire.AppendBytes(r.Rows, v.value(c))
+			b := v.value(c)
+			if x.masks != nil {
+				var err error
+				if b, err = x.masks.Value(x.environment(), c, b); err != nil {
+					return nil, err
+				}
+			}
+			r.Rows = wire.AppendBytes(r.Rows, b)
 		}
 	}
 	return r, nil

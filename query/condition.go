@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/mask"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -14,6 +15,7 @@ import (
 type conditions struct {
 	exists, notExists bool
 	columns           []*condition
+	masking           *mask.Decision
 }
 
 // conditional reports whether the statement has an IF.
@@ -36,13 +38,16 @@ func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition,
 		return nil, nil
 	}
 	out := &conditions{exists: exists, notExists: notExists}
+	var restricted []*schema.Column
 	for i := range in {
 		x, err := c.condition(&in[i])
 		if err != nil {
 			return nil, err
 		}
 		out.columns = append(out.columns, x)
+		restricted = append(restricted, x.col)
 	}
+	out.masking = c.masking(restricted)
 	if using.Timestamp != nil {
 		return nil, invalidf("Cannot provide custom timestamp for conditional updates")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/mask"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
@@ -83,8 +84,10 @@ func (c *compiler) explain(stmt *cql.Explain) (*explainPlan, error) {
 type explanation struct {
 	p    *Processor
 	plan *selectPlan
-	rows []byte
-	n    int32
+	// masks are applied to the rows of ANALYZE: errors of functions contain their arguments.
+	masks *mask.Table
+	rows  []byte
+	n     int32
 }
 
 func (x *explanation) add(property, format string, args ...any) {
@@ -99,7 +102,11 @@ func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Ses
 	if err := checkReadConsistency(r.Consistency); err != nil {
 		return nil, err
 	}
-	x := &explanation{p: p, plan: plan.sel}
+	masks, err := p.masksFor(r, plan.sel.masking)
+	if err != nil {
+		return nil, err
+	}
+	x := &explanation{p: p, plan: plan.sel, masks: masks}
 	if err := x.describe(params, r.Consistency); err != nil {
 		return nil, err
 	}
@@ -248,6 +255,7 @@ func (x *explanation) analyze(r *request.Request, s *Session, params *Params) er
 	p := x.p
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
+	run.masks = x.masks
 	r.Measure()
 	began, before := p.o.Clock.Monotonic(), r.Cost
 	result, err := run.execute(r, p, x.plan, s, params, params.Values)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 
 	"cqld/internal/wire"
+	"cqld/query/mask"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/scan"
@@ -15,8 +16,11 @@ import (
 // cluster, of this or a later version, can continue from it, and none accepts a forged one:
 //
 //	state := version table flags token key clustering given remaining | HMAC-SHA256, 16 bytes of it
+//
+// Clients could read masked key columns in it. If the table has any, the state is 2 followed by mask.Seal of the other form.
 const (
 	pagingVersion  = 1
+	pagingSealed   = 2
 	pagingMACBytes = 16
 
 	pagingStarted = 1 << iota
@@ -48,20 +52,34 @@ func (p *Processor) appendPagingState(dst []byte, table *schema.Table, s *paging
 	dst = append(wire.AppendUvarint(dst, uint64(len(s.at.Clustering))), s.at.Clustering...)
 	dst = wire.AppendUvarint(dst, uint64(s.at.Given))
 	dst = wire.AppendUvarint(dst, uint64(s.remaining))
-	return append(dst, p.pagingMAC(dst[start:])...)
+	dst = append(dst, p.pagingMAC(dst[start:])...)
+	if mask.Keys(table) {
+		return append(append(dst[:start:start], pagingSealed), mask.Seal(p.pagingKey(), dst[start:])...)
+	}
+	return dst
+}
+
+func (p *Processor) pagingKey() []byte {
+	if p.o.PagingKey == nil {
+		return nil
+	}
+	return p.o.PagingKey()
 }
 
 func (p *Processor) pagingMAC(b []byte) []byte {
-	var key []byte
-	if p.o.PagingKey != nil {
-		key = p.o.PagingKey()
-	}
-	h := hmac.New(sha256.New, key)
+	h := hmac.New(sha256.New, p.pagingKey())
 	h.Write(b)
 	return h.Sum(nil)[:pagingMACBytes]
 }
 
 func (p *Processor) decodePagingState(table *schema.Table, b []byte) (*pagingState, error) {
+	if len(b) > 0 && b[0] == pagingSealed {
+		opened, err := mask.Open(p.pagingKey(), b[1:])
+		if err != nil {
+			return nil, invalidPagingState()
+		}
+		b = opened
+	}
 	n := len(b) - pagingMACBytes
 	if n < 1 || b[0] != pagingVersion || !hmac.Equal(b[n:], p.pagingMAC(b[:n])) {
 		return nil, invalidPagingState()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/mask"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -23,6 +24,7 @@ type selectPlan struct {
 	perPartition term.Term
 	staticCounts bool
 	single       bool // one partition, at most one row
+	masking      *mask.Decision
 }
 
 // orderColumn is an element of ORDER BY.
@@ -75,6 +77,7 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 			return nil, err
 		}
 	}
+	p.masking = c.masking(p.where.columns())
 	p.staticCounts = len(p.where.clustering) == 0 &&
 		!slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
 	p.single = !p.where.keyRange && p.where.token == nil && p.where.isSingle() && len(p.where.filters) == 0 &&

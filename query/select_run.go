@@ -7,6 +7,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/mask"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -31,6 +32,7 @@ type selectState struct {
 	plan  *selectPlan
 	env   environment
 	begun bool // the scan has taken the cursor
+	masks *mask.Table
 	grow  bool // each command requests twice as many rows as the previous one
 	fixed int  // columns of the view that the partition's header has
 	buf   *rowBuffer
@@ -53,8 +55,13 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	if err := checkReadConsistency(r.Consistency); err != nil {
 		return nil, err
 	}
+	masks, err := p.masksFor(r, plan.masking)
+	if err != nil {
+		return nil, err
+	}
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
+	run.masks = masks
 	return run.execute(r, p, plan, s, params, values)
 }
 
@@ -127,7 +134,7 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value, now int64) {
 	run.p, run.plan = p, plan
 	run.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
-	run.x = selectionContext{scope: term.Scope{Values: values, Env: &run.env}, aggs: run.x.aggs[:0]}
+	run.x = selectionContext{scope: term.Scope{Values: values, Env: &run.env}, masks: run.masks, aggs: run.x.aggs[:0]}
 	for _, a := range plan.selection.aggregates {
 		run.x.aggs = append(run.x.aggs, a.fn.New())
 	}
@@ -317,7 +324,7 @@ func (run *selectRun) afterRow() request.Verdict {
 // appendRow appends the selected values of a row to the result.
 func (run *selectRun) appendRow(v *rowView) error {
 	dst := run.buf.b
-	if columns := run.plan.selection.columns; columns != nil {
+	if columns := run.plan.selection.columns; columns != nil && run.x.masks == nil {
 		for _, c := range columns {
 			dst = wire.AppendBytes(dst, v.value(c))
 		}
@@ -339,7 +346,7 @@ func (run *selectRun) appendRow(v *rowView) error {
 // consumeGroup adds a row to its group. A row of another group ends the previous one.
 func (run *selectRun) consumeGroup(v *rowView) (request.Verdict, error) {
 	run.x.row = v
-	values, err := evalAll(&run.x, run.plan.groups)
+	values, err := groupValues(&run.x, run.plan.groups)
 	if err != nil {
 		return 0, err
 	}
@@ -379,6 +386,22 @@ func (run *selectRun) consumeGroup(v *rowView) (request.Verdict, error) {
 		}
 	}
 	return request.SkipRow, nil
+}
+
+// groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client sees.
+func groupValues(x *selectionContext, groups []selector) ([][]byte, error) {
+	out := make([][]byte, len(groups))
+	for i, g := range groups {
+		if plain, ok := g.(*columnSelector); ok {
+			out[i] = x.row.value(plain.col)
+			continue
+		}
+		var err error
+		if out[i], err = g.value(x); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // enough reports whether the result is complete. A sorted result is cut after the sort.

@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/mask"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
@@ -16,6 +17,7 @@ import (
 type selectionContext struct {
 	scope term.Scope
 	row   *rowView
+	masks *mask.Table // nil: the client sees all values
 	aggs  []function.Accumulator
 }
 
@@ -27,7 +29,13 @@ type selector interface {
 // columnSelector is a column.
 type columnSelector struct{ col *schema.Column }
 
-func (s *columnSelector) value(x *selectionContext) ([]byte, error) { return x.row.value(s.col), nil }
+func (s *columnSelector) value(x *selectionContext) ([]byte, error) {
+	v := x.row.value(s.col)
+	if x.masks == nil {
+		return v, nil
+	}
+	return x.masks.Value(x.scope.Env, s.col, v)
+}
 
 // termSelector is a literal or bind marker.
 type termSelector struct{ t term.Term }
@@ -225,6 +233,9 @@ func (s *metadataSelector) one() bool {
 }
 
 func (s *metadataSelector) value(x *selectionContext) ([]byte, error) {
+	if (s.key != nil || s.slice) && x.masks.Masks(s.col) {
+		return nil, nil // it would tell which elements exist
+	}
 	if !s.col.Type.MultiCell() {
 		c := x.row.liveCell(s.col)
 		if isCounter(s.col) {

@@ -28,7 +28,13 @@ func TestStatementsAnswerAsCassandra(t *testing.T) {
 }
 
 func runStatement(p *Processor, s *Session, text string) string {
+	return runStatementAs(p, s, "", text)
+}
+
+// runStatementAs executes a statement for a role.
+func runStatementAs(p *Processor, s *Session, role, text string) string {
 	req := at(ring.One)
+	req.Principal.Name = role
 	r, err := p.Query(req, s, text, &Params{})
 	if err != nil {
 		var failure *FunctionFailure

@@ -77,7 +77,8 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 			return invalidf("Duplicate column '%s' declaration for table '%s'", spec.Name, t.Name)
 		}
 		seen[spec.Name] = true
-		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc, Type: spec.Type}
+		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc, Type: spec.Type,
+			Mask: spec.Mask}
 		t.NextColumn++
 		switch spec.Kind {
 		case PartitionKey:
@@ -210,6 +211,8 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.alterDrop(c)
 	case len(c.Rename) > 0:
 		err = t.alterRename(c)
+	case c.Mask != nil:
+		err = t.alterMask(c.Mask)
 	case len(c.Extend) > 0:
 		t.Options.Extensions = extend(t.Options.Extensions, c.Extend)
 	default:
@@ -265,7 +268,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		if spec.Kind == Static && len(t.Clustering) == 0 {
 			return errStaticWithoutClustering()
 		}
-		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type}
+		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask}
 		dropped, err := t.reuseDropped(col)
 		if err != nil {
 			return err

@@ -52,9 +52,11 @@ type ColumnSpec struct {
 	Kind ColumnKind
 	Desc bool
 	Type *types.Type
+	Mask *Mask // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, set options, set extensions.
+// AlterTable does one of: add columns, drop columns, rename key columns, set the mask of a column, set options, set
+// extensions.
 type AlterTable struct {
 	Keyspace string
 	Table    string
@@ -68,6 +70,8 @@ type AlterTable struct {
 	DropMicros   int64 // cells written up to this time are dropped
 
 	Rename []Rename
+
+	Mask *MaskChange `json:",omitempty"`
 
 	Set     []string // names of the options to take from Options
 	Options Options

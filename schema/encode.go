@@ -52,6 +52,7 @@ type encodedColumn struct {
 	Type          string // class
 	DroppedMicros int64  `json:",omitempty"`
 	Micros        int64  `json:",omitempty"` // of a dropped column
+	Mask          *Mask  `json:",omitempty"`
 }
 
 // Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local and
@@ -101,7 +102,7 @@ func encodeTable(t *Table) encodedTable {
 
 func encodeColumn(c *Column) encodedColumn {
 	return encodedColumn{ID: c.ID, Name: c.Name, Kind: c.Kind, Position: c.Position, Desc: c.Desc,
-		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros}
+		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask}
 }
 
 // Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated system
@@ -226,8 +227,11 @@ func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMask(e.Mask); err != nil {
+		return nil, err
+	}
 	return &Column{ID: e.ID, Name: e.Name, Kind: e.Kind, Position: e.Position, Desc: e.Desc, Type: typ,
-		DroppedMicros: e.DroppedMicros}, nil
+		DroppedMicros: e.DroppedMicros, Mask: e.Mask}, nil
 }
 
 // place puts a decoded column into its list. Key columns arrive in key order.

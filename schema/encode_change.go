@@ -29,7 +29,8 @@ func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 		Name string
 		Kind ColumnKind
 		Desc bool
-	}{c.Name, c.Kind, c.Desc})
+		Mask *Mask `json:",omitempty"`
+	}{c.Name, c.Kind, c.Desc, c.Mask})
 }
 
 // EncodeChange encodes a change. It panics if the Change is not one of this package.
@@ -104,6 +105,11 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 	case e.CreateTable != nil:
 		return e.CreateTable, giveTypes(e.CreateTable.Columns, decoded)
 	case e.AlterTable != nil:
+		if m := e.AlterTable.Mask; m != nil {
+			if err := checkMask(m.Mask); err != nil {
+				return nil, err
+			}
+		}
 		return e.AlterTable, giveTypes(e.AlterTable.Add, decoded)
 	case e.DropTable != nil:
 		return e.DropTable, nil
@@ -131,6 +137,9 @@ func giveTypes(specs []ColumnSpec, decoded []*types.Type) error {
 	}
 	for i := range specs {
 		specs[i].Type = decoded[i]
+		if err := checkMask(specs[i].Mask); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type Column struct {
 	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not belong
 	// to this column. Zero means that it was never dropped.
 	DroppedMicros int64
+	Mask          *Mask // nil if the column has none
 }
 
 // DroppedColumn records a dropped column, so that its cells remain hidden.
@@ -84,6 +85,7 @@ type Table struct {
 	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
 	// ordered is the result of OrderedPartitions.
 	ordered bool
+	masked  bool // a column has a mask
 }
 
 // Seal sorts the columns, builds the table's indexes and returns t. Every Table in a Schema is sealed.
@@ -99,6 +101,7 @@ func (t *Table) Seal() *Table {
 		t.byID[c.ID] = c
 	}
 	t.ordered = !t.Virtual && hasOrderedKey(t)
+	t.masked = slices.ContainsFunc(t.all, func(c *Column) bool { return c.Mask != nil })
 	if !t.Virtual { // virtual tables are not encoded
 		t.digest = md5.Sum(marshal(encodeTable(t)))
 	}
@@ -118,6 +121,9 @@ func (t *Table) ColumnByID(id ColumnID) *Column {
 	}
 	return nil
 }
+
+// Masked reports whether a column of t has a mask.
+func (t *Table) Masked() bool { return t.masked }
 
 // OrderedPartitions reports whether the nodes also keep the partition keys of t in byte order (storage's partition index).
 // They do if the primary key is ("PartitionKey" text, "RowKey" text), with these names: the primary key of tables that the

@@ -2,11 +2,15 @@ package entity_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/internal/wire"
@@ -254,5 +258,50 @@ func TestDroppedColumnsAreNoProperties(t *testing.T) {
 	r.apply("things", op(entity.Merge, "p", "r", number("v", 3)))
 	if got := show(r.get("things", "p", "r")); got != "p/r n:Edm.Int32=1 v:Edm.Int32=3" {
 		t.Error(got)
+	}
+}
+
+// allowed is an Authorizer: each principal has these permissions on everything.
+type allowed []auth.Permission
+
+func (a allowed) Authorize(_ context.Context, p auth.Principal, need auth.Requirement) error {
+	if slices.Contains(a, need.Permission) {
+		return nil
+	}
+	return &auth.Denied{Principal: p, Requirement: need}
+}
+
+// TestMaskedEntitiesRequireUnmask checks that entities of a table with masks can be written, but not read, without UNMASK.
+func TestMaskedEntitiesRequireUnmask(t *testing.T) {
+	for _, unmask := range []bool{false, true} {
+		may := allowed{auth.Create, auth.Select, auth.Modify, auth.Alter}
+		if unmask {
+			may = append(may, auth.Unmask)
+		}
+		r := newTestRing(t, 1, func(o *entity.Options) {
+			n := o.View.(*testNode)
+			n.authorizer = may
+			o.Executor = n.executor(nil)
+		})
+		r.create("People")
+		r.apply("people", op(entity.Insert, "p", "r", text("name", "secret")))
+		store := r.nodes[0].store
+		read := func(when string, refused bool) {
+			t.Helper()
+			_, get := store.Get(anyone(), account, "people", "p", "r", nil)
+			_, query := store.Query(anyone(), account, "people", &entity.Query{})
+			for _, err := range []error{get, query} {
+				var denied *auth.Denied
+				if errors.As(err, &denied) != refused || err != nil && !refused || refused && denied.Requirement.Permission != auth.Unmask {
+					t.Errorf("%s, unmask %t: %v", when, unmask, err)
+				}
+			}
+		}
+		read("without mask", false)
+		r.exec("ALTER TABLE acme.people ALTER name MASKED WITH DEFAULT")
+		read("with mask", !unmask)
+		r.apply("people", op(entity.InsertOrReplace, "p", "r", text("name", "other")))
+		r.exec("ALTER TABLE acme.people ALTER name DROP MASKED")
+		read("after DROP MASKED", false)
 	}
 }

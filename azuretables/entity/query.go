@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"cqld/auth"
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
 	"cqld/internal/env"
@@ -26,7 +25,7 @@ func (s *Store) Get(r *request.Request, account, table, partitionKey, rowKey str
 	if err != nil {
 		return nil, err
 	}
-	if err := s.permits(r, auth.Select, p); err != nil {
+	if err := s.mayRead(r, p); err != nil {
 		return nil, err
 	}
 	if err := checkKeys(partitionKey, rowKey); err != nil {
@@ -93,7 +92,7 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 	if err != nil {
 		return nil, err
 	}
-	if err := s.permits(req, auth.Select, p); err != nil {
+	if err := s.mayRead(req, p); err != nil {
 		return nil, err
 	}
 	where := rectanglesOf(q.Filter, false)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/batchlog"
@@ -47,22 +48,23 @@ type testRing struct {
 
 // testNode is a node of a testRing.
 type testNode struct {
-	ring     *testRing
-	id       ring.NodeID
-	fs       *vfs.MemFS
-	engine   *storage.Engine
-	local    *replica.Local
-	coord    *coordinator.Coordinator
-	acceptor *paxos.Acceptor
-	proposer *paxos.Proposer
-	hints    *hints.Hints
-	batches  *batchlog.Log
-	counters *counters.Counters
-	listed   *listing.Replica
-	lister   *listing.Lister
-	store    *entity.Store
-	cql      *query.Processor
-	faults   faults
+	authorizer auth.Authorizer // of entity requests; nil allows everything
+	ring       *testRing
+	id         ring.NodeID
+	fs         *vfs.MemFS
+	engine     *storage.Engine
+	local      *replica.Local
+	coord      *coordinator.Coordinator
+	acceptor   *paxos.Acceptor
+	proposer   *paxos.Proposer
+	hints      *hints.Hints
+	batches    *batchlog.Log
+	counters   *counters.Counters
+	listed     *listing.Replica
+	lister     *listing.Lister
+	store      *entity.Store
+	cql        *query.Processor
+	faults     faults
 }
 
 // faults injects faults between entity and the coordinator.
@@ -157,13 +159,13 @@ func (n *testNode) open(options ...func(*entity.Options)) {
 	n.store = entity.New(o)
 	n.cql = query.New(query.Options{Executor: request.New(request.Options{Coordinator: n.coord, Lister: n.lister, Batches: n.batches, Counters: n.counters, Proposer: n.proposer,
 		Clock: n.ring.clock}), View: n, Changer: n.ring, Clock: n.ring.clock, Rand: rand.NewPCG(1, 2),
-		PagingKey: func() []byte { return []byte("key") }})
+		PagingKey: func() []byte { return []byte("key") }, DynamicDataMasking: true})
 }
 
 // executor returns an Executor of the node's coordinator with its faults; nil means that requests wait on channels.
 func (n *testNode) executor(newWaiter func() env.Waiter) *request.Executor {
 	return request.New(request.Options{Coordinator: (*between)(n), Lister: (*between)(n), Batches: n.batches, Counters: n.counters, Proposer: (*proposing)(n),
-		Clock: n.ring.clock, NewWaiter: newWaiter})
+		Clock: n.ring.clock, NewWaiter: newWaiter, Authorizer: n.authorizer})
 }
 
 // anyone returns a request of an anonymous client, like those of the protocol server.

@@ -87,12 +87,13 @@ query/function: internal/wire ring types
 query/identifier: internal/env types
 query/plancache:
 query/batchsize: row schema types
-query/definition: cql internal/wire ring schema types
+query/term: cql internal/wire query/function schema types
+query/mask: auth cql internal/wire query/function query/term schema types
+query/definition: cql internal/wire query/function query/mask query/term ring schema types
 query/permissions: auth cql query/definition schema
 query/roles: auth cql internal/wire query/permissions ring schema types
-query/term: cql internal/wire query/function schema types
-query/system: auth internal/wire ring row schema types
-query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/permissions query/plancache query/roles query/term request ring row scan schema types
+query/system: auth internal/wire query/mask ring row schema types
+query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -16,6 +17,10 @@ type Definer struct {
 	Keyspace  string             // of unqualified names; empty means none is in use
 	NewID     func() schema.UUID // for tables
 	NowMicros func() int64       // for dropped columns and tables
+
+	Functions *function.Library // for masks
+	Env       function.Env      // of functions in the arguments of masks
+	Masking   bool              // columns may be masked (dynamic_data_masking_enabled)
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
@@ -26,7 +27,7 @@ func (w *world) run(text string) {
 	if err != nil {
 		w.t.Fatalf("%s: %v", text, err)
 	}
-	d := &Definer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Keyspace: "k",
+	d := &Definer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Keyspace: "k", Functions: function.New(), Masking: true,
 		NewID: func() schema.UUID {
 			w.ids++
 			return schema.UUID{w.ids}
@@ -59,6 +60,26 @@ func (w *world) describe(internals bool) []string {
 	return texts
 }
 
+// randomMask returns the mask of a column, or an empty text. An empty type stands for any.
+func randomMask(rnd *rand.Rand, typ string) string {
+	masks := []string{"", "", "DEFAULT", "mask_null()", "mask_replace(null)"}
+	masks = append(masks, map[string][]string{
+		"text":              {"mask_inner(1, null)", "mask_outer(null, -3, '#')", "mask_replace('it''s')"},
+		"int":               {"mask_replace(-5)"},
+		"list<text>":        {"mask_replace(['a', ''])"},
+		"u":                 {`mask_replace({"F F": {f: 3}, g: null})`},
+		"frozen<u>":         {`mask_replace({g: ['x''y']})`},
+		"tuple<int, text>":  {"mask_replace((null, ':'))"},
+		"vector<float, 3>":  {"mask_replace([1, 2.5, -0.0])"},
+		"duration":          {"mask_replace(1mo2d3ns)"},
+		"frozen<list<int>>": {"mask_replace([])"},
+	}[typ]...)
+	if mask := masks[rnd.IntN(len(masks))]; mask != "" {
+		return " MASKED WITH " + mask
+	}
+	return ""
+}
+
 // randomTable returns a CREATE TABLE with random columns, names that must be quoted, and non-default options.
 func randomTable(rnd *rand.Rand, name string) string {
 	kinds := []string{"int", "text", "timeuuid", "frozen<list<int>>", "frozen<u>", "tuple<int, text>", "vector<float, 3>"}
@@ -66,7 +87,7 @@ func randomTable(rnd *rand.Rand, name string) string {
 	var columns, partition, clustering, order []string
 	for i := range 1 + rnd.IntN(2) {
 		partition = append(partition, fmt.Sprintf("p%d", i))
-		columns = append(columns, fmt.Sprintf("p%d %s", i, kinds[rnd.IntN(len(kinds))]))
+		columns = append(columns, fmt.Sprintf("p%d %s", i, kinds[rnd.IntN(len(kinds))])+randomMask(rnd, ""))
 	}
 	for i := range rnd.IntN(3) {
 		clustering = append(clustering, fmt.Sprintf(`"C %d"`, i))
@@ -74,10 +95,12 @@ func randomTable(rnd *rand.Rand, name string) string {
 		order = append(order, fmt.Sprintf(`"C %d" %s`, i, []string{"ASC", "DESC"}[rnd.IntN(2)]))
 	}
 	for i := range rnd.IntN(5) {
-		column := fmt.Sprintf(`"v""%d" %s`, i, values[rnd.IntN(len(values))])
+		typ := values[rnd.IntN(len(values))]
+		column := fmt.Sprintf(`"v""%d" %s`, i, typ)
 		if len(clustering) > 0 && rnd.IntN(3) == 0 {
 			column += " STATIC"
 		}
+		column += randomMask(rnd, typ)
 		columns = append(columns, column)
 	}
 	with := []string{"comment = 'it''s'", "gc_grace_seconds = " + fmt.Sprint(rnd.IntN(1000)), "tombstone_gc = 'timeout'"}

@@ -66,9 +66,6 @@ func (b *tableBuilder) checkForm() error {
 		if c.PrimaryKey {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
-		if c.Mask != nil {
-			return notSupported("MASKED WITH")
-		}
 	}
 	if len(keys) > 1 {
 		return invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
@@ -109,7 +106,7 @@ func (b *tableBuilder) id() (schema.UUID, error) {
 
 // columns returns the key columns in key order, then the others.
 func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
-	resolved := make([]*types.Type, len(b.stmt.Columns))
+	resolved, masks := make([]*types.Type, len(b.stmt.Columns)), make([]*schema.Mask, len(b.stmt.Columns))
 	for i := range b.stmt.Columns {
 		t, err := b.d.typeOf(b.keyspace, &b.stmt.Columns[i].Type)
 		if err != nil {
@@ -119,6 +116,9 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 			return nil, err
 		}
 		resolved[i] = t
+		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Columns[i].Name, t, b.stmt.Columns[i].Mask); err != nil {
+			return nil, err
+		}
 	}
 	if len(b.key.Partition) == 0 {
 		return nil, invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", b.name) // Cassandra's spelling
@@ -139,7 +139,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		case b.stmt.Columns[at].Static:
 			return nil, invalidf("Static column '%s' cannot be part of the PRIMARY KEY", name)
 		}
-		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at]}
+		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at], Mask: masks[at]}
 		if i >= len(b.key.Partition) {
 			spec.Kind, spec.Desc = schema.Clustering, descending[name]
 		}
@@ -151,7 +151,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		if slices.Contains(keys, c.Name) {
 			continue
 		}
-		spec := schema.ColumnSpec{Name: c.Name, Kind: schema.Regular, Type: resolved[i]}
+		spec := schema.ColumnSpec{Name: c.Name, Kind: schema.Regular, Type: resolved[i], Mask: masks[i]}
 		if c.Static {
 			spec.Kind = schema.Static
 		}
@@ -257,7 +257,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.AlterColumnType:
 		err = invalidf("Altering column types is no longer supported")
 	case *cql.AlterColumnMask:
-		err = notSupported("MASKED WITH")
+		err = d.alterMask(c, t, a)
 	case *cql.DropCompactStorage:
 		err = invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
 	}
@@ -271,12 +271,6 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 	c.AddIfNotExists = a.IfNotExists
 	for i := range a.Columns {
 		col := &a.Columns[i]
-		if a.IfNotExists && t.Column(col.Name) != nil {
-			continue
-		}
-		if col.Mask != nil {
-			return notSupported("MASKED WITH")
-		}
 		typ, err := d.typeOf(c.Keyspace, &col.Type)
 		if err != nil {
 			return err
@@ -284,7 +278,14 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		if err := checkNestedUDT(typ); err != nil {
 			return err
 		}
-		spec := schema.ColumnSpec{Name: col.Name, Kind: schema.Regular, Type: typ}
+		mask, err := d.mask(c.Keyspace, col.Name, typ, col.Mask)
+		if err != nil {
+			return err
+		}
+		if a.IfNotExists && t.Column(col.Name) != nil {
+			continue
+		}
+		spec := schema.ColumnSpec{Name: col.Name, Kind: schema.Regular, Type: typ, Mask: mask}
 		if col.Static {
 			spec.Kind = schema.Static
 		}

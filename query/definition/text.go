@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/mask"
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/types"
@@ -128,7 +129,7 @@ func columnText(c *schema.Column) string {
 	if c.Kind == schema.Static {
 		text += " static"
 	}
-	return text
+	return text + mask.Text(c)
 }
 
 func primaryKeyText(t *schema.Table) string {

@@ -42,13 +42,16 @@ type Arg interface {
 	IsMarker() bool
 }
 
+// Eval computes the value of a scalar function; a nil argument or result is null.
+type Eval func(env Env, args [][]byte) ([]byte, error)
+
 // Function is one signature of a native function. Scalar functions have Eval, aggregates have New.
 type Function struct {
 	Name    string
 	Args    []*types.Type
 	Returns *types.Type
 	// Eval computes the value; a nil argument or result is null.
-	Eval func(env Env, args [][]byte) ([]byte, error)
+	Eval Eval
 	// New starts an aggregation.
 	New func() Accumulator
 	// Volatile functions may return a different value for every call.

@@ -30,20 +30,8 @@ func (l *Library) addMask() {
 		return &Function{Name: name, Args: []*types.Type{t, t}, Returns: t,
 			Eval: func(_ Env, a [][]byte) ([]byte, error) { return a[1], nil }}, nil
 	})
-	for _, inner := range []bool{true, false} {
-		name := map[bool]string{true: "mask_inner", false: "mask_outer"}[inner]
-		for _, k := range []types.Kind{types.Text, types.Ascii} {
-			t := native(k)
-			for _, withPad := range []bool{false, true} {
-				f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int)}, Returns: t,
-					Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
-				if withPad {
-					f.Args = append(f.Args, t)
-				}
-				l.add(f)
-			}
-		}
-	}
+	l.makeTextMask("mask_inner", true)
+	l.makeTextMask("mask_outer", false)
 	l.make("mask_hash", func(name string, c Call) (*Function, error) {
 		if len(c.Args) == 0 || len(c.Args) > 2 {
 			return nil, invalidf("Invalid number of arguments for function system.%s(any, [text])", name)
@@ -57,6 +45,43 @@ func (l *Library) addMask() {
 		}
 		return f, nil
 	})
+}
+
+// IsMask reports whether a native function may be attached to columns as their mask.
+func IsMask(name string) bool {
+	switch name {
+	case "mask_null", "mask_default", "mask_replace", "mask_inner", "mask_outer", "mask_hash":
+		return true
+	}
+	return false
+}
+
+// makeTextMask adds mask_inner or mask_outer.
+func (l *Library) makeTextMask(name string, inner bool) {
+	l.make(name, func(name string, c Call) (*Function, error) {
+		if len(c.Args) != 3 && len(c.Args) != 4 {
+			return nil, invalidf("Invalid number of arguments for function system.%s([text|varchar|ascii], int, int, [text])", name)
+		}
+		t := c.Args[0].Type()
+		switch {
+		case t == nil:
+			t = native(types.Text)
+		case t.Kind() != types.Text && t.Kind() != types.Ascii:
+			return nil, maskArgument(name, "[text|varchar|ascii]", c.Args[0])
+		}
+		f := &Function{Name: name, Args: []*types.Type{t, native(types.Int), native(types.Int), native(types.Text)}[:len(c.Args)], Returns: t,
+			Eval: func(_ Env, a [][]byte) ([]byte, error) { return maskText(inner, a) }}
+		for i, to := range f.Args[1:] {
+			if a := c.Args[i+1]; a.Type() != nil && Assignable(a.Type(), to) == NoMatch {
+				return nil, maskArgument(name, to.String(), a)
+			}
+		}
+		return f, nil
+	})
+}
+
+func maskArgument(name, want string, got Arg) error {
+	return invalidf("Function system.%s requires an argument of type %s, but found argument %s of type %s", name, want, got, got.Type())
 }
 
 func (l *Library) makeMask(name string, n int, returns func(*types.Type) *types.Type, f func(*types.Type, [][]byte) ([]byte, error)) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"cqld/internal/wire"
+	"cqld/query/mask"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -20,8 +21,8 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no views, functions, aggregates, indexes, triggers or masks yet, so their
-// tables are empty.
+// schemaRows adds the rows of system_schema. There are no views, functions, aggregates, indexes or triggers yet, so their tables
+// are empty.
 func (s *Source) schemaRows(b *builder) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		switch b.table.Name {
@@ -34,6 +35,8 @@ func (s *Source) schemaRows(b *builder) {
 			}
 		case "columns":
 			columnRows(b, k)
+		case "column_masks":
+			maskRows(b, k)
 		case "dropped_columns":
 			droppedRows(b, k)
 		case "types":
@@ -122,6 +125,25 @@ func columnRows(b *builder, k *schema.Keyspace) {
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
 				"clustering_order": text(order), "column_name_bytes": text(c.Name), "kind": text(c.Kind.String()),
 				"position": integer(int32(c.Position)), "type": text(c.Type.String())})
+		}
+	}
+}
+
+func maskRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TableNames() {
+		for _, c := range k.Table(name).Columns() {
+			if c.Mask == nil {
+				continue
+			}
+			nulls, shown, classes := wire.AppendInt32(nil, int32(len(c.Mask.Args))), []string{}, []string{}
+			for i, t := range mask.ArgumentTypes(c) {
+				v := c.Mask.Args[i]
+				nulls = wire.AppendBytes(nulls, boolean(v == nil))
+				shown, classes = append(shown, mask.ValueText(t, v)), append(classes, t.String())
+			}
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
+				"function_argument_nulls": nulls, "function_argument_types": texts(classes), "function_argument_values": texts(shown),
+				"function_keyspace": text("system"), "function_name": text(c.Mask.Function)})
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package definition
+
+import (
+	"cqld/cql"
+	"cqld/query/mask"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// mask returns the mask that MASKED WITH attaches to a column; m is nil if the statement has none.
+func (d *Definer) mask(keyspace, column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
+	if m == nil {
+		return nil, nil
+	}
+	if !d.Masking {
+		return nil, errMaskingDisabled()
+	}
+	c := &term.Compiler{Schema: d.Schema, Functions: d.Functions, ResolveType: ResolveType, Keyspace: keyspace}
+	return (&mask.Definer{Compiler: c, Env: d.Env}).Define(column, t, m)
+}
+
+func errMaskingDisabled() error {
+	return invalidf("Cannot mask columns because dynamic data masking is not enabled. " +
+		"You can enable it with the dynamic_data_masking_enabled property on cassandra.yaml")
+}
+
+// alterMask defines ALTER c MASKED WITH and ALTER c DROP MASKED.
+func (d *Definer) alterMask(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnMask) error {
+	c.Mask = &schema.MaskChange{Column: a.Column, IfExists: a.IfExists}
+	if a.Mask != nil && !d.Masking {
+		return errMaskingDisabled()
+	}
+	col := t.Column(a.Column)
+	if col == nil {
+		return nil // Apply returns this error
+	}
+	var err error
+	c.Mask.Mask, err = d.mask(c.Keyspace, a.Column, col.Type, a.Mask)
+	return err
+}

@@ -1,0 +1,105 @@
+package mask
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/auth"
+	"cqld/schema"
+)
+
+// Denied is the error for a statement that restricts masked columns without permission.
+type Denied struct {
+	Principal auth.Principal
+	Table     *schema.Table
+	Columns   []*schema.Column
+}
+
+// Error returns Cassandra's message.
+func (d *Denied) Error() string {
+	names := make([]string, len(d.Columns))
+	for i, c := range d.Columns {
+		names[i] = c.Name
+	}
+	return fmt.Sprintf("User %s has no UNMASK nor SELECT_MASKED permission on table %s.%s, cannot query masked columns [%s]",
+		d.Principal, d.Table.Keyspace, d.Table.Name, strings.Join(names, ", "))
+}
+
+// Decision is what the masks of a table mean for one statement. It is immutable.
+type Decision struct {
+	masks *Table
+	table *schema.Table
+	// restricted are the masked columns in WHERE or IF, in Cassandra's order.
+	restricted []*schema.Column
+}
+
+// NewDecision returns the decision for a statement that restricts some columns of t, or nil if t has no masks.
+func NewDecision(masks *Table, t *schema.Table, restricted []*schema.Column) *Decision {
+	if masks == nil {
+		return nil
+	}
+	d := &Decision{masks: masks, table: t}
+	for _, c := range inHashOrder(t.Columns()) {
+		if masks.Masks(c) && slices.Contains(restricted, c) {
+			d.restricted = append(d.restricted, c)
+		}
+	}
+	return d
+}
+
+// Masks returns the masks to be applied for a principal: none if it may see all values. authorize returns nil if the principal
+// has a permission on a resource, and otherwise *auth.Denied. The error is *Denied if the principal must not restrict the
+// columns that the statement restricts.
+func (d *Decision) Masks(p auth.Principal, authorize func(auth.Requirement) error) (*Table, error) {
+	if d == nil {
+		return nil, nil
+	}
+	resource := auth.Table(d.table.Keyspace, d.table.Name)
+	if ok, err := allowed(authorize(auth.Requirement{Permission: auth.Unmask, Resource: resource})); ok || err != nil {
+		return nil, err
+	}
+	if len(d.restricted) > 0 {
+		ok, err := allowed(authorize(auth.Requirement{Permission: auth.SelectMasked, Resource: resource}))
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, &Denied{Principal: p, Table: d.table, Columns: d.restricted}
+		}
+	}
+	return d.masks, nil
+}
+
+// allowed separates a refusal from the failure to decide.
+func allowed(err error) (bool, error) {
+	var denied *auth.Denied
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.As(err, &denied):
+		return false, nil
+	}
+	return false, err
+}
+
+// inHashOrder returns columns in the order in which Cassandra lists them: that of a Java HashMap by name, whose buckets depend
+// on the number of columns.
+func inHashOrder(columns []*schema.Column) []*schema.Column {
+	buckets := 16
+	for len(columns) > buckets*3/4 {
+		buckets *= 2
+	}
+	bucket := func(name string) int {
+		h := int32(1)
+		for i := len(name) - 1; i >= 0; i-- {
+			h = 31*h + int32(int8(name[i])) //nolint:gosec // Java's bytes are signed
+		}
+		u := uint32(h) //nolint:gosec // the bits
+		return int(u^u>>16) & (buckets - 1)
+	}
+	out := slices.Clone(columns)
+	slices.SortStableFunc(out, func(a, b *schema.Column) int { return bucket(a.Name) - bucket(b.Name) })
+	return out
+}

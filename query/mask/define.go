@@ -1,0 +1,117 @@
+package mask
+
+import (
+	"fmt"
+	"strings"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/function"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// Definer converts MASKED WITH to masks of columns. Its texts of errors are Cassandra's.
+type Definer struct {
+	Compiler *term.Compiler // of the arguments
+	Env      function.Env   // of functions in the arguments, which are called once
+}
+
+// Define returns the mask that m attaches to a column. Errors are *schema.Invalid.
+func (d *Definer) Define(column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
+	out, err := d.define(column, t, m)
+	if err == nil {
+		return out, nil
+	}
+	if invalid, ok := err.(*function.Invalid); ok { //nolint:errorlint // the packages below do not wrap it
+		return nil, &schema.Invalid{Msg: invalid.Msg}
+	}
+	return nil, err
+}
+
+func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
+	name, terms := m.Function, m.Args
+	if m.Default {
+		name = cql.QualifiedName{Name: "mask_default"}
+	}
+	written := term.FunctionText(name) + "(" + termsText(terms) + ")"
+	args := []function.Arg{columnArg{t}}
+	for _, a := range terms {
+		if term.HasMarker(a) {
+			return nil, invalidf("Bind variables are not supported in the arguments of masking functions")
+		}
+		if call, ok := a.(*cql.FunctionCall); ok && !d.Compiler.Functions.Exists(call.Name.Name) {
+			return nil, invalidf("Unknown function %s called", term.FunctionText(call.Name))
+		}
+		args = append(args, d.Compiler.Arg(a))
+	}
+	fn, err := d.Compiler.Resolve(name, args, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case fn == nil:
+		return nil, invalidf("Unable to find masking function for %s, no declared function matches the signature %s", column, written)
+	case fn.IsAggregate():
+		return nil, invalidf("Aggregate function %s cannot be used for masking table columns", written)
+	case !function.IsMask(fn.Name):
+		return nil, invalidf("Not-masking function %s cannot be used for masking table columns", written)
+	case !fn.Returns.Equal(t):
+		return nil, invalidf("Masking function %s return type is %s. This is different to the type of the masked column %s of type %s. "+
+			"Masking functions can only be attached to table columns if they return the same data type as the masked column.",
+			written, fn.Returns, column, t)
+	}
+	out := &schema.Mask{Function: fn.Name}
+	for i, a := range terms {
+		v, err := d.value(a, fn, i+1)
+		if err != nil {
+			return nil, err
+		}
+		out.Args = append(out.Args, v)
+	}
+	return out, nil
+}
+
+// value evaluates an argument.
+func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error) {
+	receiver := term.Spec{Name: fmt.Sprintf("arg%d(system.%s)", i, fn.Name), Type: fn.Args[i]}
+	t, err := d.Compiler.Term(a, receiver)
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.Eval(&term.Scope{Env: d.Env})
+	if err != nil || v.Kind != wire.ValueSet {
+		return nil, err
+	}
+	return term.NotNil(v.Bytes), nil
+}
+
+func termsText(terms []cql.Term) string {
+	texts := make([]string, len(terms))
+	for i, t := range terms {
+		texts[i] = term.Text(t)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// columnArg is the masked column as an argument of the masking function.
+type columnArg struct{ t *types.Type }
+
+// Match implements function.Arg.
+func (a columnArg) Match(to *types.Type) function.Match { return function.Assignable(a.t, to) }
+
+// Type implements function.Arg.
+func (a columnArg) Type() *types.Type { return a.t }
+
+// Elements implements function.Arg.
+func (a columnArg) Elements() int { return -1 }
+
+// IsMarker implements function.Arg.
+func (a columnArg) IsMarker() bool { return false }
+
+// String implements function.Arg. Cassandra has no name for the column here.
+func (a columnArg) String() string { return a.t.MarshalClass() }
+
+func invalidf(format string, args ...any) error {
+	return &schema.Invalid{Msg: fmt.Sprintf(format, args...)}
+}

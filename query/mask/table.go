@@ -1,0 +1,64 @@
+package mask
+
+import (
+	"cqld/query/function"
+	"cqld/schema"
+)
+
+// Table contains the compiled masks of a table. It is immutable. The nil *Table has no masks.
+type Table struct {
+	columns []column // by column id
+}
+
+// column is the mask of one column; eval is nil if the column has none.
+type column struct {
+	eval function.Eval
+	args [][]byte // of the mask, without the value
+}
+
+// Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null instead of the
+// column's values.
+func Compile(functions *function.Library, t *schema.Table) *Table {
+	if !t.Masked() {
+		return nil
+	}
+	out := &Table{columns: make([]column, t.NextColumn)}
+	for _, c := range t.Columns() {
+		if c.Mask != nil {
+			out.columns[c.ID] = compile(functions, c)
+		}
+	}
+	return out
+}
+
+func compile(functions *function.Library, c *schema.Column) column {
+	hidden := column{eval: func(function.Env, [][]byte) ([]byte, error) { return nil, nil }}
+	args := []function.Arg{columnArg{c.Type}}
+	argTypes := ArgumentTypes(c)
+	if len(argTypes) != len(c.Mask.Args) || !function.IsMask(c.Mask.Function) {
+		return hidden
+	}
+	for i, t := range argTypes {
+		if v := c.Mask.Args[i]; v != nil && t.Validate(v) != nil {
+			return hidden
+		}
+		args = append(args, columnArg{t})
+	}
+	fn, err := functions.Resolve(function.Call{Name: c.Mask.Function, Args: args})
+	if err != nil || fn == nil || !fn.Returns.Equal(c.Type) {
+		return hidden
+	}
+	return column{eval: fn.Eval, args: c.Mask.Args}
+}
+
+// Masks reports whether a column has a mask.
+func (t *Table) Masks(c *schema.Column) bool { return t != nil && t.columns[c.ID].eval != nil }
+
+// Value returns what a client without UNMASK sees instead of the value v of a column. Null is masked, too.
+func (t *Table) Value(env function.Env, c *schema.Column, v []byte) ([]byte, error) {
+	m := &t.columns[c.ID]
+	if m.eval == nil {
+		return v, nil
+	}
+	return m.eval(env, append([][]byte{v}, m.args...))
+}

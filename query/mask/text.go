@@ -1,0 +1,74 @@
+package mask
+
+import (
+	"encoding/hex"
+
+	"cqld/schema"
+	"cqld/types"
+)
+
+// ArgumentTypes returns the types of the arguments of a column's mask.
+func ArgumentTypes(c *schema.Column) []*types.Type {
+	var all []*types.Type
+	switch c.Mask.Function {
+	case "mask_replace":
+		all = []*types.Type{c.Type}
+	case "mask_inner", "mask_outer":
+		all = []*types.Type{types.Native(types.Int), types.Native(types.Int), types.Native(types.Text)}
+	case "mask_hash":
+		all = []*types.Type{types.Native(types.Text)}
+	}
+	return all[:min(len(all), len(c.Mask.Args))]
+}
+
+// Text returns the mask of a column in the form of DESCRIBE: " MASKED WITH system.mask_inner(1, null)", or an empty string if
+// the column has none.
+func Text(c *schema.Column) string {
+	if c.Mask == nil {
+		return ""
+	}
+	b := append([]byte(" MASKED WITH system."), c.Mask.Function...)
+	b = append(b, '(')
+	for i, t := range ArgumentTypes(c) {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = t.AppendLiteral(b, c.Mask.Args[i])
+	}
+	return string(append(b, ')'))
+}
+
+// ValueText returns an argument as system_schema.column_masks shows it: collections and vectors as hexadecimal digits, the
+// fields of tuples and user-defined types separated by colons, and null as an empty text.
+func ValueText(t *types.Type, v []byte) string {
+	switch {
+	case v == nil:
+		return ""
+	case t.IsCollection(), t.Kind() == types.Vector, t.Kind() == types.Blob:
+		return hex.EncodeToString(v)
+	case t.Kind() == types.Tuple, t.Kind() == types.UDT:
+		return partsText(t, v)
+	}
+	return string(t.AppendText(nil, v))
+}
+
+// partsText returns the fields of a tuple or user-defined type: null as @, and with @ and colons in values escaped.
+func partsText(t *types.Type, v []byte) string {
+	var out []byte
+	for p := t.Parts(v); p.Next(); {
+		if p.Index() > 0 {
+			out = append(out, ':')
+		}
+		if p.Bytes() == nil {
+			out = append(out, '@')
+			continue
+		}
+		for _, c := range []byte(ValueText(p.Type(), p.Bytes())) {
+			if c == ':' || c == '@' {
+				out = append(out, '\\')
+			}
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}

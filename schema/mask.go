@@ -1,0 +1,58 @@
+package schema
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// Mask is the masking function of a column: clients without the permission UNMASK see its result instead of the column's
+// values. Its first parameter is the value. It is immutable.
+type Mask struct {
+	Function string // name of a native function, without keyspace
+	// Args are the values of its further parameters; nil is null. Their types follow from the function and the column's type.
+	Args [][]byte `json:",omitempty"`
+}
+
+// Equal reports whether m and o are the same mask; nil is no mask.
+func (m *Mask) Equal(o *Mask) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
+	null := func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
+	return m.Function == o.Function && slices.EqualFunc(m.Args, o.Args, null)
+}
+
+// MaskChange sets the mask of a column, or removes it.
+type MaskChange struct {
+	Column   string
+	IfExists bool  // a column that does not exist is no error
+	Mask     *Mask `json:",omitempty"` // nil removes the mask
+}
+
+// alterMask replaces the column with one that has another mask.
+func (t *Table) alterMask(c *MaskChange) error {
+	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
+		for i, old := range list {
+			if old.Name != c.Column {
+				continue
+			}
+			masked := *old
+			masked.Mask = c.Mask
+			list[i] = &masked
+			return nil
+		}
+	}
+	if c.IfExists {
+		return nil
+	}
+	return invalidf("Column with name '%s' doesn't exist on table '%s'", c.Column, t.Name)
+}
+
+// checkMask refuses masks that no version of this program creates.
+func checkMask(m *Mask) error {
+	if m != nil && m.Function == "" {
+		return fmt.Errorf("%w: a mask without a function", ErrFormat)
+	}
+	return nil
+}
