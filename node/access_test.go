@@ -16,6 +16,7 @@ import (
 
 	"cqld/auth"
 	"cqld/integration/cqlclient"
+	"cqld/node/control"
 )
 
 // withRoles turns on authentication and authorization, with cassandra as the first superuser.
@@ -222,7 +223,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
-	password, err := ReadPasswordFile(path)
+	password, err := control.ReadPasswordFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,48 +255,47 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	}
 }
 
-func TestPasswordFilesArePrivate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "password")
-	for _, c := range []struct {
-		mode    os.FileMode
-		content string
-		want    string
-	}{
-		{0o600, "secret\n", ""}, {0o400, "secret", ""}, {0o600, "secret\r\nrest", ""}, {0o644, "secret\n", "mode 0644"}, {0o660, "secret\n", "mode 0660"},
-		{0o604, "secret\n", "mode 0604"}, {0o600, "\n", "is empty"}, {0o600, strings.Repeat("x", passwordFileMax+1), "more than"},
-	} {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, c.mode); err != nil {
-			t.Fatal(err)
-		}
-		got, err := ReadPasswordFile(path)
-		if c.want == "" && (err != nil || got != "secret") || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("mode %o: %q, %v", c.mode, got, err)
-		}
-		if err == nil && strings.Contains(fmt.Sprint(err), "secret") {
-			t.Error("the error contains the password")
-		}
+// TestOperatorsResetSuperusersAndSetCIDRGroups uses the operations of `cqld ctl`: over TCP, superusers cannot be reset.
+func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
+	r := openNodes(t, 65, 1, withRoles)
+	n := r.nodes[0]
+	r.query(r.connectAs(0, "cassandra"), "CREATE ROLE lost WITH PASSWORD = 'forgotten' AND LOGIN = false AND ACCESS TO DATACENTERS {'datacenter1'}")
+	local := control.DialSocket(filepath.Join(n.opts.DataDir, control.SocketName))
+	reset, err := control.Call(t.Context(), local, control.ResetSuperuser, control.SuperuserArgs{Role: "lost"}, nil)
+	if err != nil || reset.Password == "" {
+		t.Fatal(reset, err)
 	}
-	if os.Geteuid() == 0 { // a file of root that its group may read
-		for _, mode := range []os.FileMode{0o440, 0o640} {
-			if err := os.Chmod(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte("secret"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := ReadPasswordFile(path); err != nil || got != "secret" {
-				t.Errorf("mode %o: %v", mode, err)
-			}
-		}
+	c, err := cqlclient.DialAs(n.opts.Native().String(), 5, "lost", reset.Password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if r.query(c, "LIST USERS"); !n.roles().IsSuperuser("lost") {
+		t.Error("the role is no superuser")
+	}
+	if strings.Contains(r.log.String(), reset.Password) {
+		t.Error("the log contains the password")
+	}
+	group := control.CIDRGroup{Name: "local", CIDRs: []string{"127.0.0.1/8", "2001:db8::/32"}}
+	if _, err := control.Call(t.Context(), local, control.UpdateCIDRGroup, group, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control.Call(t.Context(), local, control.UpdateCIDRGroup, control.CIDRGroup{Name: "bad", CIDRs: []string{"1.2.3.4"}}, nil); err == nil ||
+		err.Error() != "1.2.3.4 is not a valid CIDR String" {
+		t.Error(err)
+	}
+	of, err := control.Call(t.Context(), local, control.CIDRGroupsOfIP, control.IPArgs{IP: "127.9.9.9"}, nil)
+	if err != nil || len(of.Groups) != 1 || of.Groups[0].CIDRs[0] != "127.0.0.0/8" {
+		t.Error(of, err)
+	}
+	if _, err := control.Call(t.Context(), local, control.DropCIDRGroup, control.CIDRGroupArgs{Name: "local"}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := control.Call(t.Context(), local, control.DropCIDRGroup, control.CIDRGroupArgs{Name: "local"}, nil); err == nil {
+		t.Error("a group that does not exist was dropped")
+	}
+	if list, err := control.Call(t.Context(), local, control.ListCIDRGroups, control.CIDRGroupArgs{}, nil); err != nil || len(list.Groups) != 0 {
+		t.Error(list, err)
 	}
 }
 
