@@ -28,6 +28,10 @@ package: ## dist/: static binaries, Debian packages, an OCI image, compose and K
 	cd tools/package && $(GO) build -o ../../bin/package .
 	bin/package
 
+.PHONY: package-test
+package-test: ## packages, image, systemd unit, compose file and manifests: schemas, and nodes started from them (< 2 min)
+	cd tools/package && $(GO) test -count=1 -timeout 10m ./...
+
 .PHONY: run
 run: ## a ring of four nodes on this machine
 	$(GO) run ./cmd/cqld local
@@ -67,6 +71,7 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
 	$(GO) test -timeout 30m $(PACKAGES)
 	$(GO) test -short -race $(RACE)
+	$(MAKE) package-test
 	$(MAKE) integration
 
 .PHONY: unit
@@ -130,6 +135,10 @@ tools: ## drivers and clients under test, into .tools
 .PHONY: oracle
 oracle: ## record the transcripts' expected answers from a real Cassandra (needs Java 17, Maven, 2 GiB)
 	tools/oracle/record
+
+.PHONY: oracle-permissions
+oracle-permissions: ## record the permission matrix's expected answers from a real Cassandra (15 minutes)
+	tools/oracle/record-permissions
 
 .PHONY: bench
 bench: build tools bench-tables ## the Tables server and Azurite, then cqld and Cassandra, each in one run: throughput, latency, CPU per operation

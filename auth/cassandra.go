@@ -35,15 +35,18 @@ func IsSystemKeyspace(name string) bool {
 	return false
 }
 
-// readable reports whether every client may read a table: drivers and tools need the topology and the schema, and a
-// client reads its own traces.
+// readable reports whether every client may read a table: drivers and tools need the topology, the schema and the sizes of
+// tables, and a client reads its own traces.
 func readable(r Resource) bool {
 	if r.Kind != KindTable {
 		return false
 	}
 	switch r.Keyspace {
 	case "system":
-		return r.Name == "local" || r.Name == "peers" || r.Name == "peers_v2"
+		switch r.Name {
+		case "local", "peers", "peers_v2", "size_estimates", "table_estimates":
+			return true
+		}
 	case "system_schema", "system_virtual_schema":
 		return true
 	case "system_traces":

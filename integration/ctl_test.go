@@ -77,6 +77,7 @@ func ctlCases(address string) []ctlCase {
 		{args: "statusbinary", want: `^not running\n$`},
 		{args: "enablebinary", want: `^$`},
 		{args: "statusbinary", want: `^running\n$`},
+		{args: "ready", want: `^ready\n$`},
 	}
 }
 

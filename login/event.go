@@ -42,13 +42,17 @@ const (
 	Canceled     // the client disconnected or the time to authenticate ended
 	NoLogin      // the role has LOGIN = false
 	AccessDenied // from this address or in this data center
+	// The following are reasons of package login/certificate.
+	NoCertificate
+	NoIdentity      // the certificate has none that the validator accepts
+	UnknownIdentity // no role has the identity
 	reasons
 )
 
 // String returns the reason in words.
 func (r Reason) String() string {
 	return [...]string{"", "malformed credentials", "wrong password", "unknown role", "no password", "unusable hash", "back-off after failures",
-		"overloaded", "canceled", "role cannot log in", "access denied"}[r]
+		"overloaded", "canceled", "role cannot log in", "access denied", "no certificate", "no identity", "unknown identity"}[r]
 }
 
 // Event is an attempt to log in that has ended.
@@ -87,6 +91,11 @@ func (a *Authenticator) Stats() Stats {
 		s.Reasons[r.String()] = c.reasons[r].Load()
 	}
 	return s
+}
+
+// Report counts and logs an attempt by other means than a password, and passes it to OnEvent.
+func (a *Authenticator) Report(client netip.AddrPort, role string, kind Kind, reason Reason) {
+	a.report(client, role, kind, reason)
 }
 
 // report counts and logs an event, and passes it on.

@@ -4,25 +4,22 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
-	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"cqld/auth"
-	"cqld/login"
-	"cqld/query"
 	"cqld/query/roles"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/server"
 )
 
 // The classes of access control, by the last part of their names in Cassandra.
 const (
 	allowAllAuthenticator = "AllowAllAuthenticator"
 	passwordAuthenticator = "PasswordAuthenticator"
+	mutualAuthenticator   = "MutualTlsAuthenticator"
+	fallbackAuthenticator = "MutualTlsWithPasswordFallbackAuthenticator"
 
 	allowAllAuthorizer  = "AllowAllAuthorizer"
 	cassandraAuthorizer = "CassandraAuthorizer"
@@ -37,14 +34,21 @@ const (
 // AccessOptions are the options of access control. Classes have the last part of their names in Cassandra; empty means
 // the one that allows everything.
 type AccessOptions struct {
-	Authenticator     string
-	Authorizer        string
-	NetworkAuthorizer string
-	CIDRAuthorizer    string
+	Authenticator string
+	// CertificateValidator is validator_class_name of authenticators that use certificates.
+	CertificateValidator string
+	Authorizer           string
+	NetworkAuthorizer    string
+	CIDRAuthorizer       string
 	// CIDRMonitor makes the CIDR authorizer count and log what it would refuse: cidr_authorizer_mode MONITOR.
 	CIDRMonitor bool
 	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
 	CIDRForSuperusers bool
+
+	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means the
+	// defaults of package login.
+	CredentialsValidity time.Duration
+	CredentialsMax      int
 
 	// Superuser and SuperuserPassword are the first superuser of a new cluster with authentication. An empty name means
 	// DefaultSuperuser. An empty password means that the node generates one.
@@ -65,6 +69,7 @@ func (o *AccessOptions) cidr() bool { return o.CIDRAuthorizer == cassandraCIDRAu
 // validateAccess refuses combinations of classes in which one has no effect.
 func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	a := &o.Access
+	o.validateMutual(bad)
 	if a.authenticates() {
 		return
 	}
@@ -102,64 +107,6 @@ func (n *Node) operatorAuthorizer() auth.Authorizer {
 		return a
 	}
 	return auth.AllowAll{}
-}
-
-// openLogins creates what logs CQL clients in, if they must.
-func (n *Node) openLogins() (err error) {
-	if !n.opts.Access.authenticates() {
-		return nil
-	}
-	n.logins, err = login.New(login.Options{
-		Lookup: func(name string) (login.Role, bool) {
-			r, ok := n.roles().Role(name)
-			if !ok {
-				return login.Role{}, false
-			}
-			return login.Role{Hash: r.Hash, Login: r.Login}, true
-		},
-		Access: n.restriction, Clock: n.clock, Random: crand.Reader, Logger: n.log,
-	})
-	return err
-}
-
-// authenticator returns what logs CQL clients in, or nil if they are anonymous.
-func (n *Node) authenticator() server.Authenticator {
-	if n.logins == nil {
-		return nil
-	}
-	return n.logins
-}
-
-// restriction returns why the statements of a role are refused on this node and from an address, or nil.
-func (n *Node) restriction(role string, client netip.Addr) error {
-	a, d := &n.opts.Access, n.roles()
-	if a.network() && !d.MayAccess(role, n.opts.Datacenter) {
-		return &query.Unauthorized{Msg: fmt.Sprintf("You do not have access to this datacenter (%s)", n.opts.Datacenter)}
-	}
-	if !a.cidr() || !a.CIDRForSuperusers && d.IsSuperuser(role) || d.MayConnectFrom(role, client) {
-		return nil
-	}
-	if a.CIDRMonitor {
-		n.outsideCIDR.log(n, role, client)
-		return nil
-	}
-	return &query.Unauthorized{Msg: fmt.Sprintf("You do not have access from this IP %s", client.Unmap())}
-}
-
-// cidrMonitor counts accesses that the CIDR authorizer would refuse in mode ENFORCE.
-type cidrMonitor struct {
-	count  atomic.Int64
-	logged atomic.Int64 // ns since 1970
-}
-
-// log counts an access, and logs it if it is the first one for a while: clients cause them.
-func (m *cidrMonitor) log(n *Node, role string, client netip.Addr) {
-	const every = 10 * time.Second
-	m.count.Add(1)
-	now, last := n.clock.Now().UnixNano(), m.logged.Load()
-	if now-last >= int64(every) && m.logged.CompareAndSwap(last, now) {
-		n.log.Warn("a role connects from outside its CIDR groups", "role", role, "client", client, "times", m.count.Load())
-	}
 }
 
 // roleStatements returns what executes statements about roles.

@@ -19,6 +19,7 @@ import (
 type certificates struct {
 	clients *tlsconfig.Source // for CQL and Azure Tables clients; nil without TLS
 	nodes   *tlsconfig.Source // for connections with other nodes; nil without TLS
+	control *tlsconfig.Source // for control_address; nil without TLS
 }
 
 // openCertificates reads the certificate files. A node with files that cannot be used does not start.
@@ -29,7 +30,12 @@ func (n *Node) openCertificates() (err error) {
 		}
 	}
 	if e := &n.opts.InternodeEncryption; e.used() {
-		n.certificates.nodes, err = n.openSource("server_encryption_options", &e.Encryption)
+		if n.certificates.nodes, err = n.openSource("server_encryption_options", &e.Encryption); err != nil {
+			return err
+		}
+	}
+	if e := &n.opts.ControlEncryption; e.used() {
+		n.certificates.control, err = n.openSource("control_encryption_options", e)
 	}
 	return err
 }
@@ -60,11 +66,10 @@ func (c *certificates) close() {
 // sources returns the open sources by the use of their files.
 func (c *certificates) sources() map[string]*tlsconfig.Source {
 	out := map[string]*tlsconfig.Source{}
-	if c.clients != nil {
-		out["client"] = c.clients
-	}
-	if c.nodes != nil {
-		out["internode"] = c.nodes
+	for use, source := range map[string]*tlsconfig.Source{"client": c.clients, "internode": c.nodes, "control": c.control} {
+		if source != nil {
+			out[use] = source
+		}
 	}
 	return out
 }

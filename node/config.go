@@ -33,6 +33,7 @@ func settings() map[string]setting {
 		"rpc_address":                                 setRPCAddress,
 		"native_transport_port_ssl":                   setEncryptedPort,
 		"client_encryption_options":                   setEncryption(func(o *Options) *Encryption { return &o.ClientEncryption }),
+		"control_encryption_options":                  setControlEncryption,
 		"server_encryption_options":                   setInternodeEncryption,
 		"allow_insecure_listen_addresses":             truth(func(o *Options) *bool { return &o.AllowInsecureAddresses }),
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
@@ -97,7 +98,7 @@ func (o *Options) LoadFile(path string) error {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
 			"run chmod 600", path, info.Mode().Perm()))
 	}
-	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
+	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret() || o.ControlEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("%s contains a private key or its password and has mode %04o, so other users may read it; run chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	}

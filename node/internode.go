@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,14 +38,14 @@ func (e *InternodeEncryption) required() bool { return e.encrypts() && !e.Option
 
 // String returns the state for operators: none, dc, all, "all, optional".
 func (e *InternodeEncryption) String() string {
-	peers := e.Peers
-	if peers == "" {
-		peers = internodetls.None
-	}
 	if e.Optional {
-		return string(peers) + ", optional"
+		return string(e.peers()) + ", optional"
 	}
-	return string(peers)
+	return string(e.peers())
+}
+
+func (e *InternodeEncryption) peers() internodetls.Encryption {
+	return cmp.Or(e.Peers, internodetls.None)
 }
 
 // validate reports what is missing or has no meaning between nodes.
@@ -106,6 +108,17 @@ func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
 // authenticates reports whether clients must log in.
 func (o *Options) authenticates() bool { return o.Access.authenticates() }
 
+// settings returns the options for system_views.settings.
+func (e *InternodeEncryption) settings() map[string]string {
+	const prefix = "server_encryption_options."
+	return map[string]string{
+		prefix + "internode_encryption":          string(e.peers()),
+		prefix + "optional":                      strconv.FormatBool(e.Optional),
+		prefix + "require_client_auth":           strconv.FormatBool(e.used()),
+		prefix + "require_endpoint_verification": strconv.FormatBool(!e.AnyEndpoint),
+	}
+}
+
 // validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
 // AllowInsecureAddresses is set.
 func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
@@ -119,7 +132,7 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
 	}
 	if a := o.RPCAddress; reachable(a) {
-		if !o.authenticates() {
+		if !o.Access.authenticates() {
 			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the port could read and change "+
 				"everything. Set authenticator: PasswordAuthenticator."+override, a)
 		}
@@ -144,7 +157,7 @@ func (o *Options) insecurities() (all []string) {
 		}
 	}
 	if a := o.RPCAddress; reachable(a) {
-		if !o.authenticates() {
+		if !o.Access.authenticates() {
 			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: anyone who reaches it can read and change everything", a))
 		}
 		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {

@@ -34,6 +34,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.coordinatorRequests(m, "cql", c.n.executors.cql)
 	c.coordinatorRequests(m, "tables", c.n.executors.tables)
 	c.answered(m)
+	c.logins(m)
 	c.storage(m)
 	c.tables(m)
 	c.jobs(m)

@@ -21,6 +21,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/jobs"
 	"cqld/login"
+	"cqld/login/certificate"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
@@ -60,23 +61,23 @@ type Node struct {
 	measured     *measured
 	estimates    estimates
 	executors    struct{ cql, tables *request.Executor }
-	hashes       chan struct{}        // a slot for each password that is being hashed
-	logins       *login.Authenticator // nil: clients do not log in
-	outsideCIDR  cidrMonitor
 	answered     tablesFigures
 	control      *control.Server
 	health       *health.Server                  // nil: health_address is not set
 	beating      atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
 	certificates certificates
 	started      time.Time
-	drained      atomic.Bool   // clients are refused until the process ends
-	binary       sync.Mutex    // held while the client servers start or stop
-	snapshots    sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	served       chan struct{} // closed when the servers for clients have been opened
-	closing      atomic.Bool   // Close was called
-	retiring     atomic.Bool   // this node has left the cluster while it was running
-	retired      chan struct{} // closed when it has disconnected its clients after that
+	drained      atomic.Bool           // clients are refused until the process ends
+	binary       sync.Mutex            // held while the client servers start or stop
+	snapshots    sync.Mutex            // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64          // monotonic ns: the last warning that a peer's timestamps are ignored
+	served       chan struct{}         // closed when the servers for clients have been opened
+	closing      atomic.Bool           // Close was called
+	retiring     atomic.Bool           // this node has left the cluster while it was running
+	retired      chan struct{}         // closed when it has disconnected its clients after that
+	hashes       chan struct{}         // a slot for each password that is being hashed
+	login        *login.Authenticator  // nil: CQL clients need not log in
+	validator    certificate.Validator // of clients' certificates, if they log in by them
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops
@@ -175,9 +176,6 @@ func (n *Node) assembled(i *assembly.Instance) error {
 	n.coordinator, n.streams, n.moves = i.Coordinator, i.Streams, i.Movements
 	n.repaired, n.repairer, n.autoRepair = i.Repaired, i.Repairer, i.Parts.AutoRepair
 	n.openExecutors()
-	if err := n.openLogins(); err != nil {
-		return err
-	}
 	if err := n.openJobs(); err != nil {
 		return err
 	}
@@ -307,6 +305,9 @@ func (n *Node) openServer() error {
 	if err := n.createSuperuser(n.lifetime); err != nil {
 		return err
 	}
+	if err := n.openLogin(); err != nil {
+		return err
+	}
 	n.binary.Lock()
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
@@ -335,8 +336,8 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
-		Authenticator: n.authenticator(),
-		Limits:        server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients}})
+		Limits:        server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients},
+		Authenticator: n.authenticator()})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

@@ -67,7 +67,9 @@ type Options struct {
 	ControlAddress netip.AddrPort // of the control port, in addition to its socket; closed if not valid
 	// HealthAddress is the address of the probes of a supervisor; closed if not valid.
 	HealthAddress netip.AddrPort
-	ControlSocket bool // the control port has a socket in DataDir, which then must be a directory of the machine
+	// ControlEncryption is TLS of ControlAddress, which serves only clients with certificates.
+	ControlEncryption Encryption
+	ControlSocket     bool // the control port has a socket in DataDir, which then must be a directory of the machine
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
@@ -235,10 +237,11 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 			bad(portName, "must not be 0")
 		}
 	}
-	if c := o.ControlAddress; c.IsValid() && (!c.Addr().IsLoopback() || c.Port() == 0) {
+	if c := o.ControlAddress; c.IsValid() && (c.Port() == 0 || !c.Addr().IsLoopback() && !o.ControlEncryption.Enabled) {
 		bad("control_address", "%s is not a loopback address with a port: its token would travel in the clear. "+
-			"From another machine use ssh -L, or run cqld ctl there", c)
+			"Set control_encryption_options, or from another machine use ssh -L, or run cqld ctl there", c)
 	}
+	o.validateControl(bad)
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
 	o.validateTables(bad)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -60,7 +61,7 @@ func (o *Options) controlAddress() string {
 // settings returns the options in the form of system_views.settings, under their names in the file.
 func (o *Options) settings() map[string]string {
 	size := func(n int64) string { return fmt.Sprintf("%dB", n) }
-	return map[string]string{
+	all := map[string]string{
 		"cluster_name":                     o.ClusterName,
 		"num_tokens":                       strconv.Itoa(o.NumTokens),
 		"data_file_directories":            "[" + o.DataDir + "]",
@@ -97,4 +98,7 @@ func (o *Options) settings() map[string]string {
 		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),
 		"batch_size_fail_threshold":        size(int64(o.BatchFailBytes)),
 	}
+	all["allow_insecure_listen_addresses"] = strconv.FormatBool(o.AllowInsecureAddresses)
+	maps.Copy(all, o.InternodeEncryption.settings())
+	return all
 }

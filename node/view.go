@@ -70,9 +70,7 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left sends no events (docs/adr/0016)
 		return
 	}
-	if old.Roles != now.Roles {
-		clients.RecheckClients()
-	}
+	n.rolesChanged(clients, old, now)
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
 		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
 	}

@@ -77,20 +77,19 @@ func authorized() map[string][]string {
 		// Statements that can be parsed but are not supported yet.
 		"CREATE INDEX i ON t (v)": {"ALTER on <table ks.t>"},
 		"DROP INDEX i":            {"ALTER on <all tables in ks>"},
-		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)": {"ALTER on <table other.u>"},
-		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                            {"ALTER on <all tables in ks>"},
-		"DROP MATERIALIZED VIEW x":                                                                {"ALTER on <all tables in ks>"},
-		"CREATE TRIGGER x ON t USING 'c'":                                                         {"ALTER on <all keyspaces>"},
-		"DROP TRIGGER x ON t":                                                                     {"ALTER on <all keyspaces>"},
-		"CREATE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'": {"CREATE on <all functions in ks>"},
-		"CREATE OR REPLACE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'": {
-			"CREATE on <all functions in ks>", "ALTER on <function ks.f(int)>"},
-		"DROP FUNCTION f (int, text)": {"DROP on <function ks.f(int, text)>"},
-		"DROP FUNCTION f":             {"DROP on <all functions in ks>"},
-		"CREATE AGGREGATE a (int) SFUNC f STYPE int FINALFUNC g": {
-			"CREATE on <all functions in ks>", "EXECUTE on <all functions in ks>"},
+		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":    {"ALTER on <table other.u>"},
+		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                               {"ALTER on <all tables in ks>"},
+		"DROP MATERIALIZED VIEW x":                                                                   {"ALTER on <all tables in ks>"},
+		"CREATE TRIGGER x ON t USING 'c'":                                                            {"ALTER on <all keyspaces>"},
+		"DROP TRIGGER x ON t":                                                                        {"ALTER on <all keyspaces>"},
+		"CREATE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'":    {"CREATE on <all functions in ks>"},
+		"CREATE OR REPLACE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'": {"CREATE on <all functions in ks>"},
+		"DROP FUNCTION f (int, text)":                                                                {"DROP on <function ks.f(int, text)>"},
+		"DROP FUNCTION f":                                                                            {"DROP on <all functions in ks>"},
+		"CREATE AGGREGATE a (int) SFUNC f STYPE text FINALFUNC g": {
+			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(text, int)>", "EXECUTE on <function ks.g(text)>"},
 		"CREATE OR REPLACE AGGREGATE a (int) SFUNC f STYPE int": {
-			"CREATE on <all functions in ks>", "ALTER on <function ks.a(int)>", "EXECUTE on <all functions in ks>"},
+			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(int, int)>"},
 		"DROP AGGREGATE a (int)": {"DROP on <function ks.a(int)>"},
 		"DROP AGGREGATE a":       {"DROP on <all functions in ks>"},
 

@@ -49,13 +49,22 @@ func newMaskingProcessor(t testing.TB) (*Processor, *Session) {
 
 func newMaskingProcessorOver(t testing.TB, store *modelStore) (*Processor, *Session) {
 	t.Helper()
+	return newMaskingProcessorFor(t, store, maskingRoles(), "cassandra")
+}
+
+// newMaskingProcessorFor returns a Processor with an authorizer and a keyspace msk, which a role creates.
+func newMaskingProcessorFor(t testing.TB, store *modelStore, authorizer auth.Authorizer, creator string) (*Processor, *Session) {
+	t.Helper()
 	n, clock := newOneNode(), &testClock{now: time.Unix(1700000000, 0)}
 	p := New(Options{View: n, Changer: n, Clock: clock, Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") },
 		DynamicDataMasking: true,
 		Executor: request.New(request.Options{Coordinator: store, Proposer: store, Batches: testBatches{store}, Counters: testCounters{store},
-			Clock: clock, Authorizer: maskingRoles()})})
+			Clock: clock, Authorizer: authorizer})})
 	s := &Session{Version: 5}
-	mustQuery(t, p, s, "CREATE KEYSPACE msk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	const create = "CREATE KEYSPACE msk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+	if got := runStatementAs(p, s, creator, create); got != "ok\n" {
+		t.Fatal(got)
+	}
 	return p, s
 }
 

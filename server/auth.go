@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/x509"
 	"net/netip"
 
 	"cqld/query"
@@ -16,6 +17,22 @@ type Authenticator interface {
 	Begin(client netip.AddrPort) Exchange
 	// Check returns the standing of an authenticated client according to the current roles. It must not block.
 	Check(user string, client netip.AddrPort) Standing
+}
+
+// CertificateAuthenticator is an Authenticator that also uses the certificates of clients.
+type CertificateAuthenticator interface {
+	Authenticator
+	// BeginCertificate starts the exchange with a client that has presented a certificate, which was verified; nil means
+	// that it has presented none, or that the connection is not encrypted.
+	BeginCertificate(client netip.AddrPort, certificate *x509.Certificate) Exchange
+}
+
+// begin starts the exchange with the client.
+func (c *conn) begin(a Authenticator) Exchange {
+	if a, ok := a.(CertificateAuthenticator); ok {
+		return a.BeginCertificate(c.client, c.peer())
+	}
+	return a.Begin(c.client)
 }
 
 // Exchange is the authentication of one client. It is used by one goroutine.

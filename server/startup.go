@@ -147,7 +147,7 @@ func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int
 	c.throw = options["THROW_ON_OVERLOAD"] == "1"
 	c.session.Store(&query.Session{Version: int(h.Version), Options: options})
 	if a := c.server.options.Authenticator; a != nil {
-		c.exchange = a.Begin(c.client)
+		c.exchange = c.begin(a)
 		c.stage.Store(uint32(stageAuth))
 		c.answer(h, frame.OpAuthenticate, charge, func(dst []byte) []byte { return wire.AppendString(dst, a.Class()) })
 		c.beginFraming()

@@ -7,13 +7,16 @@ import (
 )
 
 // spiffeScheme is the scheme of SPIFFE identities: spiffe://TRUST-DOMAIN/PATH.
-const spiffeScheme = "spiffe"
+const (
+	spiffeScheme = "spiffe"
+	spiffePrefix = spiffeScheme + "://"
+)
 
 // SPIFFE returns the first SPIFFE identity of a certificate.
 func SPIFFE(c *x509.Certificate) (identity string, ok bool) {
 	for _, u := range c.URIs {
-		if u.Scheme == spiffeScheme {
-			return u.String(), true
+		if text := u.String(); strings.HasPrefix(text, spiffePrefix) {
+			return text, true
 		}
 	}
 	return "", false

@@ -121,6 +121,21 @@ func (s *Source) Client(p Policy) *tls.Config {
 	return c
 }
 
+// ClientConfig returns a configuration for a client that runs for a short time: the files are read once. serverName is a
+// DNS name or an IP address.
+func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, error) {
+	m, err := load(files, now)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.trusted, ServerName: serverName}
+	if m.pair != nil {
+		c.Certificates = []tls.Certificate{*m.pair}
+	}
+	c.VerifyConnection = func(state tls.ConnectionState) error { return m.revoked.check(state.VerifiedChains) }
+	return c, nil
+}
+
 // base returns the part of a configuration that is the same for servers and clients.
 func (s *Source) base(p Policy) *tls.Config {
 	c := &tls.Config{

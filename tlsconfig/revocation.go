@@ -34,7 +34,7 @@ func loadRevoked(files []string, authorities []*x509.Certificate) (*revoked, err
 		if err != nil {
 			return nil, err
 		}
-		lists, err := parseRevocationLists(b)
+		lists, err := ParseRevocationLists(b)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", describe(file), err)
 		}
@@ -47,7 +47,8 @@ func loadRevoked(files []string, authorities []*x509.Certificate) (*revoked, err
 	return r, nil
 }
 
-func parseRevocationLists(b []byte) ([]*x509.RevocationList, error) {
+// ParseRevocationLists returns the revocation lists of PEM text, or the one of DER.
+func ParseRevocationLists(b []byte) ([]*x509.RevocationList, error) {
 	if !bytes.Contains(b, []byte("-----BEGIN ")) {
 		list, err := x509.ParseRevocationList(b)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,7 +41,7 @@ func main() {
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	parser := kong.Must(&cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
+	parser := kong.Must(&cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
 		kong.Description("A wide-column database that is compatible with Cassandra drivers, cqlsh and Azure Tables clients."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups(ctl.Groups()))
 	k, err := parser.Parse(os.Args[1:])

@@ -35,12 +35,12 @@ func startCqld(ctx context.Context, dir string, nodes int, encrypt bool, sync st
 	if encrypt {
 		name = "cqld-tls"
 	}
-	ring, err := process.NewRing(binary, filepath.Join(dir, name), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
+	ring, err := process.NewRing(binary, filepath.Join(dir, name+"-ring"), process.Options{Nodes: nodes, Sync: sync, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
 	if encrypt {
-		if _, err := ring.EncryptInternode(filepath.Join(dir, name, "certificates")); err != nil {
+		if _, err := ring.EncryptInternode(filepath.Join(dir, name+"-certificates")); err != nil {
 			return nil, err
 		}
 	}

@@ -55,6 +55,11 @@ func DialAs(address string, version byte, user, password string) (*Conn, error) 
 	if err != nil {
 		return nil, err
 	}
+	return LoginOn(sock, version, user, password)
+}
+
+// LoginOn is DialAs for a connection that exists, such as an encrypted one. It closes the connection if it fails.
+func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) {
 	c := &Conn{Version: version, Timeout: 30 * time.Second, sock: sock, in: bufio.NewReader(sock)}
 	body := appendShort(nil, 2)
 	for _, s := range []string{"CQL_VERSION", "3.0.0", "DRIVER_NAME", "cqld-transcripts"} {

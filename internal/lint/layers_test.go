@@ -92,6 +92,7 @@ query/mask: auth cql internal/wire query/function query/term schema types
 query/definition: cql internal/wire query/function query/mask query/term ring schema types
 query/permissions: auth cql query/definition schema
 query/roles: auth cql internal/wire query/permissions ring schema types
+query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
 query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
@@ -99,7 +100,8 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 # Protocol servers.
 server/frame: internal/wire ring types
 server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
-login: internal/env server
+login: auth internal/env query server
+login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
 
 # A node.
@@ -107,14 +109,14 @@ node/socket:
 node/control: auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
-cmd/cqld/ctl: node/control
+cmd/cqld/ctl: node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/control
@@ -200,7 +202,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
-		"golang.org/x/crypto/bcrypt":    {"query/roles", "login", "node"},
+		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},
 		"github.com/gocql/gocql":     {},

@@ -2,8 +2,11 @@ package internodetls
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -71,19 +74,34 @@ func New(o Options) (*Security, error) {
 		o.Resolver = net.DefaultResolver
 	}
 	p := o.Policy
-	p.ClientAuth, p.AnyName, p.ServerName, p.Verify = tlsconfig.ClientAuthRequired, true, "", nil
-	s := &Security{opts: o, server: largeRecords(o.Source.Server(p)), client: o.Source.Client(p)}
+	name := serverName(o.Cluster)
+	p.ClientAuth, p.AnyName, p.ServerName, p.Verify = tlsconfig.ClientAuthRequired, true, name, nil
+	s := &Security{opts: o, server: guarded(o.Source.Server(p), name), client: o.Source.Client(p)}
 	s.client.DynamicRecordSizingDisabled = true
 	// The client's verification requires that the certificate may be used by a server, with the current files.
 	s.verify = s.client.VerifyConnection
 	return s, nil
 }
 
-// largeRecords returns a configuration of servers that never divides what it writes into small records, which are for web
-// pages: each record is a system call.
-func largeRecords(server *tls.Config) *tls.Config {
+// serverName returns the server name that nodes of a cluster send in the first message of a TLS handshake. In TLS, servers
+// present their certificates first, and those of nodes contain the name of the cluster. The server name proves nothing,
+// but a process that does not know it receives no certificate, and costs no signature.
+func serverName(cluster string) string {
+	sum := sha256.Sum256([]byte("cqld internode TLS " + cluster))
+	return hex.EncodeToString(sum[:16]) + ".cqld"
+}
+
+// errServerName is the error for a peer that does not send serverName.
+var errServerName = errors.New("internodetls: the peer does not know the name of the cluster")
+
+// guarded returns a configuration of servers that refuses other server names. It never divides what it writes into small
+// records, which are for web pages: each record is a system call.
+func guarded(server *tls.Config, name string) *tls.Config {
 	current := server.GetConfigForClient
 	server.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if subtle.ConstantTimeCompare([]byte(hello.ServerName), []byte(name)) == 0 {
+			return nil, errServerName
+		}
 		c, err := current(hello)
 		if err == nil {
 			c = c.Clone() // other connections share it
@@ -206,8 +224,11 @@ func (s *Security) Revoked(state tls.ConnectionState) error {
 // Reason implements messaging.Security.
 func (s *Security) Reason(err error) string {
 	var e *EndpointError
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return "endpoint"
+	case errors.Is(err, errServerName):
+		return "cluster"
 	}
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage {

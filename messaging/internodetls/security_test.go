@@ -176,7 +176,7 @@ func stranger(t *testing.T, to netip.AddrPort, pair *authority.Pair, versions ..
 	}
 	defer raw.Close()
 	_ = raw.SetDeadline(time.Now().Add(5 * time.Second)) // a new connection takes deadlines
-	config := &tls.Config{InsecureSkipVerify: true}
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: serverName("c")}
 	if len(versions) > 0 {
 		config.MinVersion, config.MaxVersion = versions[0], versions[0]
 	}
@@ -279,6 +279,26 @@ func TestNodesActFromTheirAddresses(t *testing.T) {
 	waitFor(t, func() bool { return b.Refusals()["endpoint"] == 1 })
 	if _, err := ask(b, thief, messaging.VerbJoin); err == nil || !strings.Contains(err.Error(), "is for other addresses: 127.64.2.3") {
 		t.Errorf("a node connects to one with the certificate of another address: %v", err)
+	}
+}
+
+// A process that does not know the name of the cluster does not receive the certificate of a node, which contains it.
+func TestStrangersReceiveNoCertificate(t *testing.T) {
+	p := newPKI(t)
+	b := open(t, 2, "127.64.1.2:0", p.security(Options{Encryption: All, VerifyEndpoint: true, Source: p.source("b", p.node("b", "127.64.1.2"))}))
+	for i, name := range []string{"", "localhost", serverName("another cluster"), strings.ToUpper(serverName("c"))} {
+		raw, err := net.Dial("tcp", b.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		received := 0
+		conn := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, ServerName: name,
+			VerifyConnection: func(s tls.ConnectionState) error { received = len(s.PeerCertificates); return nil }})
+		if err := conn.HandshakeContext(t.Context()); err == nil || received > 0 {
+			t.Errorf("%q: %v, %d certificates", name, err, received)
+		}
+		waitFor(t, func() bool { return b.Refusals()["cluster"] == uint64(i+1) })
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,13 @@ func DialSocket(path string) *Client {
 func DialAddress(address, token string) *Client {
 	// The proxies of the environment are ignored, because only the node may receive the token.
 	return &Client{where: address, url: "http://" + address, token: token, http: http.Client{Transport: &http.Transport{}}}
+}
+
+// DialTLS returns a client like DialAddress for a node with control_encryption_options.
+func DialTLS(address, token string, config *tls.Config) *Client {
+	c := DialAddress(address, token)
+	c.url, c.http.Transport = "https://"+address, &http.Transport{TLSClientConfig: config}
+	return c
 }
 
 // Where returns the path of the socket or the address that the client connects to.

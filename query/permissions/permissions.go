@@ -155,21 +155,16 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	return true
 }
 
-// function handles changes of functions and aggregates.
+// function handles changes of functions and aggregates. The schema has neither yet, so OR REPLACE always creates.
 func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
-		args := make([]cql.TypeExpr, len(stmt.Args))
-		for i := range stmt.Args {
-			args[i] = stmt.Args[i].Type
-		}
-		c.createFunction(stmt.Name, args, stmt.OrReplace)
+		c.need(auth.Create, auth.KeyspaceFunctions(c.in(stmt.Name)))
 	case *cql.CreateAggregate:
-		c.createFunction(stmt.Name, stmt.Args, stmt.OrReplace)
-		for _, name := range []string{stmt.StateFunction, stmt.FinalFunction} {
-			if name != "" { // the function that is meant depends on types
-				c.need(auth.Execute, auth.KeyspaceFunctions(c.in(stmt.Name)))
-			}
+		c.need(auth.Create, auth.KeyspaceFunctions(c.in(stmt.Name)))
+		c.execute(stmt.Name, stmt.StateFunction, append([]cql.TypeExpr{stmt.StateType}, stmt.Args...))
+		if stmt.FinalFunction != "" {
+			c.execute(stmt.Name, stmt.FinalFunction, []cql.TypeExpr{stmt.StateType})
 		}
 	case *cql.DropFunction:
 		c.dropFunction(stmt.Name, stmt.Args, stmt.HasArgs)
@@ -181,13 +176,9 @@ func (c *requirer) function(stmt cql.Statement) bool {
 	return true
 }
 
-// createFunction adds the permissions for CREATE FUNCTION. The schema has no functions yet, so OR REPLACE requires the
-// permissions for both of its meanings.
-func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, replace bool) {
-	c.need(auth.Create, auth.KeyspaceFunctions(c.in(n)))
-	if replace {
-		c.need(auth.Alter, auth.Function(c.in(n), signature(n.Name, args)))
-	}
+// execute adds the permission to execute a function of the aggregate's keyspace.
+func (c *requirer) execute(aggregate cql.QualifiedName, name string, args []cql.TypeExpr) {
+	c.need(auth.Execute, auth.Function(c.in(aggregate), signature(name, args)))
 }
 
 // dropFunction adds the permissions for DROP FUNCTION: without argument types, on all functions of the keyspace.

@@ -2,7 +2,8 @@
 # start.sh DIR IP [SYNC]: starts one Cassandra node (installing it first) and returns when CQL answers on IP:9042.
 #   DIR   its data, configuration and log; DIR/pid holds the process id
 #   SYNC  commitlog_sync: periodic (default) or batch
-# HEAP (default 1G) and SEEDS (default IP) come from the environment.
+# HEAP (default 1G) and SEEDS (default IP) come from the environment. AUTH=1 turns on authentication, authorization, masks,
+# views and functions, without caches of permissions; the superuser is cassandra, with the password cassandra.
 "$(dirname "$0")/install.sh"
 . "$(dirname "$0")/../lib.sh"
 [ $# -ge 2 ] || { echo "usage: start.sh DIR IP [periodic|batch]" >&2; exit 2; }
@@ -15,6 +16,20 @@ case $sync in
   batch) commitlog='commitlog_sync: batch' ;;
   *) echo "start.sh: commitlog_sync $sync is not periodic or batch" >&2; exit 2 ;;
 esac
+
+security='authenticator: AllowAllAuthenticator
+authorizer: AllowAllAuthorizer'
+[ "${AUTH:-0}" = 0 ] || security='authenticator: PasswordAuthenticator
+authorizer: CassandraAuthorizer
+role_manager: CassandraRoleManager
+network_authorizer: CassandraNetworkAuthorizer
+cidr_authorizer:
+  class_name: CassandraCIDRAuthorizer
+permissions_validity: 0ms
+roles_validity: 0ms
+dynamic_data_masking_enabled: true
+materialized_views_enabled: true
+user_defined_functions_enabled: true'
 
 cat > "$dir/conf/cassandra.yaml" <<YAML
 cluster_name: ${CLUSTER_NAME:-Test Cluster}
@@ -31,8 +46,7 @@ seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters:
       - seeds: "${SEEDS:-$ip}"
-authenticator: AllowAllAuthenticator
-authorizer: AllowAllAuthorizer
+$security
 data_file_directories: [ "$dir/data" ]
 commitlog_directory: "$dir/commitlog"
 saved_caches_directory: "$dir/saved_caches"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -66,7 +65,7 @@ func (*initCommand) Help() string {
 }
 
 // Run makes the certificate authority.
-func (c *initCommand) Run() error {
+func (c *initCommand) Run(out io.Writer) error {
 	validity, err := c.validity()
 	if err != nil {
 		return err
@@ -82,8 +81,8 @@ func (c *initCommand) Run() error {
 	if err := s.write(authorityName, &ca.Pair); err != nil {
 		return err
 	}
-	printWritten(os.Stdout, s.cert(authorityName), s.key(authorityName), ca.Certificate)
-	fmt.Printf("Next: cqld certs node --dir %s ADDRESS...\n", c.Dir)
+	printWritten(out, s.cert(authorityName), s.key(authorityName), ca.Certificate)
+	fmt.Fprintf(out, "Next: cqld certs node --dir %s ADDRESS...\n", c.Dir)
 	return nil
 }
 
@@ -101,7 +100,7 @@ func (*nodeCommand) Help() string {
 }
 
 // Run makes the certificate of a node.
-func (c *nodeCommand) Run() error {
+func (c *nodeCommand) Run(out io.Writer) error {
 	name := c.Name
 	if name == "" {
 		name = c.Hosts[0]
@@ -121,8 +120,8 @@ func (c *nodeCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	printWritten(os.Stdout, s.cert(name), s.key(name), cert)
-	return printOptions(os.Stdout, s, name)
+	printWritten(out, s.cert(name), s.key(name), cert)
+	return printOptions(out, s, name)
 }
 
 // checkHost refuses what cannot be a DNS name, such as an address with a port.
@@ -146,15 +145,15 @@ func (*clientCommand) Help() string {
 }
 
 // Run makes the certificate of a client.
-func (c *clientCommand) Run() error {
+func (c *clientCommand) Run(out io.Writer) error {
 	s, cert, err := c.issue(c.issuer, c.Name, func(cluster string) authority.Request { return authority.Client(cluster, c.Name) })
 	if err != nil {
 		return err
 	}
-	printWritten(os.Stdout, s.cert(c.Name), s.key(c.Name), cert)
+	printWritten(out, s.cert(c.Name), s.key(c.Name), cert)
 	identity, _ := tlsconfig.SPIFFE(cert)
-	fmt.Printf("\ncqlshrc:\n[ssl]\ncertfile = %s\nvalidate = true\nuserkey = %s\nusercert = %s\n", absolute(s.authorityCert()), absolute(s.key(c.Name)), absolute(s.cert(c.Name)))
-	fmt.Printf("\nWith MutualTlsAuthenticator:\nADD IDENTITY '%s' TO ROLE '%s';\n", identity, strings.ReplaceAll(c.Name, "'", "''"))
+	fmt.Fprintf(out, "\ncqlshrc:\n[ssl]\ncertfile = %s\nvalidate = true\nuserkey = %s\nusercert = %s\n", absolute(s.authorityCert()), absolute(s.key(c.Name)), absolute(s.cert(c.Name)))
+	fmt.Fprintf(out, "\nWith MutualTlsAuthenticator:\nADD IDENTITY '%s' TO ROLE '%s';\n", identity, strings.ReplaceAll(c.Name, "'", "''"))
 	return nil
 }
 
@@ -211,9 +210,10 @@ func printWritten(w io.Writer, cert, key string, c *x509.Certificate) {
 
 // printOptions prints the options of the configuration file that use the certificate of a node.
 func printOptions(w io.Writer, s *store, name string) error {
-	_, err := fmt.Fprintf(w, "\nOptions for the configuration file:\n\nclient_encryption_options:\n  enabled: true\n"+
-		"  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n", yamlText(absolute(s.cert(name))), yamlText(absolute(s.key(name))),
-		yamlText(absolute(s.authorityCert())))
+	files := fmt.Sprintf("  certificate: %s\n  private_key: %s\n  trusted_certificates: %s\n", yamlText(absolute(s.cert(name))),
+		yamlText(absolute(s.key(name))), yamlText(absolute(s.authorityCert())))
+	_, err := fmt.Fprintf(w, "\nOptions for the configuration file:\n\nclient_encryption_options:\n  enabled: true\n%s"+
+		"server_encryption_options:\n  internode_encryption: all\n%s", files, files)
 	return err
 }
 

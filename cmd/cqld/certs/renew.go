@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func (*renewCommand) Help() string {
 }
 
 // Run renews certificates.
-func (c *renewCommand) Run() error {
+func (c *renewCommand) Run(out io.Writer) error {
 	flags := common{Dir: c.Dir, Validity: c.Validity, Overwrite: true}
 	validity, err := flags.validity()
 	if err != nil {
@@ -55,7 +56,7 @@ func (c *renewCommand) Run() error {
 	}
 	var errs []error
 	for _, f := range files {
-		if err := c.renew(s, ca, f, validity, within); err != nil {
+		if err := c.renew(out, s, ca, f, validity, within); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", f, err))
 		}
 	}
@@ -81,7 +82,7 @@ func (s *store) issued() ([]string, error) {
 	return files, nil
 }
 
-func (c *renewCommand) renew(s *store, ca *authority.Authority, file string, validity, within time.Duration) error {
+func (c *renewCommand) renew(out io.Writer, s *store, ca *authority.Authority, file string, validity, within time.Duration) error {
 	if !strings.HasSuffix(file, certSuffix) {
 		return fmt.Errorf("the name of a certificate to be renewed ends with %s, and that of its key with %s", certSuffix, keySuffix)
 	}
@@ -90,7 +91,7 @@ func (c *renewCommand) renew(s *store, ca *authority.Authority, file string, val
 		return err
 	}
 	if left := time.Until(old.NotAfter); within >= 0 && left > within {
-		fmt.Printf("%s: not renewed; it expires on %s\n", file, old.NotAfter.UTC().Format(time.DateOnly))
+		fmt.Fprintf(out, "%s: not renewed; it expires on %s\n", file, old.NotAfter.UTC().Format(time.DateOnly))
 		return nil
 	}
 	if old.Equal(ca.Certificate) {
@@ -101,7 +102,7 @@ func (c *renewCommand) renew(s *store, ca *authority.Authority, file string, val
 		if err := replace(file, renewed.CertificatePEM(), certMode); err != nil {
 			return err
 		}
-		printWritten(os.Stdout, file, "", renewed.Certificate)
+		printWritten(out, file, "", renewed.Certificate)
 		return nil
 	}
 	var kept crypto.Signer
@@ -118,6 +119,6 @@ func (c *renewCommand) renew(s *store, ca *authority.Authority, file string, val
 	if err := replacePair(file, keyPathOf(file), pair); err != nil {
 		return err
 	}
-	printWritten(os.Stdout, file, keyPathOf(file), pair.Certificate)
+	printWritten(out, file, keyPathOf(file), pair.Certificate)
 	return nil
 }

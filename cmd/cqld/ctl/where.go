@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cqld/node/control"
+	"cqld/tlsconfig"
 )
 
 // Where selects the node that receives the operations.
@@ -19,6 +20,9 @@ type Where struct {
 	DataDir   string `help:"Data directory of the node, or of 'cqld local'." default:"cqld-data" type:"path" env:"CQLD_DATA_DIR"`
 	Node      int    `help:"Number of a node of 'cqld local'; default: the first node that responds." short:"n"`
 	Host      string `help:"control_address of the node. Default: use the control socket in the data directory." placeholder:"HOST:PORT"`
+	TLSCA     string `name:"tls-ca" help:"Certificates of the authorities that the node's certificate is from, for --host with TLS." type:"path" placeholder:"FILE"`
+	TLSCert   string `name:"tls-cert" help:"Certificate of this client, for --host with TLS." type:"path" placeholder:"FILE"`
+	TLSKey    string `name:"tls-key" help:"Private key of this client, for --host with TLS." type:"path" placeholder:"FILE"`
 	TokenFile string `help:"The node's control.token file, for --host. Default: the one in the data directory." type:"path"`
 }
 
@@ -40,7 +44,8 @@ func (w *Where) client() (*control.Client, error) {
 }
 
 func (w *Where) remote() (*control.Client, error) {
-	if _, _, err := net.SplitHostPort(w.Host); err != nil {
+	host, _, err := net.SplitHostPort(w.Host)
+	if err != nil {
 		return nil, fmt.Errorf("--host: %w", err)
 	}
 	path := w.TokenFile
@@ -51,7 +56,15 @@ func (w *Where) remote() (*control.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (set its path with --token-file)", err)
 	}
-	return control.DialAddress(w.Host, token), nil
+	if w.TLSCA == "" && w.TLSCert == "" && w.TLSKey == "" {
+		return control.DialAddress(w.Host, token), nil
+	}
+	files := tlsconfig.Files{Certificate: w.TLSCert, PrivateKey: w.TLSKey, TrustedCertificates: w.TLSCA}
+	config, err := tlsconfig.ClientConfig(files, host, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca, --tls-cert, --tls-key: %w", err)
+	}
+	return control.DialTLS(w.Host, token, config), nil
 }
 
 // sockets returns the sockets on which a node may listen: in the directory itself (`cqld start`), or in the node

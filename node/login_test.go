@@ -1,0 +1,139 @@
+package node
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"cqld/auth"
+	"cqld/integration/cqlclient"
+)
+
+// openSecure opens nodes with authentication and authorization, whose superuser is admin.
+func openSecure(t *testing.T, subnet byte, n int) *inProcess {
+	t.Helper()
+	return openNodes(t, subnet, n, func(o *Options) {
+		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer,
+			NetworkAuthorizer: cassandraNetworkAuthorizer, CIDRAuthorizer: cassandraCIDRAuthorizer,
+			Superuser: "admin", SuperuserPassword: "of the admin"}
+	})
+}
+
+// logIn connects to node i as a role.
+func (r *inProcess) logIn(i int, version byte, role, password string) (*cqlclient.Conn, error) {
+	c, err := cqlclient.DialAs(r.nodes[i].opts.Native().String(), version, role, password)
+	if err == nil {
+		r.t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+func (r *inProcess) mustLogIn(i int, role, password string) *cqlclient.Conn {
+	r.t.Helper()
+	c, err := r.logIn(i, 5, role, password)
+	if err != nil {
+		r.t.Fatalf("%s: %v", role, err)
+	}
+	return c
+}
+
+func TestLoginOnAllNodes(t *testing.T) {
+	r := openSecure(t, 218, 2)
+	admin := r.mustLogIn(0, "admin", "of the admin")
+	r.query(admin, "CREATE ROLE ada WITH PASSWORD = 'first' AND LOGIN = true")
+	for i := range r.nodes {
+		for version := byte(3); version <= 5; version++ {
+			if _, err := r.logIn(i, version, "ada", "first"); err != nil {
+				t.Errorf("node %d, v%d: %v", i, version, err)
+			}
+			for _, wrong := range []string{"ada", "nobody"} {
+				_, err := r.logIn(i, version, wrong, "wrong")
+				if want := "Provided username " + wrong + " and/or password are incorrect"; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("node %d, v%d: %v, want %s", i, version, err, want)
+				}
+			}
+		}
+	}
+	// Changes are in force on both nodes when the statement returns.
+	open := []*cqlclient.Conn{r.mustLogIn(0, "ada", "first"), r.mustLogIn(1, "ada", "first")}
+	r.query(admin, "ALTER ROLE ada WITH PASSWORD = 'second'")
+	for i, c := range open {
+		if _, err := r.logIn(i, 5, "ada", "first"); err == nil {
+			t.Errorf("node %d accepts the old password", i)
+		}
+		if _, err := r.logIn(i, 5, "ada", "second"); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+		r.query(c, "SELECT key FROM system.local") // as in Cassandra, open connections continue
+	}
+	r.query(admin, "ALTER ROLE ada WITH LOGIN = false")
+	r.end(open)
+	if _, err := r.logIn(1, 5, "ada", "second"); err == nil || !strings.Contains(err.Error(), "ada is not permitted to log in") {
+		t.Error(err)
+	}
+	r.query(admin, "ALTER ROLE ada WITH LOGIN = true")
+	open = []*cqlclient.Conn{r.mustLogIn(0, "ada", "second"), r.mustLogIn(1, "ada", "second")}
+	r.query(admin, "DROP ROLE ada")
+	r.end(open)
+	if _, err := r.logIn(1, 5, "ada", "second"); err == nil || !strings.Contains(err.Error(), "Provided username ada") {
+		t.Error(err)
+	}
+	r.query(admin, "SELECT key FROM system.local")
+
+	stats := r.nodes[0].login.Stats()
+	if stats.Successes < 6 || stats.Failures < 7 || r.nodes[1].login.Stats().Unauthorized != 1 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// end waits until connections have ended.
+func (r *inProcess) end(conns []*cqlclient.Conn) {
+	r.t.Helper()
+	for i, c := range conns {
+		for late := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			_, err := send(c, "SELECT key FROM system.local", cqlclient.Options{})
+			if refusal := (&refused{}); err != nil && !errors.As(err, &refusal) {
+				break
+			}
+			if err == nil {
+				r.t.Errorf("node %d serves the connection", i)
+			}
+			if time.Now().After(late) {
+				r.t.Fatalf("node %d: the connection does not end", i)
+			}
+		}
+	}
+}
+
+func TestRestrictedLogins(t *testing.T) {
+	r := openSecure(t, 219, 1)
+	admin := r.mustLogIn(0, "admin", "of the admin")
+	r.query(admin, "CREATE ROLE ada WITH PASSWORD = 'x' AND LOGIN = true AND ACCESS TO DATACENTERS {'datacenter1'}")
+	ada := r.mustLogIn(0, "ada", "x")
+	r.query(ada, "SELECT key FROM system.local")
+	refuses := func(c *cqlclient.Conn, want string) {
+		t.Helper()
+		_, err := send(c, "SELECT key FROM system.local", cqlclient.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	// The group has no addresses of the client.
+	if err := r.nodes[0].cluster.ProposeRoles(t.Context(), farGroup()); err != nil {
+		t.Fatal(err)
+	}
+	r.query(admin, "ALTER ROLE ada WITH ACCESS FROM CIDRS {'far'}")
+	refuses(ada, "You do not have access from this IP 127.0.0.1")
+	refuses(r.mustLogIn(0, "ada", "x"), "You do not have access from this IP 127.0.0.1")
+	if s := r.nodes[0].login.Stats(); s.Unauthorized != 1 {
+		t.Errorf("%+v", s)
+	}
+	r.query(admin, "ALTER ROLE ada WITH ACCESS FROM ALL CIDRS")
+	r.query(ada, "SELECT key FROM system.local")
+}
+
+func farGroup() auth.Change {
+	return &auth.SetCIDRGroup{Name: "far", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+}
