@@ -35,6 +35,12 @@ func (c *CreateRole) apply(d *Directory) error {
 	case len(d.roles) >= rolesMax:
 		return invalidf("there are already %d roles, which is the maximum", rolesMax)
 	}
+	if err := checkName(c.Name); err != nil {
+		return err
+	}
+	if err := checkName(RoleResource(c.Name).Path()); err != nil && c.Creator != "" {
+		return err
+	}
 	if err := d.checkSettings(&c.Settings); err != nil {
 		return err
 	}
@@ -42,6 +48,14 @@ func (c *CreateRole) apply(d *Directory) error {
 	c.Settings.set(role)
 	d.put(role)
 	d.grantAll(c.Creator, []Resource{RoleResource(c.Name)})
+	return nil
+}
+
+// checkName bounds a name, with Cassandra's text: there, names are keys of rows.
+func checkName(name string) error {
+	if len(name) > nameBytesMax {
+		return invalidf("Key length of %d is longer than maximum of %d", len(name), nameBytesMax)
+	}
 	return nil
 }
 
@@ -266,6 +280,9 @@ func (c *AddIdentity) apply(d *Directory) error {
 	case len(d.identities) >= identitiesMax:
 		return invalidf("there are already %d identities, which is the maximum", identitiesMax)
 	}
+	if err := checkName(c.Identity); err != nil {
+		return err
+	}
 	d.identities = cloned(d.identities)
 	d.identities[c.Identity] = c.Role
 	return nil
@@ -293,6 +310,9 @@ func (c *SetCIDRGroup) apply(d *Directory) error {
 		return invalidf("there are already %d CIDR groups, which is the maximum", groupsMax)
 	case len(c.CIDRs) == 0 || len(c.CIDRs) > groupCIDRsMax:
 		return invalidf("a CIDR group must have between 1 and %d ranges", groupCIDRsMax)
+	}
+	if err := checkName(c.Name); err != nil {
+		return err
 	}
 	var ranges []netip.Prefix
 	for _, p := range c.CIDRs {

@@ -8,4 +8,5 @@ const (
 	optionsMax    = 64 // of one role
 	groupsMax     = 1_000
 	groupCIDRsMax = 10_000
+	nameBytesMax  = 65_535 // of a role, an identity or a CIDR group
 )
