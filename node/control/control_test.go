@@ -359,3 +359,47 @@ func TestLocalOperationsNeedTheSocket(t *testing.T) {
 		}
 	}
 }
+
+// In Cassandra, a local user who bound the registry of JMX first received the passwords of operators. Here, a node replaces whatever is at
+// the path of its socket, also what a symbolic link names, and only its user can connect.
+func TestCVE2020_13946_OperatorsReachTheNode(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	for name, occupy := range map[string]func(path string) error{
+		"a socket that another process serves": func(path string) error {
+			l, err := net.Listen("unix", path)
+			if err == nil {
+				t.Cleanup(func() { l.Close() })
+			}
+			return err
+		},
+		"a link": func(path string) error {
+			if err := os.WriteFile(elsewhere, []byte("kept"), 0o600); err != nil {
+				return err
+			}
+			return os.Symlink(elsewhere, path)
+		},
+		"a file": func(path string) error { return os.WriteFile(path, nil, 0o666) },
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, SocketName)
+		if err := occupy(path); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Listen(dir)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		newServer(t).Serve(l, "")
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("%s: mode %v, %v", name, info.Mode(), err)
+		}
+		if got, err := Call(t.Context(), DialSocket(path), echo(), KeyspaceArgs{"ks"}, nil); err != nil || got.Keyspace != "ks" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if text, err := os.ReadFile(elsewhere); err != nil || string(text) != "kept" {
+		t.Errorf("the target of the link is %q, %v", text, err)
+	}
+}
