@@ -3,6 +3,7 @@ module cqld
 go 1.26.0
 
 require (
+	github.com/DeRuina/timberjack v1.4.9
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/anishathalye/porcupine v1.3.1

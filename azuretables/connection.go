@@ -3,6 +3,7 @@ package azuretables
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,8 @@ type connection struct {
 	// answer belongs to the current request: fasthttp writes the response body from its buffer after handle returned.
 	answer *pair
 
-	carrier *carrier // nil in tests
+	carrier *carrier   // nil in tests
+	counted netip.Addr // the address that guests counts the connection for; guarded by its lock
 	// known is true once a request of the connection was authorized.
 	known atomic.Bool
 	// wanted is the read deadline that fasthttp has set; a guest gets an earlier one.
@@ -75,10 +77,20 @@ type listener struct {
 
 // Accept implements net.Listener.
 func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if x := l.admit(c); x != nil {
+			return x, nil
+		}
+		c.Close() // without a response, as one would cost more
 	}
+}
+
+// admit wraps a connection. It returns nil if the client's address has too many.
+func (l listener) admit(c net.Conn) *connection {
 	x := &connection{Conn: c, slack: l.slack, carrier: l.c}
 	if o := &l.c.server.o; o.TLS != nil {
 		x.secure = tlsconfig.NewConn(c, o.TLS, o.TLSOptional)
@@ -87,8 +99,11 @@ func (l listener) Accept() (net.Conn, error) {
 	x.ctx, x.cancel = context.WithCancel(l.c.ctx)
 	x.watch = time.AfterFunc(time.Hour, x.checkDisconnected)
 	x.watch.Stop()
-	l.c.guests.enter(x)
-	return x, nil
+	if !l.c.guests.enter(x) {
+		x.cancel()
+		return nil
+	}
+	return x
 }
 
 // deadline holds the wanted deadline and the one that is set on the connection.

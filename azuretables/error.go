@@ -90,6 +90,7 @@ func (c *call) fail(err error) {
 	if !known {
 		c.server.log.Error("request failed", "request", c.id, "err", err)
 	}
+	c.failure = e
 	r := c.resp
 	r.failed()
 	r.status = status(e.Code)

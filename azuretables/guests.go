@@ -2,6 +2,8 @@ package azuretables
 
 import (
 	"container/list"
+	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 )
@@ -12,21 +14,38 @@ import (
 type guests struct {
 	max, knownMax int
 	closed        atomic.Int64 // connections closed to admit another one
+	refused       atomic.Int64 // connections refused because of perAddress
+	crowded       atomic.Int64 // requests refused because knownMax is reached
+	perAddress    int          // 0 means no bound
 
 	mu     sync.Mutex
 	known  int
 	order  *list.List // of *connection
 	places map[*connection]*list.Element
+	// addresses has the number of connections of each address, if they are bounded.
+	addresses map[netip.Addr]int
 }
 
 // newGuests returns an empty list for a server with the given maximum of connections.
-func newGuests(connections int) *guests {
-	return &guests{max: max(1, connections/guestsShare), knownMax: connections, order: list.New(), places: map[*connection]*list.Element{}}
+func newGuests(connections, perAddress int) *guests {
+	return &guests{max: max(1, connections/guestsShare), knownMax: connections, perAddress: perAddress, order: list.New(),
+		places: map[*connection]*list.Element{}, addresses: map[netip.Addr]int{}}
 }
 
-// enter adds a connection and closes the oldest one if the list is full.
-func (g *guests) enter(c *connection) {
+// enter adds a connection and closes the oldest one if the list is full. It returns false if the client's address has too
+// many connections.
+func (g *guests) enter(c *connection) bool {
 	g.mu.Lock()
+	if g.perAddress > 0 {
+		addr := remoteAddr(c)
+		if g.addresses[addr] >= g.perAddress {
+			g.mu.Unlock()
+			g.refused.Add(1)
+			return false
+		}
+		g.addresses[addr]++
+		c.counted = addr
+	}
 	g.places[c] = g.order.PushBack(c)
 	var oldest *connection
 	if g.order.Len() > g.max {
@@ -38,6 +57,15 @@ func (g *guests) enter(c *connection) {
 		g.closed.Add(1)
 		oldest.Close()
 	}
+	return true
+}
+
+// remoteAddr returns the address of a connection's client.
+func remoteAddr(c *connection) netip.Addr {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.IPv4Unspecified()
 }
 
 // promote marks a guest as known. It returns false if the maximum of known connections is reached.
@@ -45,6 +73,7 @@ func (g *guests) promote(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.known >= g.knownMax {
+		g.crowded.Add(1)
 		return false
 	}
 	g.known++
@@ -72,6 +101,12 @@ func (g *guests) leave(c *connection) {
 	defer g.mu.Unlock()
 	if c.known.Swap(false) {
 		g.known--
+	}
+	if c.counted.IsValid() {
+		if g.addresses[c.counted]--; g.addresses[c.counted] <= 0 {
+			delete(g.addresses, c.counted)
+		}
+		c.counted = netip.Addr{}
 	}
 	g.removeLocked(c)
 }

@@ -62,13 +62,14 @@ func (p *pair) bodyBuffer(size int) []byte {
 }
 
 func newCarrier(d *Server) *carrier {
-	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax)}
+	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
 	l := &d.limits
 	c.http = &fasthttp.Server{
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
+		SecureErrorLogMessage: true, // the errors contain parts of requests, and thus signatures
 		// Guests enforces the limits; connections that it has closed may take a moment to end.
 		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,

@@ -8,7 +8,9 @@ import (
 
 // Limits bounds the resources that clients can use. A zero field means the default named beside it.
 type Limits struct {
-	ConnectionsMax int   // connectionsMax
+	ConnectionsMax           int // connectionsMax
+	ConnectionsPerAddressMax int // no bound
+
 	BodyBytesMax   int   // of one request: bodyBytesMax
 	BodyBytesTotal int64 // of large bodies of all requests together: bodyBytesTotal
 	// ReadTimeout limits how long a request may take to arrive, from its first byte.

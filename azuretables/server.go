@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,21 @@ type Answer struct {
 	Method, Comp string         // the effective method, and the query's comp
 	Status       int
 	Took         time.Duration
+	Client       netip.AddrPort
+	Account      string     // as the client wrote it
+	Table        string     // as the client wrote it; empty if the URL names none
+	Code         odata.Code // of the error; empty after a success
+	Error        string     // the message of the error
+
+	path, query string
+}
+
+// URL returns the path and the query of the request, as the client sent them, without the value of a signature.
+func (a *Answer) URL() string {
+	if a.query == "" {
+		return a.path
+	}
+	return a.path + "?" + redactQuery(a.query)
 }
 
 // Server serves requests of the Table service. It is safe for concurrent use.
@@ -90,6 +106,14 @@ func New(o Options) (*Server, error) {
 	d.calls.New = func() any { return &call{server: d} }
 	d.carrier = newCarrier(d)
 	return d, nil
+}
+
+// Limited returns how often clients have reached bounds, by the name of the bound: connections that were closed because too
+// many sent no authorized request, connections refused because their address had too many, and requests refused because too
+// many connections were open.
+func (d *Server) Limited() map[string]int64 {
+	g := d.carrier.guests
+	return map[string]int64{"handshakes": g.closed.Load(), "connections_per_address": g.refused.Load(), "connections": g.crowded.Load()}
 }
 
 // CheckAccount returns nil if the account's name and key are valid: 3 to 24 lower-case letters and digits, and base64
@@ -147,6 +171,7 @@ type call struct {
 	level     odata.Metadata
 	prefer    string // return-content, return-no-content, or empty
 	plan      string // how the request reads entities; empty if it does not
+	failure   *odata.Error
 	entity    odata.Entity
 	scratch   []byte
 }
@@ -400,7 +425,12 @@ func (c *call) finish() {
 		share(c.properties().cors, c.req, c.req.method, c.resp)
 	}
 	if o := &c.server.o; o.Answered != nil {
-		o.Answered(Answer{c.path.Resource, c.method, c.params.comp, c.resp.status, o.Clock.Monotonic() - c.began})
+		a := Answer{Resource: c.path.Resource, Method: c.method, Comp: c.params.comp, Status: c.resp.status, Took: o.Clock.Monotonic() - c.began,
+			Client: c.req.remote, Account: c.path.Account, Table: c.path.Table, path: c.req.path, query: c.req.query}
+		if c.failure != nil {
+			a.Code, a.Error = c.failure.Code, c.failure.Message
+		}
+		o.Answered(a)
 	}
 }
 

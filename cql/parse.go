@@ -80,7 +80,9 @@ func (p *parser) parsePlain(text string) (Statement, error) {
 		p.tokens.Seek(0)
 		p.parser.SetTokenStream(p.tokens) // discards the state of the first attempt
 		if tree, ok = p.tree(antlr.PredictionModeLL); !ok {
-			return nil, p.syntaxError(text)
+			err := p.syntaxError(text)
+			err.Msg = redactMessage(text, err.Msg)
+			return nil, err
 		}
 	}
 	b := builder{parser: p, text: text}

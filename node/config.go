@@ -72,11 +72,13 @@ func settings() map[string]setting {
 		"dynamic_data_masking_enabled":                truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
-		"native_transport_max_concurrent_connections": number(func(o *Options) *int { return &o.MaxClients }),
+		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.MaxClients }),
+		"audit_logging_options":                       setAuditLogging,
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
 	maps.Copy(all, accessSettings())
+	maps.Copy(all, clientLimitSettings())
 	return all
 }
 

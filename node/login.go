@@ -30,7 +30,8 @@ func (n *Node) openLogin() (err error) {
 			return login.Role{Hash: r.Hash, Login: r.Login}, true
 		},
 		Access: restrictions.Access, Clock: n.clock, Random: crand.Reader, Logger: n.log,
-		Limits: login.Limits{RememberFor: a.CredentialsValidity, RememberedMax: a.CredentialsMax},
+		OnEvent: n.auditLogin,
+		Limits:  login.Limits{RememberFor: a.CredentialsValidity, RememberedMax: a.CredentialsMax},
 	})
 	if err == nil && a.mutual() {
 		n.validator, err = certificate.NewValidator(a.CertificateValidator)

@@ -39,6 +39,8 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.tables(m)
 	c.jobs(m)
 	c.panics(m)
+	c.audit(m)
+	c.limits(m)
 	c.encryption(m)
 }
 

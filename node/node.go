@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/audit"
 	"cqld/azuretables"
 	"cqld/cluster"
 	"cqld/coordinator"
@@ -65,6 +66,7 @@ type Node struct {
 	control      *control.Server
 	health       *health.Server                  // nil: health_address is not set
 	beating      atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
+	audit        *audit.Log
 	certificates certificates
 	started      time.Time
 	drained      atomic.Bool           // clients are refused until the process ends
@@ -131,6 +133,9 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 func (n *Node) open(ctx context.Context) (err error) {
 	background, cancel := context.WithCancel(context.Background())
 	n.lifetime, n.cancel, n.stopping = background, cancel, background.Done()
+	if err := n.openAudit(); err != nil {
+		return err
+	}
 	if err := n.openHealth(); err != nil {
 		return err
 	}
@@ -313,7 +318,7 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, DynamicDataMasking: n.opts.DynamicDataMasking,
+		Audit: n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, DynamicDataMasking: n.opts.DynamicDataMasking,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},
@@ -336,8 +341,7 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
-		Limits:        server.Limits{FrameBytesMax: n.opts.MaxFrameBytes, ConnectionsMax: n.opts.MaxClients},
-		Authenticator: n.authenticator()})
+		Limits: n.opts.serverLimits(), Authenticator: n.authenticator()})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {
@@ -380,6 +384,7 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, s.Drain(ctx))
 	}
 	errs = append(errs, n.drainTables(ctx))
+	n.audit.Close()
 	if n.instance != nil {
 		n.instance.Stop()
 	}

@@ -19,7 +19,7 @@ import (
 // an error.
 func (n *Node) openControl() error {
 	n.control = control.NewServer(n.log, n.operatorAuthorizer())
-	n.control.Guard = n.guard
+	n.control.Guard, n.control.Observe = n.guard, n.auditControl
 	n.handleOperations()
 	if n.opts.ControlSocket {
 		l, err := control.Listen(n.opts.DataDir)
@@ -76,6 +76,8 @@ func (n *Node) handleData() {
 	control.Handle(s, control.TimeoutsOf, n.opTimeouts)
 	control.Handle(s, control.LoggingLevelOf, n.opLogging)
 	control.Handle(s, control.SetLoggingLevel, n.opSetLogging)
+	control.Handle(s, control.AuditLogOf, n.opAuditLog)
+	control.Handle(s, control.SetAuditLog, n.opSetAuditLog)
 	control.Handle(s, control.ReloadSSL, n.opReloadSSL)
 }
 

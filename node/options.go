@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/audit"
 	"cqld/auth"
 	"cqld/azuretables"
 	"cqld/internal/env"
@@ -118,6 +119,10 @@ type Options struct {
 	ClockOffset time.Duration
 	Unsafe      bool
 
+	ClientLimits ClientLimits
+
+	Audit audit.Settings // audit_logging_options; an empty Dir means audit in DataDir
+
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // level of Logger, if it can be changed
 
@@ -176,6 +181,8 @@ func DefaultOptions() Options {
 		BatchWarnBytes:    5 << 10,
 		BatchFailBytes:    50 << 10,
 		MaxTimestampAhead: time.Minute,
+
+		Audit: audit.DefaultSettings(), ClientLimits: defaultClientLimits(),
 	}
 }
 
@@ -205,6 +212,10 @@ func (o *Options) Validate() error {
 	}
 	if o.CommitLogSyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
+	}
+	o.validateClientLimits(bad)
+	if s := o.auditSettings(); s.Validate() != nil {
+		bad("audit_logging_options", "%v", s.Validate())
 	}
 	o.validateAddresses(bad)
 	o.validateAccess(bad)

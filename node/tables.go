@@ -73,11 +73,12 @@ func (n *Node) startTables() error {
 	})
 	d, err := azuretables.New(azuretables.Options{
 		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
-		Hosts:         n.opts.TablesHosts,
-		TLS:           n.certificates.server(n.tablesPolicy()),
-		TLSOptional:   n.opts.ClientEncryption.optional(),
-		Limits:        azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, Entity: limits},
-		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.answered.answered,
+		Hosts:       n.opts.TablesHosts,
+		TLS:         n.certificates.server(n.tablesPolicy()),
+		TLSOptional: n.opts.ClientEncryption.optional(),
+		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
+			IdleTimeout: n.opts.ClientLimits.TablesIdleTimeout, Entity: limits},
+		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.tablesAnswered,
 	})
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
@@ -179,4 +180,6 @@ type Options struct {
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	Limits             Limits
+	// Audit records the statements of clients. Nil means that none are recorded.
+	Audit *audit.Log
 }

@@ -83,7 +83,8 @@ func (p *Processor) executeBatchPlan(r *request.Request, b *batchPlan, params *P
 
 // Batch executes a BATCH message.
 func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (*Result, error) {
-	return p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
+	var plans []*plan // for the audit log
+	result, err := p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
 		statements := make([]batchStatement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
@@ -101,9 +102,16 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 				return nil, err
 			}
 			statements = append(statements, batchStatement{pl.modification, e.Values})
+			if p.o.Audit.Enabled() {
+				plans = append(plans, pl)
+			}
 		}
 		return p.executeBatch(r, params.Kind, statements, &params.Params)
 	})
+	if p.o.Audit.Enabled() {
+		p.auditBatch(r, s, plans, params, err)
+	}
+	return result, err
 }
 
 func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {

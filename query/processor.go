@@ -51,9 +51,9 @@ func New(o Options) *Processor {
 
 // Query parses and executes text.
 func (p *Processor) Query(r *request.Request, s *Session, text string, params *Params) (*Result, error) {
-	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (*Result, error) {
-		pl, err := p.textPlan(keyspaceOf(s, params.Keyspace), text)
-		if err != nil {
+	var pl *plan
+	result, err := p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
+		if pl, err = p.textPlan(keyspaceOf(s, params.Keyspace), text); err != nil {
 			return nil, err
 		}
 		values := pl.values(params)
@@ -64,6 +64,10 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 		params.Values, params.Names = values, nil
 		return p.run(r, s, pl, &params)
 	})
+	if p.o.Audit.Enabled() {
+		p.auditStatement(r, s, pl, text, err)
+	}
+	return result, err
 }
 
 // keyspaceOf returns the keyspace of unqualified names: the request's, or the session's.
@@ -98,22 +102,29 @@ func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 
 // Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's
 // (v5).
-func (p *Processor) Prepare(_ *request.Request, s *Session, text, keyspace string) (*Result, error) {
-	ks := keyspaceOf(s, keyspace)
+func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace string) (*Result, error) {
+	result, pl, err := p.prepare(keyspaceOf(s, keyspace), text)
+	if p.o.Audit.Enabled() {
+		p.auditPrepare(r, s, pl, text, err)
+	}
+	return result, err
+}
+
+func (p *Processor) prepare(ks, text string) (*Result, *plan, error) {
 	stmt, err := cql.Parse(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pl, err := p.compile(p.o.View.Schema(), ks, text, stmt)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	id := preparedID("", text)
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
 	if plancache.Size(len(text)) > p.o.Limits.PreparedBytesMax {
-		return nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
+		return nil, nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(len(text)), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(plancache.Key{ID: id}, pl, len(pl.text), pl.resultID())
@@ -121,7 +132,7 @@ func (p *Processor) Prepare(_ *request.Request, s *Session, text, keyspace strin
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
-	return &Result{Kind: KindPrepared, Prepared: info}, nil
+	return &Result{Kind: KindPrepared, Prepared: info}, pl, nil
 }
 
 // preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
@@ -160,8 +171,19 @@ func (p *Processor) recompile(now *schema.Schema, pl *plan) (*plan, error) {
 func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *Params) (*Result, error) {
 	e, pl, err := p.preparedPlan(id)
 	if err != nil {
+		if p.o.Audit.Enabled() {
+			p.auditFailure(r, s, "", err)
+		}
 		return nil, err
 	}
+	result, err := p.executePrepared(r, s, e, pl, params)
+	if p.o.Audit.Enabled() {
+		p.auditStatement(r, s, pl, pl.text, err)
+	}
+	return result, err
+}
+
+func (p *Processor) executePrepared(r *request.Request, s *Session, e *plancache.Entry[plan], pl *plan, params *Params) (*Result, error) {
 	if params.Tracing {
 		if params.Names != nil {
 			named := *params

@@ -140,6 +140,7 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	if !params.Tracing {
 		return f()
 	}
+	text = cql.Redact(text)
 	t := &trace{p: p, id: p.ids.TimeUUID(p.o.Clock.Now().UnixMilli()), start: p.o.Clock.Monotonic(), settled: p.o.Executor.NewWaiter()}
 	started := p.o.Clock.Now()
 	if text != "" && bound == nil {

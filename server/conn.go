@@ -69,6 +69,7 @@ type conn struct {
 	resumed  bool      // a Read that drain interrupted was resumed
 	reply    []byte    // memory for the reader's own replies
 
+	edgeState
 	out    output
 	budget *budget
 	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
@@ -160,6 +161,9 @@ func (c *conn) read() (err error) {
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && !c.stopping.Load() {
+		if stage(c.stage.Load()) != stageReady {
+			c.server.limited[BoundHandshakeTime].Add(1)
+		}
 		c.server.late.log(c.server.log, "a client took too long", "client", c.client.String(), "stage", stage(c.stage.Load()).String())
 	}
 	return err
@@ -169,8 +173,7 @@ func (c *conn) read() (err error) {
 func (c *conn) stop() {
 	c.stopReading()
 	c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts a Read; an error means that the connection is closed
-	c.budget.wake()
-	c.server.budget.wake()
+	c.wake()
 }
 
 func (c *conn) stopReading() {
@@ -187,8 +190,7 @@ func (c *conn) fail(err error) {
 	c.cancel()
 	c.net.Close()
 	c.stopReading()
-	c.budget.wake()
-	c.server.budget.wake()
+	c.wake()
 }
 
 // linger lets the client read the last error before the connection is closed: closing it with unread input would
@@ -216,7 +218,7 @@ func (c *conn) expectMore() {
 // expectNothing removes the deadline of expectMore: a client may be idle forever.
 func (c *conn) expectNothing() {
 	if c.waiting {
-		c.waiting = false
+		c.waiting, c.idleAt = false, time.Time{}
 		c.setReadDeadline(time.Time{})
 	}
 }
@@ -234,23 +236,59 @@ func (c *conn) setReadDeadline(t time.Time) {
 func (c *conn) waitForMemory() {
 	c.budget.wait(c.stopping.Load)
 	if !c.throw {
+		if c.shared != nil {
+			c.shared.wait(c.stopping.Load)
+		}
 		c.server.budget.wait(c.stopping.Load)
 	}
 }
 
 func (c *conn) reserve(n int64) bool {
-	if !c.budget.reserve(n) {
+	if !c.reserveOwn(n) {
 		return false
 	}
 	if !c.server.budget.reserve(n) {
-		c.budget.release(n)
+		c.releaseOwn(n)
 		return false
 	}
 	return true
 }
 
+// reserveOwn reserves n bytes in the budgets of the connection and its address.
+func (c *conn) reserveOwn(n int64) bool {
+	if !c.budget.reserve(n) {
+		return false
+	}
+	if c.shared != nil && !c.shared.reserve(n) {
+		c.budget.release(n)
+		c.server.limited[BoundAddressInFlight].Add(1)
+		return false
+	}
+	return true
+}
+
+// releaseOwn undoes reserveOwn.
+func (c *conn) releaseOwn(n int64) {
+	c.budget.release(n)
+	if c.shared != nil {
+		c.shared.release(n)
+	}
+}
+
+// wake makes the reader check whether it must stop, if it waits for memory.
+func (c *conn) wake() {
+	c.budget.wake()
+	if c.shared != nil {
+		c.shared.wake()
+	}
+	c.server.budget.wake()
+}
+
 func (c *conn) charge(n int64) {
 	c.budget.charge(n)
+	if c.shared != nil {
+		c.shared.charge(n)
+	}
 	c.server.budget.charge(n)
 }
 
@@ -258,7 +296,7 @@ func (c *conn) release(n int64) {
 	if n == 0 {
 		return
 	}
-	c.budget.release(n)
+	c.releaseOwn(n)
 	c.server.budget.release(n)
 }
 
@@ -281,6 +319,9 @@ func (c *conn) readEnvelope() error {
 		return errHangUp
 	}
 	if fatal, err := c.judge(h); err != nil {
+		if stage(c.stage.Load()) == stageStartup && c.server.refusesVersion(h.Version) {
+			h.Version = c.server.limits.VersionMax // which the client may understand
+		}
 		c.refuse(h, err, 0)
 		if fatal {
 			return errHangUp

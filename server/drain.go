@@ -37,15 +37,14 @@ func (c *conn) drain() {
 	case c.boundary.Load():
 		c.net.SetReadDeadline(time.Unix(1, 0)) // interrupts the wait for a request; an error means that the connection is closed
 	}
-	c.budget.wake()
-	c.server.budget.wake()
+	c.wake()
 }
 
 // awaitRequest waits for the first byte of a request. It returns false if the connection must end instead.
 func (c *conn) awaitRequest() (more bool, err error) {
 	c.boundary.Store(true)
 	if !c.draining.Load() { // otherwise drain may have checked too early to interrupt
-		_, err = c.in.peek(1)
+		err = c.peekRequest()
 	}
 	c.boundary.Store(false)
 	if !c.draining.Load() {

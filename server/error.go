@@ -139,11 +139,12 @@ func (s *Server) replicaError(err error) *frame.Error {
 		unknown      *coordinator.CASUnknown
 		truncation   *coordinator.TruncateFailure
 		dropped      *coordinator.UnknownTable
+		over         *overRate
 		logins       *AuthenticationOverloaded
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
-	case errors.Is(err, errOverloaded), errors.As(err, &overloaded), errors.As(err, &logins):
+	case errors.Is(err, errOverloaded), errors.As(err, &overloaded), errors.As(err, &logins), errors.As(err, &over):
 		e.Code = frame.CodeOverloaded
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency

@@ -1,6 +1,10 @@
 package server
 
-import "time"
+import (
+	"time"
+
+	"cqld/server/frame"
+)
 
 // Limits bound the resources that clients can use on the node. A zero field means the default beside it.
 type Limits struct {
@@ -15,8 +19,21 @@ type Limits struct {
 	ConnectionBytesMax int64 // 5 × FrameBytesMax, at most InFlightBytesMax
 	// ConnectionsMax bounds the connections (native_transport_max_concurrent_connections).
 	ConnectionsMax int // connectionsMax
-	// ConnectionsPerAddressMax bounds the connections of one client address.
+	// ConnectionsPerAddressMax bounds the connections of one client address
+	// (native_transport_max_concurrent_connections_per_ip).
 	ConnectionsPerAddressMax int // no bound
+	// AddressBytesMax bounds the requests and unsent replies of the connections of one client address
+	// (native_transport_max_request_data_in_flight_per_ip). It is at least FrameBytesMax.
+	AddressBytesMax int64 // no bound
+	// RequestsPerSecond bounds the requests of all connections (native_transport_max_requests_per_second). Clients are slowed
+	// down, or refused if they have chosen THROW_ON_OVERLOAD.
+	RequestsPerSecond int // no bound
+	// IdleTimeout is how long a client may send and receive nothing (native_transport_idle_timeout).
+	IdleTimeout time.Duration // no bound
+	// VersionMax is the newest version of the protocol (native_transport_max_negotiable_protocol_version).
+	VersionMax frame.Version // V5
+	// OlderVersionsRefused means that clients must use VersionMax (native_transport_allow_older_protocols: false).
+	OlderVersionsRefused bool
 	// HandshakesMax bounds the connections that are not authenticated yet. The oldest is closed for a further one.
 	HandshakesMax int // handshakesMax
 	// WorkersMax bounds the requests being executed.
@@ -82,10 +99,14 @@ const (
 	// under 1 KiB.
 	handshakeFrameMax = 16 << 10
 	handshakeTimeout  = 5 * time.Second
-	receiveTimeout    = 30 * time.Second
-	writeTimeout      = 30 * time.Second
-	drainTimeout      = 4 * time.Second
-	drainQuiet        = 10 * time.Millisecond
+
+	// Idle deadlines may be early by one in idleSlack.
+	idleSlack = 16
+
+	receiveTimeout = 30 * time.Second
+	writeTimeout   = 30 * time.Second
+	drainTimeout   = 4 * time.Second
+	drainQuiet     = 10 * time.Millisecond
 
 	// A client whose requests are not answered stops sending when all its threads wait. A thread that pauses for 5 ms
 	// between requests of 3 ms, to one of four nodes at random, sends a request to this one within holdQuiet in 99 of
@@ -135,6 +156,9 @@ func (l Limits) withDefaults() Limits {
 	setInt64(&l.ConnectionBytesMax, min(connectionFrames*int64(l.FrameBytesMax), l.InFlightBytesMax))
 	setInt(&l.ConnectionsMax, connectionsMax)
 	setInt(&l.HandshakesMax, handshakesMax)
+	if l.VersionMax == 0 {
+		l.VersionMax = frame.V5
+	}
 	setInt(&l.WorkersMax, workersMax)
 	setInt(&l.QueueMax, queueMax)
 	setDuration(&l.HandshakeTimeout, handshakeTimeout)

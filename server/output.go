@@ -157,7 +157,9 @@ func (c *conn) write(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if err := c.net.SetWriteDeadline(time.Now().Add(c.server.limits.WriteTimeout)); err != nil {
+	now := time.Now()
+	c.lastSent.Store(now.UnixNano())
+	if err := c.net.SetWriteDeadline(now.Add(c.server.limits.WriteTimeout)); err != nil {
 		return err
 	}
 	_, err := c.net.Write(b)

@@ -92,11 +92,11 @@ func (c *conn) reserveRequest(n int64) bool {
 		return c.reserve(n)
 	}
 	for late := time.Now().Add(largeWait); ; time.Sleep(largeWaitStep) {
-		if c.budget.reserve(n) {
+		if c.reserveOwn(n) {
 			if c.server.budget.reserveShare(n, largePercent) || c.server.budget.reserveAlone(n) {
 				return true
 			}
-			c.budget.release(n)
+			c.releaseOwn(n)
 		}
 		if c.throw || c.stopping.Load() || time.Now().After(late) {
 			return false

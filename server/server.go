@@ -68,6 +68,8 @@ type Server struct {
 	guard      *guard.Guard
 	supported  []frame.SupportedOption
 	handshakes *handshakes
+	rate       *rate                // nil means no bound
+	limited    [Bounds]atomic.Int64 // how often each bound was reached
 	encryption tlsconfig.Counts
 	unsafe     repeated // limits the logs about failed TLS handshakes
 	closing    atomic.Bool
@@ -84,7 +86,7 @@ type Server struct {
 	mu struct {
 		sync.Mutex
 		conns     map[*conn]struct{}
-		addresses map[netip.Addr]int      // connections of each address, if bounded
+		addresses map[netip.Addr]*address // if the connections of each address are bounded
 		siblings  map[clientKey]*siblings // of draining connections
 		listeners map[net.Listener]struct{}
 	}
@@ -111,6 +113,7 @@ func New(o Options) *Server {
 		workers:    newWorkers(limits),
 		guard:      o.Guard,
 		handshakes: newHandshakes(limits.HandshakesMax),
+		rate:       newRate(limits.RequestsPerSecond),
 		supported: []frame.SupportedOption{
 			{Key: "PROTOCOL_VERSIONS", Values: []string{"3/v3", "4/v4", "5/v5"}},
 			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
@@ -122,8 +125,9 @@ func New(o Options) *Server {
 	}
 	s.mu.conns = map[*conn]struct{}{}
 	s.mu.siblings = map[clientKey]*siblings{}
-	s.mu.addresses = map[netip.Addr]int{}
+	s.mu.addresses = map[netip.Addr]*address{}
 	s.mu.listeners = map[net.Listener]struct{}{}
+	s.supported[0].Values = s.supported[0].Values[:limits.VersionMax-frame.V3+1]
 	return s
 }
 
@@ -173,6 +177,10 @@ func (s *Server) accept(nc net.Conn) {
 		c.encrypt(s.options.TLS, s.options.TLSOptional)
 	}
 	if err := s.register(c); err != nil {
+		var refused *refusedError
+		if errors.As(err, &refused) {
+			s.limited[refused.bound].Add(1)
+		}
 		if s.refusals.allow() {
 			s.log.Warn("client connection refused", "client", c.client.String(), "reason", err)
 		}
@@ -194,14 +202,10 @@ func (s *Server) register(c *conn) error {
 		return ErrClosed
 	}
 	if len(s.mu.conns) >= s.limits.ConnectionsMax {
-		return fmt.Errorf("the limit of %d connections is reached", len(s.mu.conns))
+		return &refusedError{BoundConnections, len(s.mu.conns)}
 	}
-	if bound := s.limits.ConnectionsPerAddressMax; bound > 0 {
-		addr := c.client.Addr()
-		if s.mu.addresses[addr] >= bound {
-			return fmt.Errorf("the limit of %d connections per address is reached", bound)
-		}
-		s.mu.addresses[addr]++
+	if err := s.enterLocked(c); err != nil {
+		return err
 	}
 	s.mu.conns[c] = struct{}{}
 	s.goroutines.Add(1)
@@ -213,12 +217,7 @@ func (s *Server) unregister(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
-	if s.limits.ConnectionsPerAddressMax > 0 {
-		addr := c.client.Addr()
-		if s.mu.addresses[addr]--; s.mu.addresses[addr] <= 0 {
-			delete(s.mu.addresses, addr)
-		}
-	}
+	s.leaveLocked(c.client.Addr())
 }
 
 // connections returns the open connections.

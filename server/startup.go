@@ -23,6 +23,11 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		return false, protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode)))
 	}
 	at := stage(c.stage.Load())
+	if at == stageStartup {
+		if err := c.server.checkVersion(h.Version); err != nil {
+			return true, err
+		}
+	}
 	if at != stageStartup && h.Version != c.version {
 		return false, versionMismatch(uint8(h.Version), c.version)
 	}
@@ -37,6 +42,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		return false, protocolError("Unexpected message AUTH_RESPONSE, the connection is already authenticated")
 	}
 	if at != stageReady && h.Length > handshakeFrameMax {
+		c.server.limited[BoundHandshakeBytes].Add(1)
 		return true, protocolError(fmt.Sprintf("Request is too big before authentication: length %d exceeds maximum allowed length %d.",
 			h.Length+frame.HeaderSize, handshakeFrameMax))
 	}
@@ -99,6 +105,10 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 		c.answer(h, frame.OpReady, charge, nil)
 		return nil
 	}
+	if err := c.limitRate(); err != nil {
+		c.refuse(h, err, charge)
+		return nil
+	}
 	c.jobs.Add(1)
 	c.executing.Add(1)
 	if !c.server.workers.submit(job{conn: c, request: h, body: body, charge: charge}) {
@@ -111,7 +121,11 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 
 // decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
 func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error) {
-	size, err := frame.DecompressedSize(body, c.compression, c.server.limits.FrameBytesMax)
+	most := c.server.limits.FrameBytesMax
+	if stage(c.stage.Load()) != stageReady {
+		most = handshakeFrameMax // a client that is not authenticated gets no memory for what it only declares
+	}
+	size, err := frame.DecompressedSize(body, c.compression, most)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -119,7 +133,7 @@ func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error
 	if !c.reserveRequest(charge) {
 		return nil, 0, errOverloaded
 	}
-	if inflated, err = frame.DecompressBody(body, c.compression, c.server.limits.FrameBytesMax); err != nil {
+	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
 		c.release(charge)
 		return nil, 0, err
 	}
@@ -174,6 +188,7 @@ func (c *conn) beginFraming() {
 func (c *conn) ready() {
 	c.stage.Store(uint32(stageReady))
 	c.server.handshakes.end(c)
+	c.idleAt = time.Time{}
 	c.setReadDeadline(time.Time{})
 }
 

@@ -105,7 +105,7 @@ func classified() map[string]map[string]string {
 			"netstats": "- reads", "clientstats": "- reads", "flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
 			"cleanup": opDecommission, "drain": opRestart, "snapshot": opSnapshot, "listsnapshots": "- reads", "clearsnapshot": opSnapshot,
 			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads", "sethandoff": opHints, "listpendinghints": "- reads",
-			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged",
+			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
 			"repair": opRepair, "decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
 			"jobs": "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild, "resumejob": opRepair + ", " + opRebuild,

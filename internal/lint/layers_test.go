@@ -38,8 +38,9 @@ grammar:
 cql: grammar internal/keyword
 azuretables/odata:
 
-# Records of long-running work.
+# Records of long-running work, and of what clients and operators did.
 jobs: internal/env
+audit: cql
 
 # Certificates.
 tlsconfig: internal/env internal/guard
@@ -94,7 +95,7 @@ query/permissions: auth cql query/definition schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -106,17 +107,17 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 
 # A node.
 node/socket:
-node/control: auth internal/guard
+node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
-cmd/cqld/ctl: node/control tlsconfig
+cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node
@@ -202,6 +203,7 @@ func owners() map[string][]string {
 		"github.com/anishathalye":       {"simulation"},
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
+		"github.com/DeRuina/timberjack": {"audit"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},

@@ -25,7 +25,9 @@ type Server struct {
 	operations map[string]operation
 	pages      map[string]http.Handler
 	// Guard recovers from panics of operations. It is set before Serve. nil leaves panics to net/http.
-	Guard   *guard.Guard
+	Guard *guard.Guard
+	// Observe, unless nil, is called after each operation, and after each request without the token. It is set before Serve.
+	Observe func(Observation)
 	slots   chan struct{}
 	serving sync.WaitGroup
 	closing sync.Mutex    // held by the goroutine that acquires all slots
@@ -97,8 +99,9 @@ func (s *Server) guard(token string) http.Handler {
 		if token != "" {
 			given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
+				s.observe(Observation{Client: r.RemoteAddr, Err: errToken})
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				http.Error(w, "the control token is missing or wrong", http.StatusUnauthorized)
+				http.Error(w, errToken.Error(), http.StatusUnauthorized)
 				return
 			}
 		}
@@ -146,6 +149,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.report(name, err)
+	s.observe(Observation{Name: name, Client: r.RemoteAddr, Args: args, Err: err})
 	a.end(result, err)
 }
 
@@ -180,7 +184,7 @@ func changing() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
 		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name, ReloadSSL.Name,
-		CancelJob.Name, ResumeJob.Name} {
+		CancelJob.Name, ResumeJob.Name, SetAuditLog.Name} {
 		out[name] = true
 	}
 	return out

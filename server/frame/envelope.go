@@ -3,6 +3,7 @@ package frame
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"cqld/internal/wire"
 )
@@ -32,12 +33,17 @@ type Header struct {
 // UnsupportedVersion is the error for a header whose version is not v3, v4 or v5. The bytes after the version cannot
 // be interpreted.
 type UnsupportedVersion struct {
-	Version uint8 // without the direction bit
-	Beta    bool  // the flags request a beta version
+	Version uint8   // without the direction bit
+	Beta    bool    // the flags request a beta version
+	Newest  Version // the newest version that the server supports; 0 means V5
 }
 
 func (e *UnsupportedVersion) Error() string {
-	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5)", e.Version)
+	supported := []string{"3/v3", "4/v4", "5/v5"}
+	if e.Newest >= V3 && e.Newest < V5 {
+		supported = supported[:e.Newest-V3+1]
+	}
+	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (%s)", e.Version, strings.Join(supported, ", "))
 }
 
 // VersionOf checks the first byte of a header.

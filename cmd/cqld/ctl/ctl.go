@@ -63,6 +63,9 @@ type Commands struct {
 	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Store hints again."`
 	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"Show the log level."`
 	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the log level."`
+	Enableauditlog   enableAuditCommand    `cmd:"" group:"do" help:"Enable the audit log, or change its options."`
+	Disableauditlog  disableAuditCommand   `cmd:"" group:"do" help:"Disable the audit log."`
+	Getauditlog      getAuditCommand       `cmd:"" group:"do" help:"Show the options of the audit log."`
 	Reloadssl        reloadSSLCommand      `cmd:"" group:"do" help:"Read the certificate files again."`
 	Help             helpCommand           `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }

@@ -1,0 +1,172 @@
+package audit
+
+import (
+	"strings"
+
+	"cqld/cql"
+)
+
+// Subject is what a statement is about: its type, and the keyspace and the object that it names.
+type Subject struct {
+	Type     Type
+	Keyspace string
+	Scope    string // a table, type, index, view, function, aggregate or trigger, or the resource of a permission
+}
+
+// Classify returns the subject of a statement. keyspace is that of unqualified names. The types are Cassandra's; EXPLAIN,
+// an extension, is a SELECT. GRANT and REVOKE on data name the keyspace itself, and not a resource as in Cassandra.
+func Classify(keyspace string, stmt cql.Statement) Subject {
+	named := func(t Type, n cql.QualifiedName) Subject {
+		if n.Keyspace == "" {
+			n.Keyspace = keyspace
+		}
+		return Subject{t, n.Keyspace, n.Name}
+	}
+	switch s := stmt.(type) {
+	case *cql.Select:
+		return named(Select, s.Table)
+	case *cql.Explain:
+		return named(Select, s.Select.Table)
+	case *cql.Insert:
+		return named(Update, s.Table)
+	case *cql.InsertJSON:
+		return named(Update, s.Table)
+	case *cql.Update:
+		return named(Update, s.Table)
+	case *cql.Delete:
+		return named(Delete, s.Table)
+	case *cql.Truncate:
+		return named(Truncate, s.Table)
+	case *cql.Batch:
+		return Subject{Type: Batch, Keyspace: keyspace}
+	case *cql.Use:
+		return Subject{Type: UseKeyspace, Keyspace: s.Keyspace}
+	case *cql.Describe:
+		return Subject{Type: Describe, Keyspace: keyspace}
+	}
+	if s, ok := definition(named, stmt); ok {
+		return s
+	}
+	return access(keyspace, stmt)
+}
+
+// definition classifies changes of the schema.
+func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement) (Subject, bool) {
+	switch s := stmt.(type) {
+	case *cql.CreateKeyspace:
+		return Subject{Type: CreateKeyspace, Keyspace: s.Keyspace}, true
+	case *cql.AlterKeyspace:
+		return Subject{Type: AlterKeyspace, Keyspace: s.Keyspace}, true
+	case *cql.DropKeyspace:
+		return Subject{Type: DropKeyspace, Keyspace: s.Keyspace}, true
+	case *cql.CreateTable:
+		return named(CreateTable, s.Table), true
+	case *cql.AlterTable:
+		return named(AlterTable, s.Table), true
+	case *cql.DropTable:
+		return named(DropTable, s.Table), true
+	case *cql.CreateType:
+		return named(CreateType, s.Type), true
+	case *cql.AlterType:
+		return named(AlterType, s.Type), true
+	case *cql.DropType:
+		return named(DropType, s.Type), true
+	case *cql.CreateIndex:
+		return named(CreateIndex, cql.QualifiedName{Keyspace: s.Table.Keyspace, Name: s.Name}), true
+	case *cql.DropIndex:
+		return named(DropIndex, s.Index), true
+	case *cql.CreateMaterializedView:
+		return named(CreateView, s.View), true
+	case *cql.AlterMaterializedView:
+		return named(AlterView, s.View), true
+	case *cql.DropMaterializedView:
+		return named(DropView, s.View), true
+	case *cql.CreateFunction:
+		return named(CreateFunction, s.Name), true
+	case *cql.DropFunction:
+		return named(DropFunction, s.Name), true
+	case *cql.CreateAggregate:
+		return named(CreateAggregate, s.Name), true
+	case *cql.DropAggregate:
+		return named(DropAggregate, s.Name), true
+	case *cql.CreateTrigger:
+		return named(CreateTrigger, cql.QualifiedName{Keyspace: s.Table.Keyspace, Name: s.Name}), true
+	case *cql.DropTrigger:
+		return named(DropTrigger, cql.QualifiedName{Keyspace: s.Table.Keyspace, Name: s.Name}), true
+	}
+	return Subject{}, false
+}
+
+// access classifies statements about roles and permissions.
+func access(keyspace string, stmt cql.Statement) Subject {
+	about := func(t Type) Subject { return Subject{Type: t, Keyspace: keyspace} }
+	switch s := stmt.(type) {
+	case *cql.CreateRole:
+		return about(CreateRole)
+	case *cql.AlterRole:
+		return about(AlterRole)
+	case *cql.DropRole:
+		return about(DropRole)
+	case *cql.GrantRole:
+		return about(Grant)
+	case *cql.RevokeRole:
+		return about(Revoke)
+	case *cql.GrantPermissions:
+		return permission(Grant, keyspace, s.Resource)
+	case *cql.RevokePermissions:
+		return permission(Revoke, keyspace, s.Resource)
+	case *cql.ListRoles, *cql.ListUsers: // Cassandra logs LIST USERS as LIST_ROLES
+		return about(ListRoles)
+	case *cql.ListPermissions:
+		return about(ListPermissions)
+	case *cql.AddIdentity:
+		return about(CreateIdentity)
+	case *cql.DropIdentity:
+		return about(DropIdentity)
+	}
+	return about(Describe)
+}
+
+// permission returns the subject of GRANT and REVOKE. The scope is Cassandra's name of the resource.
+func permission(t Type, keyspace string, r cql.Resource) Subject {
+	in := r.Name.Keyspace
+	if in == "" {
+		in = keyspace
+	}
+	path := func(parts ...string) string { return strings.Join(parts, "/") }
+	switch r.Kind {
+	case cql.ResourceAllKeyspaces:
+		return Subject{Type: t, Scope: "data"}
+	case cql.ResourceKeyspace:
+		return Subject{t, r.Name.Keyspace, path("data", r.Name.Keyspace)}
+	case cql.ResourceAllTablesInKeyspace:
+		return Subject{t, r.Name.Keyspace, path("data", r.Name.Keyspace, "*")}
+	case cql.ResourceTable:
+		return Subject{t, in, path("data", in, r.Name.Name)}
+	case cql.ResourceAllRoles:
+		return Subject{Type: t, Scope: "roles"}
+	case cql.ResourceRole:
+		return Subject{Type: t, Scope: path("roles", r.Name.Name)}
+	case cql.ResourceAllFunctions:
+		return Subject{Type: t, Scope: "functions"}
+	case cql.ResourceAllFunctionsInKeyspace:
+		return Subject{t, r.Name.Keyspace, path("functions", r.Name.Keyspace)}
+	case cql.ResourceFunction:
+		return Subject{t, in, path("functions", in, r.Name.Name)}
+	case cql.ResourceAllMBeans:
+		return Subject{Type: t, Scope: "mbean"}
+	case cql.ResourceMBean, cql.ResourceMBeans:
+		return Subject{Type: t, Scope: path("mbean", r.Name.Name)}
+	case cql.ResourceNone:
+	}
+	return Subject{Type: t, Keyspace: keyspace}
+}
+
+// Prepared returns the subject of the preparation of a statement. As in Cassandra, it names a keyspace only with a table.
+func (s Subject) Prepared() Subject {
+	s.Type = PrepareStatement
+	if s.Scope == "" {
+		s.Keyspace = ""
+	}
+	return s
+}

@@ -1,0 +1,98 @@
+package audit
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+const timeFormat = "2006-01-02T15:04:05.000000Z"
+
+// appendEntry appends the entry as one line of JSON. Fields without a value are left out.
+func appendEntry(dst []byte, e *Entry, host string, now time.Time) []byte {
+	dst = append(dst, `{"time":"`...)
+	dst = now.UTC().AppendFormat(dst, timeFormat)
+	dst = append(dst, '"')
+	dst = appendText(dst, "host", host)
+	if e.Source.IsValid() {
+		dst = append(dst, `,"source":"`...)
+		dst = e.Source.Addr().AppendTo(dst)
+		dst = append(dst, `","port":`...)
+		dst = strconv.AppendUint(dst, uint64(e.Source.Port()), 10)
+	}
+	dst = appendText(dst, "protocol", e.Protocol)
+	dst = appendText(dst, "user", cut(e.User, namesBytesMax))
+	dst = appendText(dst, "type", e.Type.String())
+	dst = appendText(dst, "category", e.Type.Category().String())
+	dst = appendText(dst, "keyspace", cut(e.Keyspace, namesBytesMax))
+	dst = appendText(dst, "scope", cut(e.Scope, namesBytesMax))
+	dst = appendText(dst, "batch", e.Batch)
+	operation := cut(e.Operation, operationBytesMax)
+	dst = appendText(dst, "operation", operation)
+	if len(operation) < len(e.Operation) {
+		dst = append(dst, `,"truncated":true`...)
+	}
+	outcome := "success"
+	if e.Type.failed() {
+		outcome = "failure"
+	}
+	dst = appendText(dst, "outcome", outcome)
+	dst = appendText(dst, "error", cut(e.Error, errorBytesMax))
+	return append(dst, '}', '\n')
+}
+
+// cut returns at most n bytes of s, without a part of a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// appendText appends a field, unless its value is empty.
+func appendText(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	dst = append(dst, '"', ':')
+	return appendString(dst, value)
+}
+
+// appendString appends a JSON string. Control characters are escaped, so that an entry is one line whatever a client
+// sends, and bytes that are not UTF-8 are replaced.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c == '\n':
+			dst = append(dst, '\\', 'n')
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		default:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			switch {
+			case r == utf8.RuneError && size == 1:
+				dst = append(dst, `\ufffd`...)
+			case r == '\u2028' || r == '\u2029' || r == '\u0085': // line breaks for some readers
+				dst = append(dst, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+			default:
+				dst = append(dst, s[i:i+size]...)
+			}
+			i += size
+			continue
+		}
+		i++
+	}
+	return append(dst, '"')
+}

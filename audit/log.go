@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Entry is one event. Its texts must not contain secrets.
+type Entry struct {
+	Protocol string // cql, tables or control
+	Type     Type
+	User     string         // the role that the client logged in as, or tried to; the account of Azure Tables
+	Source   netip.AddrPort // the client
+	Keyspace string
+	Scope    string
+	// Operation is the text of the statement or the request. Texts longer than operationBytesMax are cut.
+	Operation string
+	Batch     string // the id that the statements of a batch share
+	Error     string // why the operation failed
+}
+
+// Options configure a Log.
+type Options struct {
+	Host   string           // the node in entries
+	Now    func() time.Time // nil means time.Now
+	Logger *slog.Logger     // nil means slog.Default()
+	// Go runs the writer in a goroutine, which ends before Disable and Close return. Nil means a go statement.
+	Go func(func())
+	// RolesOf returns the roles that a user has, for the options about roles. Nil means none besides the user's own.
+	RolesOf func(user string) []string
+	// open opens the files; nil means openFiles.
+	open func(dir string, s *Settings, log *slog.Logger) (output, error)
+}
+
+// Log is the audit log of a node. It is safe for concurrent use. A nil Log is always disabled.
+type Log struct {
+	o       Options
+	active  atomic.Pointer[writer] // nil while the log is disabled
+	buffers sync.Pool              // *[]byte
+	stats   counters
+
+	mu struct {
+		sync.Mutex // held while the log is enabled or disabled
+		settings   Settings
+		closed     bool
+	}
+}
+
+// counters are the counts of Stats.
+type counters struct{ recorded, filtered, dropped, lost, failures, bytes, waits atomic.Int64 }
+
+// Stats are the counts of entries since the node started.
+type Stats struct {
+	Recorded int64 // entries that entered the queue
+	Filtered int64 // entries that the options exclude
+	Dropped  int64 // entries that found the queue full, with block: false, or the log closing
+	Lost     int64 // entries that could not be written
+	Failures int64 // failed writes, some of which were repeated
+	Waits    int64 // entries that waited for the queue
+	Bytes    int64 // written
+	Queued   int64 // bytes in the queue
+}
+
+// New returns a disabled Log with the given settings for Enable.
+func New(o Options, s Settings) *Log {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Go == nil {
+		o.Go = func(f func()) { go f() }
+	}
+	if o.open == nil {
+		o.open = openFiles
+	}
+	l := &Log{o: o}
+	l.mu.settings = s.clone()
+	l.mu.settings.Enabled = false
+	l.buffers.New = func() any { return new([]byte) }
+	return l
+}
+
+// Enabled reports whether entries are recorded. It costs one load.
+func (l *Log) Enabled() bool { return l != nil && l.active.Load() != nil }
+
+// Wants reports whether an entry with these properties would be written, so that callers need not build others.
+func (l *Log) Wants(t Type, keyspace, user string) bool {
+	if l == nil {
+		return false
+	}
+	w := l.active.Load()
+	return w != nil && w.filter.passes(t, keyspace, user)
+}
+
+// Record writes an entry, if the log is enabled and its options include the entry. It waits for the queue if the
+// options say so, and otherwise never blocks. The entry may be reused after the call.
+func (l *Log) Record(e *Entry) {
+	if l == nil {
+		return
+	}
+	w := l.active.Load()
+	if w == nil {
+		return
+	}
+	if !w.filter.passes(e.Type, e.Keyspace, e.User) {
+		l.stats.filtered.Add(1)
+		return
+	}
+	p := l.buffers.Get().(*[]byte)
+	*p = appendEntry((*p)[:0], e, l.o.Host, l.o.Now())
+	w.add(*p)
+	if cap(*p) <= bufferKeep {
+		l.buffers.Put(p)
+	}
+}
+
+// Enable starts to record with the given settings. If the log is enabled already,
+// entries recorded with the previous settings are written first.
+func (l *Log) Enable(s Settings) error {
+	s = s.clone()
+	s.Enabled = true
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return nil
+	}
+	out, err := l.o.open(s.Dir, &s, l.o.Logger)
+	if err != nil {
+		return err
+	}
+	l.mu.settings = s
+	w := newWriter(out, &s, newFilter(&s, l.o.RolesOf), &l.stats, l.o.Logger)
+	if old := l.active.Swap(w); old != nil {
+		old.close() // meanwhile, entries wait in the new queue
+	}
+	l.o.Go(w.run)
+	return nil
+}
+
+// Disable stops to record, and returns when all recorded entries are written.
+func (l *Log) Disable() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopLocked()
+}
+
+// Close disables the log for good.
+func (l *Log) Close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopLocked()
+	l.mu.closed = true
+}
+
+func (l *Log) stopLocked() {
+	if w := l.active.Swap(nil); w != nil {
+		w.close()
+	}
+	l.mu.settings.Enabled = false
+}
+
+// Settings returns the settings in force, or those of the last Enable.
+func (l *Log) Settings() Settings {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.settings.clone()
+}
+
+// Stats returns the counts of entries.
+func (l *Log) Stats() Stats {
+	c := &l.stats
+	s := Stats{Recorded: c.recorded.Load(), Filtered: c.filtered.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),
+		Failures: c.failures.Load(), Waits: c.waits.Load(), Bytes: c.bytes.Load()}
+	if w := l.active.Load(); w != nil {
+		s.Queued = w.queuedBytes()
+	}
+	return s
+}

@@ -1,0 +1,186 @@
+package audit
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// output is where entries are written.
+type output interface {
+	io.Writer
+	Close() error
+}
+
+// writer owns the queue and the goroutine that writes it. Requests append encoded entries to pending; the goroutine
+// exchanges pending for an empty buffer and writes it.
+type writer struct {
+	out     output
+	filter  *filter
+	block   bool
+	weight  int // bound of the queue in bytes
+	stats   *counters
+	log     *slog.Logger
+	closing chan struct{} // closed by close
+	done    chan struct{} // closed when the goroutine has ended
+
+	mu struct {
+		sync.Mutex
+		work    sync.Cond // signaled when pending is not empty, or closed is true
+		room    sync.Cond // signaled when the queue has become smaller, or closed is true
+		pending []byte
+		queued  int // bytes in pending and in the buffer being written
+		entries int // of queued
+		closed  bool
+	}
+}
+
+func newWriter(out output, s *Settings, f *filter, stats *counters, log *slog.Logger) *writer {
+	w := &writer{out: out, filter: f, block: s.Block, weight: int(s.MaxQueueWeight), stats: stats, log: log,
+		closing: make(chan struct{}), done: make(chan struct{})}
+	w.mu.work.L, w.mu.room.L = &w.mu.Mutex, &w.mu.Mutex
+	return w
+}
+
+// add appends an entry to the queue. An entry larger than the bound is accepted when the queue is empty.
+func (w *writer) add(entry []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for waited := false; !w.mu.closed && w.mu.queued > 0 && (w.mu.queued+len(entry) > w.weight || w.mu.entries >= queueEntriesMax); waited = true {
+		if !w.block {
+			w.stats.dropped.Add(1)
+			return
+		}
+		if !waited {
+			w.stats.waits.Add(1)
+		}
+		w.mu.room.Wait()
+	}
+	if w.mu.closed {
+		w.stats.dropped.Add(1)
+		return
+	}
+	w.mu.pending = append(w.mu.pending, entry...)
+	w.mu.queued += len(entry)
+	w.mu.entries++
+	w.stats.recorded.Add(1)
+	w.mu.work.Signal()
+}
+
+func (w *writer) queuedBytes() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(w.mu.queued)
+}
+
+// run writes entries until close. Whatever ends it, requests do not wait for it any more.
+func (w *writer) run() {
+	defer close(w.done)
+	defer w.abandon()
+	var spare []byte
+	for {
+		batch := w.take(spare)
+		if batch == nil {
+			break
+		}
+		w.write(batch)
+		if cap(batch) > batchKeep {
+			batch = nil
+		}
+		spare = batch
+	}
+	if err := w.out.Close(); err != nil {
+		w.log.Error("cannot close the audit log", "err", err)
+	}
+}
+
+// take waits for entries and returns them. It returns nil when the writer is closed and all entries were taken.
+func (w *writer) take(spare []byte) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.mu.pending) == 0 {
+		if w.mu.closed {
+			return nil
+		}
+		w.mu.work.Wait()
+	}
+	batch := w.mu.pending
+	w.mu.pending = spare[:0]
+	return batch
+}
+
+// written removes lines from the queue.
+func (w *writer) written(lines []byte) (entries int) {
+	entries = bytes.Count(lines, []byte{'\n'})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.queued -= len(lines)
+	w.mu.entries -= entries
+	w.mu.room.Broadcast()
+	return entries
+}
+
+// write writes lines in parts that end with a line.
+func (w *writer) write(lines []byte) {
+	for len(lines) > 0 {
+		n := len(lines)
+		if n > writeBytesMax {
+			if n = bytes.LastIndexByte(lines[:writeBytesMax], '\n') + 1; n == 0 {
+				n = bytes.IndexByte(lines, '\n') + 1 // a line longer than that
+			}
+		}
+		complete := w.writePart(lines[:n])
+		entries := w.written(lines[:n])
+		if !complete {
+			w.stats.lost.Add(int64(entries))
+		}
+		lines = lines[n:]
+	}
+}
+
+// writePart writes one part, and returns false if that failed. With block: true it repeats failed writes, from where
+// they ended, until the log is closed: no request continues without its entry while the queue is full.
+func (w *writer) writePart(part []byte) bool {
+	for warned := false; ; {
+		n, err := w.out.Write(part)
+		w.stats.bytes.Add(int64(n))
+		if err == nil {
+			return true
+		}
+		part = part[n:]
+		w.stats.failures.Add(1)
+		if !warned {
+			warned = true
+			w.log.Error("cannot write the audit log", "err", err, "requests_wait", w.block)
+		}
+		if !w.block {
+			return false
+		}
+		select {
+		case <-w.closing:
+			return false
+		case <-time.After(retryWait):
+		}
+	}
+}
+
+// abandon makes add drop entries.
+func (w *writer) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.closed = true
+	w.mu.room.Broadcast()
+}
+
+// close writes the remaining entries and waits for the goroutine.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.mu.closed = true
+	w.mu.work.Signal()
+	w.mu.room.Broadcast()
+	w.mu.Unlock()
+	close(w.closing)
+	<-w.done
+}

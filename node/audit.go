@@ -1,0 +1,148 @@
+package node
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	"cqld/audit"
+	"cqld/azuretables"
+	"cqld/azuretables/odata"
+	"cqld/login"
+	"cqld/node/control"
+)
+
+// openAudit creates the audit log, and enables it if the configuration says so.
+func (n *Node) openAudit() error {
+	s := n.opts.auditSettings()
+	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log, Go: n.running.Go, RolesOf: n.rolesOf}, s)
+	if !s.Enabled {
+		return nil
+	}
+	if err := n.audit.Enable(s); err != nil {
+		return fmt.Errorf("node: audit_logging_options: %w", err)
+	}
+	n.log.Info("the audit log is enabled", "directory", s.Dir)
+	return nil
+}
+
+// auditSettings returns the settings with the default directory.
+func (o *Options) auditSettings() audit.Settings {
+	s := o.Audit
+	if s.Dir == "" {
+		s.Dir = filepath.Join(o.DataDir, "audit")
+	}
+	return s
+}
+
+// auditLogin records an attempt to log in. With block: true, it blocks the connection while the queue is full.
+func (n *Node) auditLogin(attempt login.Event) {
+	e := audit.Entry{Protocol: "cql", Type: audit.LoginSuccess, User: attempt.Role, Source: attempt.Address, Operation: "LOGIN SUCCESSFUL"}
+	if attempt.Kind != login.Success {
+		e.Type, e.Operation, e.Error = audit.LoginError, "LOGIN FAILURE", attempt.Reason.String()
+	}
+	n.audit.Record(&e)
+}
+
+// answered implements azuretables.Options.Answered.
+func (n *Node) tablesAnswered(a azuretables.Answer) {
+	n.answered.answered(a)
+	if n.audit.Enabled() {
+		n.auditTables(&a)
+	}
+}
+
+// auditTables records a request to the Tables server. The user is the account, which is also the keyspace.
+func (n *Node) auditTables(a *azuretables.Answer) {
+	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operationOf(*a)), User: a.Account, Source: a.Client, Keyspace: a.Account, Scope: a.Table}
+	switch a.Code {
+	case "":
+	case odata.AuthenticationFailed, odata.InvalidAuthenticationInfo:
+		e.Type = audit.LoginError
+	case odata.AuthorizationFailure, odata.AuthorizationPermissionMismatch, odata.AuthorizationResourceTypeMismatch,
+		odata.AuthorizationServiceMismatch:
+		e.Type = audit.UnauthorizedAttempt
+	default:
+		e.Type = audit.RequestFailure
+	}
+	if !n.audit.Wants(e.Type, e.Keyspace, e.User) {
+		return
+	}
+	e.Operation = a.Method + " " + a.URL()
+	if a.Code != "" {
+		e.Error = string(a.Code) + ": " + a.Error
+	}
+	n.audit.Record(&e)
+}
+
+// tablesAuditType returns the type of a CQL statement that does the same.
+func tablesAuditType(o tablesOperation) audit.Type {
+	switch o {
+	case queryEntities, getEntity, countEntities:
+		return audit.Select
+	case insertEntity, replaceEntity, mergeEntity:
+		return audit.Update
+	case deleteEntity, deleteMany:
+		return audit.Delete
+	case transaction:
+		return audit.Batch
+	case createTable:
+		return audit.CreateTable
+	case deleteTable:
+		return audit.DropTable
+	case listTables:
+		return audit.Describe
+	case tablePolicies:
+		return audit.Grant
+	case otherOperation, serviceOperation, tablesOperations:
+	}
+	return audit.ServiceRequest
+}
+
+// auditControl records an operation of `cqld ctl`.
+func (n *Node) auditControl(o control.Observation) {
+	if !n.audit.Enabled() {
+		return
+	}
+	e := audit.Entry{Protocol: "control", Type: audit.Control, Operation: o.String()}
+	if client, err := netip.ParseAddrPort(o.Client); err == nil {
+		e.Source = client
+	}
+	switch {
+	case o.Refused() && o.Name == "":
+		e.Type = audit.LoginError
+	case o.Refused():
+		e.Type = audit.UnauthorizedAttempt
+	case o.Err != nil:
+		e.Type = audit.RequestFailure
+	}
+	if o.Err != nil {
+		e.Error = o.Err.Error()
+	}
+	n.audit.Record(&e)
+}
+
+// audit collects the counts of the audit log.
+func (c figuresCollector) audit(m metricSink) {
+	s := c.n.audit.Stats()
+	enabled := int64(0)
+	if c.n.audit.Enabled() {
+		enabled = 1
+	}
+	m.gauge("audit_enabled", "Whether the audit log is enabled.", enabled)
+	m.gauge("audit_queue_bytes", "Bytes of entries that wait to be written.", s.Queued)
+	m.counter("audit_entries", "Entries recorded.", s.Recorded)
+	m.counter("audit_entries_dropped", "Entries dropped because the queue was full (block: false), or the log was closing.", s.Dropped)
+	m.counter("audit_entries_lost", "Entries that could not be written.", s.Lost)
+	m.counter("audit_waits", "Requests that waited because the queue was full (block: true).", s.Waits)
+	m.counter("audit_write_failures", "Failed writes.", s.Failures)
+	m.counter("audit_bytes", "Bytes written.", s.Bytes)
+}
+
+// rolesOf returns the roles that a user has, for the options about roles.
+func (n *Node) rolesOf(user string) []string {
+	if n.cluster == nil { // nothing is served yet
+		return nil
+	}
+	return n.roles().RolesOf(user)
+}

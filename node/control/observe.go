@@ -1,0 +1,79 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// Observation is an operation that a client of the control port requested.
+type Observation struct {
+	Name   string // empty if the client had no valid token
+	Client string // address of the client; empty or "@" for the socket
+	Args   json.RawMessage
+	Err    error // nil after a success
+}
+
+// errToken is the error for requests without the token.
+var errToken = errors.New("the control token is missing or wrong")
+
+// Refused reports whether the client was not allowed to request the operation.
+func (o *Observation) Refused() bool {
+	var e *Error
+	return errors.Is(o.Err, errToken) || errors.As(o.Err, &e) && e.Code == Denied
+}
+
+// String returns the operation and its arguments as JSON. Arguments with names of secrets are redacted.
+func (o *Observation) String() string {
+	if len(o.Args) == 0 {
+		return o.Name
+	}
+	var args any
+	d := json.NewDecoder(bytes.NewReader(o.Args))
+	d.UseNumber()
+	if err := d.Decode(&args); err != nil {
+		return o.Name + " (invalid arguments)"
+	}
+	redact(args)
+	text, err := json.Marshal(args)
+	if err != nil || string(text) == "{}" {
+		return o.Name
+	}
+	return o.Name + " " + string(text)
+}
+
+// redact replaces the values of secrets in decoded JSON.
+func redact(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if secret(name) {
+				v[name] = "*******"
+				continue
+			}
+			redact(value)
+		}
+	case []any:
+		for _, value := range v {
+			redact(value)
+		}
+	}
+}
+
+// secret reports whether an argument's name says that it is a password or a key.
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"password", "secret", "token", "hash", "credential"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return name == "key" || name == "keys" || strings.HasSuffix(name, "_key")
+}
+
+func (s *Server) observe(o Observation) {
+	if s.Observe != nil {
+		s.Observe(o)
+	}
+}

@@ -1,0 +1,225 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/server/frame"
+)
+
+// Bound identifies a bound on what clients may use, in Server.Limited.
+type Bound int
+
+// The bounds.
+const (
+	BoundConnections     Bound = iota // ConnectionsMax: connections refused
+	BoundPerAddress                   // ConnectionsPerAddressMax: connections refused
+	BoundHandshakes                   // HandshakesMax: oldest connections closed
+	BoundHandshakeTime                // HandshakeTimeout: connections closed
+	BoundHandshakeBytes               // handshakeFrameMax: requests refused before authentication
+	BoundIdle                         // IdleTimeout: connections closed
+	BoundRateRefused                  // RequestsPerSecond: requests refused
+	BoundRateDelayed                  // RequestsPerSecond: requests delayed
+	BoundAddressInFlight              // AddressBytesMax: requests refused
+	BoundVersion                      // VersionMax, OlderVersionsRefused: requests refused
+	Bounds
+)
+
+// String returns the name in metrics.
+func (b Bound) String() string {
+	return [Bounds]string{"connections", "connections_per_address", "handshakes", "handshake_time", "handshake_bytes", "idle_time",
+		"rate_refused", "rate_delayed", "address_in_flight", "protocol_version"}[b]
+}
+
+// Limited returns how often a bound has been reached.
+func (s *Server) Limited(b Bound) int64 {
+	if b == BoundHandshakes {
+		return s.handshakes.closed.Load()
+	}
+	return s.limited[b].Load()
+}
+
+// refusedError is the error for a connection that exceeds a bound.
+type refusedError struct {
+	bound Bound
+	limit int
+}
+
+func (e *refusedError) Error() string {
+	if e.bound == BoundPerAddress {
+		return fmt.Sprintf("the limit of %d connections per address is reached", e.limit)
+	}
+	return fmt.Sprintf("the limit of %d connections is reached", e.limit)
+}
+
+// address is what the connections of one client address share.
+type address struct {
+	connections int
+	budget      *budget // nil without AddressBytesMax
+}
+
+// enterLocked counts a connection of an address. It returns an error if there are too many.
+func (s *Server) enterLocked(c *conn) error {
+	if s.limits.ConnectionsPerAddressMax <= 0 && s.limits.AddressBytesMax <= 0 {
+		return nil
+	}
+	addr := c.client.Addr()
+	a := s.mu.addresses[addr]
+	if a == nil {
+		a = &address{}
+		if s.limits.AddressBytesMax > 0 {
+			a.budget = newBudget(s.limits.AddressBytesMax)
+		}
+		s.mu.addresses[addr] = a
+	}
+	if bound := s.limits.ConnectionsPerAddressMax; bound > 0 && a.connections >= bound {
+		return &refusedError{BoundPerAddress, bound}
+	}
+	a.connections++
+	c.shared = a.budget
+	return nil
+}
+
+// leaveLocked is the opposite of enterLocked.
+func (s *Server) leaveLocked(addr netip.Addr) {
+	if a := s.mu.addresses[addr]; a != nil {
+		if a.connections--; a.connections <= 0 {
+			delete(s.mu.addresses, addr)
+		}
+	}
+}
+
+// rate admits a number of requests per second. It allows a burst of one second's requests.
+type rate struct {
+	interval time.Duration // between requests
+
+	mu   sync.Mutex
+	next time.Time // when the next request is admitted without the burst
+}
+
+// newRate returns nil, which admits every request, if perSecond is zero.
+func newRate(perSecond int) *rate {
+	if perSecond <= 0 {
+		return nil
+	}
+	return &rate{interval: max(time.Second/time.Duration(perSecond), 1)}
+}
+
+// admit returns how long a request must wait. If wait is false, a request that would have to wait is not counted.
+func (r *rate) admit(now time.Time, wait bool) (delay time.Duration, ok bool) {
+	if r == nil {
+		return 0, true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if burst := now.Add(-time.Second + r.interval); r.next.Before(burst) {
+		r.next = burst
+	}
+	if delay = r.next.Sub(now); delay > 0 && !wait {
+		return delay, false
+	}
+	r.next = r.next.Add(r.interval)
+	return max(delay, 0), true
+}
+
+// overRate is the error for a request beyond RequestsPerSecond, with Cassandra's text.
+type overRate struct{ perSecond int }
+
+// Error returns the message for the client.
+func (e *overRate) Error() string {
+	return "Request breached global limit of " + strconv.Itoa(e.perSecond) +
+		" requests/second. Server is currently in an overloaded state and cannot accept more requests."
+}
+
+// limitRate waits until the request may be executed. If the client wants to be refused instead (THROW_ON_OVERLOAD), it
+// returns an error. Waiting stops the reading of the connection, which slows the client down.
+func (c *conn) limitRate() error {
+	s := c.server
+	delay, ok := s.rate.admit(time.Now(), !c.throw)
+	if !ok {
+		s.limited[BoundRateRefused].Add(1)
+		return &overRate{s.limits.RequestsPerSecond}
+	}
+	if delay <= 0 {
+		return nil
+	}
+	s.limited[BoundRateDelayed].Add(1)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.halt:
+	}
+	return nil
+}
+
+// errIdle ends a connection whose client was idle for IdleTimeout.
+var errIdle = errors.New("the client was idle for too long")
+
+// peekRequest waits for the first byte of a request, for at most IdleTimeout. A connection with requests in progress, or to
+// which a reply or an event was sent meanwhile, is not idle.
+func (c *conn) peekRequest() error {
+	for {
+		c.armIdle()
+		_, err := c.in.peek(1)
+		if err == nil || c.idleAt.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) || c.stopping.Load() || c.draining.Load() {
+			return err
+		}
+		c.idleAt = time.Time{}
+		idle := c.server.limits.IdleTimeout
+		if c.executing.Load() == 0 && time.Since(time.Unix(0, c.lastSent.Load())) >= idle-idle/idleSlack {
+			c.server.limited[BoundIdle].Add(1)
+			c.server.late.log(c.server.log, "a client connection is closed", "client", c.client.String(), "reason", errIdle)
+			return errIdle
+		}
+	}
+}
+
+// armIdle sets the deadline of peekRequest. It may be early by a part of the time-out, so that it is not set for each
+// request.
+func (c *conn) armIdle() {
+	idle := c.server.limits.IdleTimeout
+	if idle <= 0 || c.in.buffered() > 0 || stage(c.stage.Load()) != stageReady {
+		return
+	}
+	now := time.Now()
+	if now.Before(c.idleAt.Add(idle/idleSlack - idle)) {
+		return
+	}
+	c.idleAt = now.Add(idle)
+	c.setReadDeadline(c.idleAt)
+	if c.draining.Load() {
+		c.net.SetReadDeadline(time.Unix(1, 0)) // the deadline of drain may just have been replaced
+	}
+}
+
+// checkVersion refuses a version that the operator does not allow. Each connection checks it in its first requests.
+func (s *Server) checkVersion(v frame.Version) error {
+	switch {
+	case v > s.limits.VersionMax:
+		s.limited[BoundVersion].Add(1)
+		return protocolError((&frame.UnsupportedVersion{Version: uint8(v), Newest: s.limits.VersionMax}).Error())
+	case s.limits.OlderVersionsRefused && v < s.limits.VersionMax:
+		s.limited[BoundVersion].Add(1)
+		return protocolError(fmt.Sprintf("Rejecting Protocol Version %d/v%d < %d/v%d.", v, v, s.limits.VersionMax, s.limits.VersionMax))
+	}
+	return nil
+}
+
+// refusesVersion reports whether checkVersion refuses a version.
+func (s *Server) refusesVersion(v frame.Version) bool {
+	return v > s.limits.VersionMax || s.limits.OlderVersionsRefused && v < s.limits.VersionMax
+}
+
+// edgeState is the part of a connection that the bounds of this file need.
+type edgeState struct {
+	shared   *budget      // of all connections of the address; nil without a bound
+	idleAt   time.Time    // the deadline of armIdle; zero if none is set
+	lastSent atomic.Int64 // ns since 1970: when something was sent to the client
+}
