@@ -269,12 +269,12 @@ type stuck struct {
 	entered, leave chan struct{}
 }
 
-func (s *stuck) ProposeSchema(ctx context.Context, change schema.Change) error {
+func (s *stuck) ProposeSchema(ctx context.Context, by auth.Principal, change schema.Change) error {
 	if _, ok := change.(*schema.AlterTable); ok {
 		s.entered <- struct{}{}
 		<-s.leave
 	}
-	return s.Changer.ProposeSchema(ctx, change)
+	return s.Changer.ProposeSchema(ctx, by, change)
 }
 
 // TestWaitingForColumnsEnds checks that a writer waits for another writer's columns no longer than Timeouts.Change, and
