@@ -104,8 +104,8 @@ func (n *Node) startTables() error {
 // tablesChanger changes the schema for clients of Azure Tables.
 type tablesChanger struct{ n *Node }
 
-// ProposeSchema implements entity.Changer. As in CQL, a role gets all permissions on what it creates.
-func (c tablesChanger) ProposeSchema(ctx context.Context, by auth.Principal, change schema.Change) error {
+// ProposeSchemaFor implements entity.Changer. As in CQL, a role gets all permissions on what it creates.
+func (c tablesChanger) ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error {
 	if !c.n.opts.Access.authorizes() {
 		by = auth.Principal{}
 	}

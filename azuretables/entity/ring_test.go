@@ -221,8 +221,13 @@ func (p inProcess) RequestTurn(_ ring.NodeID, _ string, _ time.Duration, done fu
 
 func (p inProcess) EndTurn(ring.NodeID, string, uint64) {}
 
-// ProposeSchema implements entity.Changer.
-func (r *testRing) ProposeSchema(_ context.Context, _ auth.Principal, change schema.Change) error {
+// ProposeSchemaFor implements entity.Changer.
+func (r *testRing) ProposeSchemaFor(ctx context.Context, _ auth.Principal, change schema.Change) error {
+	return r.ProposeSchema(ctx, change)
+}
+
+// ProposeSchema implements query.Changer.
+func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	decoded, err := schema.DecodeChange(schema.EncodeChange(change))
