@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,9 @@ const (
 // TestAccountsAreRoles creates an account by CQL and lets its role have permissions, one after the other. Both keys, on both
 // nodes, have the rights of the role over the rows that CQL reads and writes.
 func TestAccountsAreRoles(t *testing.T) {
+	var log logBuffer
 	r := openNodes(t, 193, 2, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.FS, o.Audit.Enabled = vfs.Default, true
 		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer, Superuser: "admin", SuperuserPassword: "of the admin"}
 	})
@@ -108,20 +111,25 @@ func TestAccountsAreRoles(t *testing.T) {
 	r.query(admin, "ALTER ROLE shopper WITH LOGIN = true")
 	two.expect("200", "GET", oneEntity, "")
 	r.account(0, azuretables.DevelopmentAccount, azuretables.DevelopmentKey).refused()
-	checkAccountSecrets(t, r, admin, key1, key2)
+	checkAccountSecrets(t, r, admin, &log, key1, key2)
 	r.query(admin, "DROP ROLE shopper")
 	one.refused()
 	two.refused()
 }
 
 // checkAccountSecrets looks for keys where only the metadata log may have them, and for the role in the audit log.
-func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, keys ...string) {
+func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log *logBuffer, keys ...string) {
 	t.Helper()
 	given := newTablesKey()
-	r.query(admin, "ALTER ROLE shopper WITH OPTIONS = {'tables_account': 'shop', 'tables_key1': '"+given+"'}")
+	text := "ALTER ROLE shopper WITH OPTIONS = {'tables_account': 'shop', 'tables_key1': '" + given + "'}"
+	if _, err := send(admin, text, cqlclient.Options{Tracing: true}); err != nil {
+		t.Fatal(err)
+	}
 	r.account(1, "shop", given).expect("200", "GET", oneEntity, "")
-	text := r.log.String()
-	for _, statement := range []string{"LIST ROLES", "SELECT * FROM system_auth.roles", "DESCRIBE FULL SCHEMA"} {
+	if text = log.String(); text == "" {
+		t.Error("the log is empty")
+	}
+	for _, statement := range []string{"LIST ROLES", "SELECT * FROM system_auth.roles", "DESCRIBE FULL SCHEMA", "SELECT * FROM system_traces.sessions", "SELECT * FROM system_traces.events"} {
 		text += fmt.Sprintf("%s", r.query(admin, statement).Rows)
 	}
 	list, err := r.nodes[0].opTablesAccounts(t.Context(), control.None{}, nil)
@@ -133,7 +141,11 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, keys
 	}
 	dir := r.nodes[0].audit.Settings().Dir
 	r.nodes[0].audit.Disable() // which writes all entries
-	e, ok := find(readAudit(t, dir), "tables", "PUT /shop/Orders")
+	entries := readAudit(t, dir)
+	if content := fmt.Sprint(entries); strings.Contains(content, given) || strings.Contains(content, keys[0]) {
+		t.Error("a key is in the audit log")
+	}
+	e, ok := find(entries, "tables", "PUT /shop/Orders")
 	if !ok || e.User != "shopper" || e.Keyspace != "shop" {
 		t.Errorf("the audit log: %+v", e)
 	}
