@@ -162,6 +162,9 @@ func permission(t Type, keyspace string, r cql.Resource) Subject {
 	return Subject{Type: t, Keyspace: keyspace}
 }
 
+// Executed returns s: the subject of the execution of a statement.
+func (s Subject) Executed() Subject { return s }
+
 // Prepared returns the subject of the preparation of a statement. As in Cassandra, it names a keyspace only with a table.
 func (s Subject) Prepared() Subject {
 	s.Type = PrepareStatement

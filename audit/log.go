@@ -145,10 +145,14 @@ func (l *Log) Enable(s Settings) error {
 	return nil
 }
 
-// Disable stops to record, and returns when all recorded entries are written.
-func (l *Log) Disable() {
+// Disable stops to record, and returns when all recorded entries are written, or could not be. The last one, unless nil,
+// enters the queue even if it is full.
+func (l *Log) Disable(last *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if w := l.active.Load(); w != nil && last != nil {
+		w.force(appendEntry(nil, last, l.o.Host, l.o.Now()))
+	}
 	l.stopLocked()
 }
 

@@ -207,6 +207,25 @@ func TestClosingDoesNotWaitForAFailingDisk(t *testing.T) {
 	}
 }
 
+// TestAFullQueueCanBeDisabled checks that an operator can let requests continue when the disk has failed.
+func TestAFullQueueCanBeDisabled(t *testing.T) {
+	d, s := newDisk(), testSettings()
+	d.failing, s.MaxQueueWeight = 1<<30, 500
+	l := enabled(t, onDisk(d), s)
+	var requests sync.WaitGroup
+	for i := range 10 {
+		requests.Go(func() { l.Record(numbered(i)) })
+	}
+	for l.Stats().Waits == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	l.Disable(numbered(10))
+	requests.Wait()
+	if stats := l.Stats(); stats.Recorded+stats.Dropped != 11 || stats.Lost != stats.Recorded || stats.Dropped == 0 {
+		t.Errorf("%+v", stats)
+	}
+}
+
 func TestSettingsChangeWithoutLosingEntries(t *testing.T) {
 	d := newDisk()
 	l := enabled(t, onDisk(d), testSettings())

@@ -58,6 +58,17 @@ func (w *writer) add(entry []byte) {
 		}
 		w.mu.room.Wait()
 	}
+	w.appendLocked(entry)
+}
+
+// force appends an entry without regard to the bounds.
+func (w *writer) force(entry []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.appendLocked(entry)
+}
+
+func (w *writer) appendLocked(entry []byte) {
 	if w.mu.closed {
 		w.stats.dropped.Add(1)
 		return

@@ -54,7 +54,7 @@ func TestPermissionMatrix(t *testing.T) {
 		}
 		return matrix.FormatSteps(steps)
 	})
-	version, err := target.Query(m.Users[0].Name, "SELECT release_version FROM system.local")
+	version, err := target.Query(m.Users[0].Name, "SELECT release_version FROM system.local WHERE key = 'local'")
 	if err != nil {
 		t.Fatal(err)
 	}

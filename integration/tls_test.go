@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -230,8 +231,9 @@ func (s *secured) strangers(t *testing.T) {
 
 // metrics waits for the metrics of what strangers did: the node counts a failure after it has reported it to the client.
 func (s *secured) metrics(t *testing.T) {
-	c := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) {
-		return net.Dial("unix", filepath.Join(s.server.Dir, "data", "control.sock"))
+	c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", filepath.Join(s.server.Dir, "data", "control.sock"))
 	}}}
 	defer c.CloseIdleConnections()
 	missing := ""

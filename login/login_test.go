@@ -559,7 +559,7 @@ func TestCheck(t *testing.T) {
 	}
 	refused := errors.New("no access")
 	f.options.Access = func(string, netip.Addr) error { return refused }
-	if s := f.Check("ada", address(1)); s.Ended || s.Refused != refused { //nolint:errorlint // the same one
+	if s := f.Check("ada", address(1)); s.Ended || s.Refused != refused {
 		t.Errorf("%+v", s)
 	}
 	f.roles.Store("ada", Role{Hash: "x"})

@@ -146,13 +146,22 @@ func (t *StreamTransport) checkHello(version uint16, body []byte, inbound *inbou
 func (t *StreamTransport) open(ctx context.Context, addr netip.AddrPort, id ring.NodeID) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var config *tls.Config
-	if s := t.opts.Security; s != nil {
-		config = s.Client(addr)
+	s := t.opts.Security
+	if s == nil {
+		return t.openAs(ctx, addr, id, nil)
 	}
-	conn, err := t.openAs(ctx, addr, id, config)
-	if errors.Is(err, errNotTLS) && t.opts.Security.FallsBack(addr) {
-		conn, err = t.openAs(ctx, addr, id, nil)
+	if s.Encrypts(addr) {
+		conn, err := t.openAs(ctx, addr, id, s.Client(addr))
+		if errors.Is(err, errNotTLS) && s.FallsBack(addr) {
+			return t.openAs(ctx, addr, id, nil)
+		}
+		return conn, err
+	}
+	conn, err := t.openAs(ctx, addr, id, nil)
+	if err != nil && unanswered(err) {
+		if encrypted, second := t.openAs(ctx, addr, id, s.Client(addr)); second == nil {
+			return encrypted, nil
+		}
 	}
 	return conn, err
 }

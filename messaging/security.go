@@ -24,8 +24,12 @@ import (
 type Security interface {
 	// Server returns the configuration for a connection that a peer opened. It requires a certificate of the peer.
 	Server() *tls.Config
-	// Client returns the configuration for a connection to the node at an address. nil means no encryption.
+	// Client returns the configuration for a connection to the node at an address.
 	Client(to netip.AddrPort) *tls.Config
+	// Encrypts reports whether a connection to the node at an address is encrypted at first. If it is not, and the node ends
+	// the connection without an answer, the connection is opened again with encryption: the node may not know yet that
+	// this node needs none.
+	Encrypts(to netip.AddrPort) bool
 	// FallsBack reports whether a connection to the node at an address may be unencrypted if that node does not support
 	// TLS.
 	FallsBack(to netip.AddrPort) bool
@@ -170,6 +174,12 @@ func alerted(err error) error {
 		return &SecurityError{ReasonRefused, fmt.Errorf("the peer refused the certificate of this node: %w", err)}
 	}
 	return err
+}
+
+// unanswered reports whether a peer ended an unencrypted connection without an answer to the hello, like one that requires
+// encryption.
+func unanswered(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // firstBytes records whether its peer has sent a byte.

@@ -63,7 +63,7 @@ func TestSuiteOverTLS(t *testing.T) {
 type testSecurity struct {
 	config       *tls.Config
 	plain, back  bool
-	clear        bool // connections to peers are not encrypted
+	clear        bool // connections to peers are not encrypted at first
 	refuse       atomic.Pointer[error]
 	authenticate atomic.Int64 // calls
 }
@@ -71,13 +71,12 @@ type testSecurity struct {
 func (s *testSecurity) Server() *tls.Config { return s.config }
 
 func (s *testSecurity) Client(to netip.AddrPort) *tls.Config {
-	if s.clear {
-		return nil
-	}
 	c := s.config.Clone()
 	c.ServerName = to.Addr().String()
 	return c
 }
+
+func (s *testSecurity) Encrypts(netip.AddrPort) bool { return !s.clear }
 
 func (s *testSecurity) FallsBack(netip.AddrPort) bool { return s.back }
 
@@ -169,9 +168,9 @@ func TestSecurityOfBothSides(t *testing.T) {
 		{"prepared to none", prepared, nil, "", nil},
 		{"prepared to optional", prepared, optional, "", nil},
 		{"required to prepared", required, prepared, "", nil},
+		{"prepared to required", prepared, required, "", nil},
 		{"required to none", required, nil, ReasonNoTLS, func(_, to *StreamTransport) *refusals { return to.refused }},
 		{"none to required", nil, required, ReasonPlaintext, func(_, to *StreamTransport) *refusals { return to.refused }},
-		{"prepared to required", prepared, required, ReasonPlaintext, func(_, to *StreamTransport) *refusals { return to.refused }},
 	} {
 		from, to := openSecured(t, 1, x.from), openSecured(t, 2, x.to)
 		err := askOnce(t, from, to)

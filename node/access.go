@@ -73,6 +73,9 @@ func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	if a.authenticates() {
 		return
 	}
+	if a.authorizes() {
+		bad("authorizer", "%s has no effect on clients that do not log in: set authenticator to %s", a.Authorizer, passwordAuthenticator)
+	}
 	for name, on := range map[string]bool{"network_authorizer": a.network(), "cidr_authorizer": a.cidr()} {
 		if on {
 			bad(name, "clients must log in to be restricted: set authenticator to %s", passwordAuthenticator)

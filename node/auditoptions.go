@@ -166,8 +166,7 @@ func (n *Node) opAuditLog(context.Context, control.None, control.Report) (audit.
 // configuration.
 func (n *Node) opSetAuditLog(_ context.Context, a control.AuditArgs, _ control.Report) (audit.Settings, error) {
 	if !a.Enable {
-		n.audit.Record(&audit.Entry{Protocol: "control", Type: audit.Control, Operation: control.SetAuditLog.Name + ` {"enable":false}`})
-		n.audit.Disable()
+		n.audit.Disable(&audit.Entry{Protocol: "control", Type: audit.Control, Operation: control.SetAuditLog.Name + ` {"enable":false}`})
 		return n.audit.Settings(), nil
 	}
 	s := n.opts.auditSettings()

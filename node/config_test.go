@@ -140,9 +140,13 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{} // the default or, if only one value is valid, that value
+	options := false                  // whether the table has options of the file, and not those within one of them
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
-		if len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") || strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
+		if len(cells) > 1 && strings.HasPrefix(strings.TrimSpace(cells[1]), "option") {
+			options = strings.TrimSpace(cells[1]) == "option"
+		}
+		if !options || len(cells) < 4 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") || strings.HasPrefix(strings.TrimSpace(cells[1]), "`--") {
 			continue
 		}
 		documented[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])

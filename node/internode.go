@@ -105,9 +105,6 @@ func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
 	return fmt.Errorf("%q is not none, rack, dc or all", v.Value)
 }
 
-// authenticates reports whether clients must log in.
-func (o *Options) authenticates() bool { return o.Access.authenticates() }
-
 // settings returns the options for system_views.settings.
 func (e *InternodeEncryption) settings() map[string]string {
 	const prefix = "server_encryption_options."

@@ -57,19 +57,21 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	ca, n := newAuthority(t), 0
 	r := openNodes(t, 133, 3, func(o *Options) {
 		o.InternodeEncryption = internodeFiles(t, ca, o.ListenAddress, internodetls.Datacenter)
-		o.TablesPort = 0
+		o.TablesPort, o.FS = 0, vfs.NewCrashableMem()
 		if n++; n == 3 {
 			o.Datacenter = "far"
 		}
 	})
-	for i, want := range []string{"dc 2 1 2 1", "dc 2 1 2 1", "dc 2 2 2 2"} {
+	// A node that joins does not know yet who is in its data center, so its first connections are all encrypted.
+	r.kill(1, nil)
+	for i, want := range []string{"from 1/2, to 1/2", "from 1/2, to 1/2", "from 2/2, to 2/2"} {
 		got := ""
 		for end := time.Now().Add(10 * time.Second); got != want && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			c := r.nodes[i].internodeInfo()
-			got = fmt.Sprint(c.Encryption, " ", c.From, " ", c.FromEncrypted, " ", c.To, " ", c.ToEncrypted)
+			got = fmt.Sprintf("from %d/%d, to %d/%d", c.FromEncrypted, c.From, c.ToEncrypted, c.To)
 		}
 		if got != want {
-			t.Errorf("node %d has connections %s, want %s", i+1, got, want)
+			t.Errorf("node %d has encrypted connections %s, want %s", i+1, got, want)
 		}
 	}
 	info, err := r.nodes[2].opInfo(t.Context(), control.None{}, nil)

@@ -46,9 +46,6 @@ func (n *Node) restrictions() *login.Restrictions {
 
 // authenticator returns the authenticator of CQL clients, or nil if they need not log in.
 func (n *Node) authenticator() server.Authenticator {
-	if a := n.opts.faults.authenticator; a != nil {
-		return a
-	}
 	if n.login == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -58,6 +59,20 @@ func TestLoginOnAllNodes(t *testing.T) {
 	}
 	// Changes are in force on both nodes when the statement returns.
 	open := []*cqlclient.Conn{r.mustLogIn(0, "ada", "first"), r.mustLogIn(1, "ada", "first")}
+	users := map[string]int{}
+	for _, row := range r.query(admin, "SELECT username FROM system_views.clients").Rows {
+		users[string(row[0])]++
+	}
+	if users["admin"] != 1 || users["ada"] == 0 {
+		t.Errorf("system_views.clients shows the users %v", users)
+	}
+	page := httptest.NewRecorder()
+	r.nodes[0].metricsPage().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{"cqld_login_success_total ", `cqld_login_refusals_total{reason="unknown role"} 3`} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("no metric %s in %s", want, page.Body)
+		}
+	}
 	r.query(admin, "ALTER ROLE ada WITH PASSWORD = 'second'")
 	for i, c := range open {
 		if _, err := r.logIn(i, 5, "ada", "first"); err == nil {

@@ -45,6 +45,7 @@ func (n *Node) handleOperations() {
 	n.handleFigures()
 	n.handleData()
 	n.handleTopology()
+	n.handleAccess()
 	s.Page("/metrics", n.metricsPage())
 }
 

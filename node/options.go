@@ -17,7 +17,6 @@ import (
 	"cqld/node/assembly"
 	"cqld/query"
 	"cqld/request"
-	"cqld/server"
 )
 
 // CommitLogSync determines when a write is acknowledged.
@@ -135,9 +134,7 @@ type faults struct {
 	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
 	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements
 	authorizer auth.Authorizer                                     // of clients and operators
-	// authenticator logs CQL clients in.
-	authenticator server.Authenticator
-	virtual       func(query.VirtualSource) query.VirtualSource // the virtual tables of this node
+	virtual    func(query.VirtualSource) query.VirtualSource       // the virtual tables of this node
 }
 
 // DefaultOptions returns the options of `cqld start` without flags: one node on 127.0.0.1.

@@ -73,13 +73,3 @@ func makePrivate(dir string, log *slog.Logger) error {
 	log.Warn("removed other users' access to the data directory", "directory", dir, "mode before", info.Mode().Perm().String())
 	return nil
 }
-
-// checkPrivateFile refuses a file with secrets that users other than its owner may read or change. The group may read a
-// file of root, which is how orchestrators pass secrets to a process of another user.
-func checkPrivateFile(path string, info os.FileInfo) error {
-	mode := info.Mode().Perm()
-	if mode&0o077 == 0 || mode&0o037 == 0 && ownedByRoot(info) {
-		return nil
-	}
-	return fmt.Errorf("%s has mode %04o, so other users may read it: run chmod 600 %s", path, mode, path)
-}

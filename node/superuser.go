@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/auth"
+	"cqld/node/control"
 )
 
 // DefaultSuperuser is the name of the first superuser if the options name none.
@@ -65,7 +65,7 @@ func (n *Node) generatedPassword() (password, path string, err error) {
 		return "", "", errors.New("node: the first superuser needs a password: the data directory is not one of this machine")
 	}
 	path = filepath.Join(n.opts.DataDir, passwordFile)
-	if password, err = ReadPasswordFile(path); err == nil {
+	if password, err = control.ReadPasswordFile(path); err == nil {
 		return password, path, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -81,30 +81,4 @@ func (n *Node) generatedPassword() (password, path string, err error) {
 		return "", "", fmt.Errorf("node: write the generated password: %w", err)
 	}
 	return password, path, nil
-}
-
-// passwordFileMax bounds the size of a file with a password.
-const passwordFileMax = 4096
-
-// ReadPasswordFile returns the first line of a file with a password. It refuses files that other users may read.
-func ReadPasswordFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("password file: %w", err)
-	}
-	if err := checkPrivateFile(path, info); err != nil {
-		return "", err
-	}
-	if info.Size() > passwordFileMax {
-		return "", fmt.Errorf("password file %s has %d bytes, more than the %d allowed", path, info.Size(), passwordFileMax)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("password file: %w", err)
-	}
-	password, _, _ := strings.Cut(string(b), "\n")
-	if password = strings.TrimSuffix(password, "\r"); password == "" {
-		return "", fmt.Errorf("password file %s is empty", path)
-	}
-	return password, nil
 }

@@ -140,7 +140,7 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log 
 		}
 	}
 	dir := r.nodes[0].audit.Settings().Dir
-	r.nodes[0].audit.Disable() // which writes all entries
+	r.nodes[0].audit.Disable(nil) // which writes all entries
 	entries := readAudit(t, dir)
 	if content := fmt.Sprint(entries); strings.Contains(content, given) || strings.Contains(content, keys[0]) {
 		t.Error("a key is in the audit log")

@@ -180,6 +180,5 @@ type Options struct {
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	Limits             Limits
-	// Audit records the statements of clients. Nil means that none are recorded.
-	Audit *audit.Log
+	Audit              *audit.Log // records the statements of clients; nil means that none are recorded
 }

@@ -82,9 +82,10 @@ func (p *Processor) executeBatchPlan(r *request.Request, b *batchPlan, params *P
 }
 
 // Batch executes a BATCH message.
-func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (*Result, error) {
+func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (_ *Result, err error) {
 	var plans []*plan // for the audit log
-	result, err := p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
+	defer func() { p.auditBatch(r, s, plans, params, err) }()
+	return p.traced(r, &params.Params, "Execute batch of CQL3 queries", "", nil, func() (*Result, error) {
 		statements := make([]batchStatement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
@@ -108,10 +109,6 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 		}
 		return p.executeBatch(r, params.Kind, statements, &params.Params)
 	})
-	if p.o.Audit.Enabled() {
-		p.auditBatch(r, s, plans, params, err)
-	}
-	return result, err
 }
 
 func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {

@@ -3,6 +3,7 @@ package query
 import (
 	"sync"
 
+	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/query/function"
@@ -50,9 +51,10 @@ func New(o Options) *Processor {
 }
 
 // Query parses and executes text.
-func (p *Processor) Query(r *request.Request, s *Session, text string, params *Params) (*Result, error) {
+func (p *Processor) Query(r *request.Request, s *Session, text string, params *Params) (_ *Result, err error) {
 	var pl *plan
-	result, err := p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
+	defer func() { p.audit(r, s, pl, text, audit.Subject.Executed, err) }()
+	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
 		if pl, err = p.textPlan(keyspaceOf(s, params.Keyspace), text); err != nil {
 			return nil, err
 		}
@@ -64,10 +66,6 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 		params.Values, params.Names = values, nil
 		return p.run(r, s, pl, &params)
 	})
-	if p.o.Audit.Enabled() {
-		p.auditStatement(r, s, pl, text, err)
-	}
-	return result, err
 }
 
 // keyspaceOf returns the keyspace of unqualified names: the request's, or the session's.
@@ -102,29 +100,23 @@ func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 
 // Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's
 // (v5).
-func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace string) (*Result, error) {
-	result, pl, err := p.prepare(keyspaceOf(s, keyspace), text)
-	if p.o.Audit.Enabled() {
-		p.auditPrepare(r, s, pl, text, err)
-	}
-	return result, err
-}
-
-func (p *Processor) prepare(ks, text string) (*Result, *plan, error) {
+func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace string) (_ *Result, err error) {
+	var pl *plan
+	defer func() { p.audit(r, s, pl, text, audit.Subject.Prepared, err) }()
+	ks := keyspaceOf(s, keyspace)
 	stmt, err := cql.Parse(text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	pl, err := p.compile(p.o.View.Schema(), ks, text, stmt)
-	if err != nil {
-		return nil, nil, err
+	if pl, err = p.compile(p.o.View.Schema(), ks, text, stmt); err != nil {
+		return nil, err
 	}
 	id := preparedID("", text)
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
 	if plancache.Size(len(text)) > p.o.Limits.PreparedBytesMax {
-		return nil, nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
+		return nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(len(text)), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(plancache.Key{ID: id}, pl, len(pl.text), pl.resultID())
@@ -132,7 +124,7 @@ func (p *Processor) prepare(ks, text string) (*Result, *plan, error) {
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
-	return &Result{Kind: KindPrepared, Prepared: info}, pl, nil
+	return &Result{Kind: KindPrepared, Prepared: info}, nil
 }
 
 // preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
@@ -168,22 +160,12 @@ func (p *Processor) recompile(now *schema.Schema, pl *plan) (*plan, error) {
 }
 
 // Execute executes a prepared statement.
-func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *Params) (*Result, error) {
+func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *Params) (_ *Result, err error) {
 	e, pl, err := p.preparedPlan(id)
+	defer func() { p.audit(r, s, pl, "", audit.Subject.Executed, err) }()
 	if err != nil {
-		if p.o.Audit.Enabled() {
-			p.auditFailure(r, s, "", err)
-		}
 		return nil, err
 	}
-	result, err := p.executePrepared(r, s, e, pl, params)
-	if p.o.Audit.Enabled() {
-		p.auditStatement(r, s, pl, pl.text, err)
-	}
-	return result, err
-}
-
-func (p *Processor) executePrepared(r *request.Request, s *Session, e *plancache.Entry[plan], pl *plan, params *Params) (*Result, error) {
 	if params.Tracing {
 		if params.Names != nil {
 			named := *params

@@ -8,6 +8,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/mask"
+	"cqld/query/paging"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -91,13 +92,13 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	}
 	var start *scan.Position // nil means the beginning
 	if len(params.PagingState) > 0 {
-		state, err := p.decodePagingState(plan.table, params.PagingState)
+		state, err := paging.Decode(params.PagingState, p.pagingKey(), plan.table)
 		if err != nil {
-			return nil, err
+			return nil, invalidPagingState()
 		}
-		start = &state.at
+		start = &state.At
 		if limit > 0 {
-			remaining = min(limit, state.remaining)
+			remaining = min(limit, state.Remaining)
 		}
 	}
 	if r.Measured() {
@@ -468,7 +469,7 @@ func (run *selectRun) result(r *request.Request, s *Session, params *Params, rem
 		left = remaining - uint32(run.count)
 	}
 	if run.scan.More() && run.plan.order == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
-		result.PagingState = run.p.appendPagingState(nil, run.plan.table, &pagingState{at: run.cursor.At, remaining: left})
+		result.PagingState = paging.Append(nil, run.p.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
 	}
 	return result, nil
 }
@@ -478,4 +479,13 @@ func checkReadConsistency(c ring.Consistency) error {
 		return invalidf("ANY ConsistencyLevel is only supported for writes")
 	}
 	return nil
+}
+
+func invalidPagingState() error { return &BadRequest{Msg: "Invalid value for the paging state"} }
+
+func (p *Processor) pagingKey() []byte {
+	if p.o.PagingKey == nil {
+		return nil
+	}
+	return p.o.PagingKey()
 }

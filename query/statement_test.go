@@ -188,17 +188,3 @@ func TestPagingStatesAreOurs(t *testing.T) {
 		t.Errorf("on another node: %v", err)
 	}
 }
-
-func FuzzDecodePagingState(f *testing.F) {
-	p, _ := newTestProcessor(f, &modelStore{}, userTable)
-	table := p.o.View.Schema().Table("ks", "user")
-	f.Add(p.appendPagingState(nil, table, &pagingState{remaining: 7}))
-	f.Add([]byte{1, 2, 3})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := p.decodePagingState(table, b); err == nil {
-			if again := p.appendPagingState(nil, table, s); string(again) != string(b) {
-				t.Errorf("%x was taken for %x", b, again)
-			}
-		}
-	})
-}

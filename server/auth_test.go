@@ -196,7 +196,7 @@ func TestConcurrentRechecks(t *testing.T) {
 func TestAuthenticationEndsWithTheHandshake(t *testing.T) {
 	g := &testAuthenticator{evaluate: func(ctx context.Context) error {
 		<-ctx.Done()
-		if ctx.Err() != context.DeadlineExceeded { //nolint:errorlint // it is not wrapped
+		if ctx.Err() != context.DeadlineExceeded {
 			return ctx.Err()
 		}
 		return &AuthenticationOverloaded{Message: "Too many clients wait"}

@@ -98,7 +98,7 @@ func TestCertificatesWithManyNamesAreRefused(t *testing.T) {
 				t.Errorf("a file: %v", err)
 			}
 		}
-		clientErr, serverErr, _ := handshake(t, &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
+		_, clientErr, serverErr := handshake(t, &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
 			Certificates: []tls.Certificate{pair.TLS()}}, s.Server(tlsconfig.Policy{ClientAuth: tlsconfig.ClientAuthRequired}))
 		if clientErr == nil || serverErr == nil {
 			t.Fatalf("a client with %d names: %v, %v", names, clientErr, serverErr)

@@ -142,7 +142,7 @@ func TestOneFileHasKeyAndCertificates(t *testing.T) {
 		if !s.HasCertificate() || !s.HasTrusted() || !s.Expiry().Equal(pair.Certificate.NotAfter) {
 			t.Errorf("%s: %v", name, s.Stats())
 		}
-		if clientErr, serverErr, _ := handshake(t, s.Client(tlsconfig.Policy{ServerName: "n1.example"}), s.Server(tlsconfig.Policy{})); clientErr != nil || serverErr != nil {
+		if _, clientErr, serverErr := handshake(t, s.Client(tlsconfig.Policy{ServerName: "n1.example"}), s.Server(tlsconfig.Policy{})); clientErr != nil || serverErr != nil {
 			t.Errorf("%s: %v, %v", name, clientErr, serverErr)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 
 // pki is a certificate authority with a directory and a clock.
 type pki struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	clock *stillClock
 	env   authority.Environment
@@ -43,7 +43,7 @@ type never struct{}
 
 func (never) Stop() bool { return true }
 
-func newPKI(t *testing.T) *pki {
+func newPKI(t testing.TB) *pki {
 	t.Helper()
 	p := &pki{t: t, dir: t.TempDir(), clock: &stillClock{}, log: &bytes.Buffer{}}
 	p.env = authority.Environment{Random: rand.NewChaCha8([32]byte{1}), Now: p.clock.Now()}
@@ -109,8 +109,8 @@ func (p *pki) open(f tlsconfig.Files) *tlsconfig.Source {
 	return s
 }
 
-// handshake connects a client to a server, and returns the errors of both and the server's state.
-func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error, state tls.ConnectionState) {
+// handshake connects a client to a server, and returns the server's state and the errors of both.
+func handshake(t *testing.T, client, server *tls.Config) (state tls.ConnectionState, clientErr, serverErr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -145,7 +145,7 @@ func handshake(t *testing.T, client, server *tls.Config) (clientErr, serverErr e
 		_, clientErr = io.ReadFull(c, make([]byte, 5)) // TLS 1.3 clients learn of a refusal here
 	}
 	nc.Close()
-	return clientErr, <-done, state
+	return state, clientErr, <-done
 }
 
 func TestServersAndClientsVerifyEachOther(t *testing.T) {
@@ -176,7 +176,7 @@ func TestServersAndClientsVerifyEachOther(t *testing.T) {
 				pair := c.pair.TLS()
 				client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 			}
-			clientErr, serverErr, state := handshake(t, client, s.Server(tlsconfig.Policy{ClientAuth: c.auth}))
+			state, clientErr, serverErr := handshake(t, client, s.Server(tlsconfig.Policy{ClientAuth: c.auth}))
 			if c.want == "" {
 				if clientErr != nil || serverErr != nil {
 					t.Errorf("%s: %v, %v", name, clientErr, serverErr)
@@ -215,7 +215,7 @@ func TestClientsVerifyServers(t *testing.T) {
 		"one cipher":  {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}, ""},
 		"RSA ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}}, "handshake failure"},
 	} {
-		clientErr, serverErr, state := handshake(t, s.Client(c.policy), server)
+		state, clientErr, serverErr := handshake(t, s.Client(c.policy), server)
 		if c.want == "" {
 			if clientErr != nil || serverErr != nil {
 				t.Errorf("%s: %v, %v", name, clientErr, serverErr)
@@ -227,7 +227,7 @@ func TestClientsVerifyServers(t *testing.T) {
 		}
 	}
 	untrusting := &tls.Config{RootCAs: p.authority("other CA").Pool(), ServerName: "n1.example", Time: p.clock.Now}
-	if _, serverErr, _ := handshake(t, untrusting, s.Server(tlsconfig.Policy{})); serverErr == nil || tlsconfig.ReasonOf(serverErr) != tlsconfig.ReasonRefused {
+	if _, _, serverErr := handshake(t, untrusting, s.Server(tlsconfig.Policy{})); serverErr == nil || tlsconfig.ReasonOf(serverErr) != tlsconfig.ReasonRefused {
 		t.Errorf("a client with another authority: %v", serverErr)
 	}
 }
@@ -247,7 +247,7 @@ func TestReloadTakesEffectForNewConnections(t *testing.T) {
 			got = state.PeerCertificates[0].SerialNumber
 			return verify(state)
 		}
-		if clientErr, serverErr, _ := handshake(t, c, server); clientErr != nil || serverErr != nil {
+		if _, clientErr, serverErr := handshake(t, c, server); clientErr != nil || serverErr != nil {
 			t.Fatal(clientErr, serverErr)
 		}
 		return got
@@ -298,7 +298,7 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 	s := p.open(f)
 	server := s.Server(tlsconfig.Policy{ClientAuth: tlsconfig.ClientAuthOptional})
 	connect := func(pair *authority.Pair) error {
-		_, serverErr, _ := handshake(t, &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
+		_, _, serverErr := handshake(t, &tls.Config{RootCAs: p.ca.Pool(), ServerName: "n1.example", Time: p.clock.Now,
 			Certificates: []tls.Certificate{pair.TLS()}}, server)
 		return serverErr
 	}

@@ -15,32 +15,35 @@ import (
 	"time"
 
 	"cqld/node"
+	"cqld/node/control"
 )
 
 type startCommand struct {
 	Config string `help:"YAML file with options, named as in cassandra.yaml. Flags take precedence." type:"path" placeholder:"FILE"`
 
-	ClusterName         *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
-	DataDir             *string       `help:"Data directory." type:"path"`
-	ListenAddress       *string       `help:"Address for internode connections, or a host name of this machine."`
-	StoragePort         *uint16       `help:"Port for internode connections."`
-	RPCAddress          *string       `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
-	NativeTransportPort *uint16       `help:"Port for CQL clients."`
-	TablesPort          *uint16       `help:"Port for Azure Tables clients; 0 disables it."`
-	Seeds               []string      `help:"Nodes to contact when joining, HOST or HOST:PORT. The first seed creates the cluster."`
-	Replace             *string       `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
-	NumTokens           *int          `help:"Number of tokens (virtual nodes) of this node."`
-	Datacenter          *string       `help:"Data center of this node."`
-	Rack                *string       `help:"Rack of this node."`
-	CommitlogSync       *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
-	ControlAddress      *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
-	HealthAddress       *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
-	LogLevel            string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
-	LogFormat           string        `help:"text or json." default:"text" enum:"text,json"`
-	Pprof               string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
-	ClockOffset         time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
-	Unsafe              bool          `hidden:"" help:"Allow options that are for tests only."`
-	StatusFD            int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
+	ClusterName           *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
+	DataDir               *string       `help:"Data directory." type:"path"`
+	ListenAddress         *string       `help:"Address for internode connections, or a host name of this machine."`
+	StoragePort           *uint16       `help:"Port for internode connections."`
+	RPCAddress            *string       `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
+	NativeTransportPort   *uint16       `help:"Port for CQL clients."`
+	TablesPort            *uint16       `help:"Port for Azure Tables clients; 0 disables it."`
+	Seeds                 []string      `help:"Nodes to contact when joining, HOST or HOST:PORT. The first seed creates the cluster."`
+	Replace               *string       `help:"On the first start, replace this dead node: ADDRESS or host ID." placeholder:"NODE"`
+	NumTokens             *int          `help:"Number of tokens (virtual nodes) of this node."`
+	Datacenter            *string       `help:"Data center of this node."`
+	Rack                  *string       `help:"Rack of this node."`
+	CommitlogSync         *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
+	ControlAddress        *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
+	HealthAddress         *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
+	Superuser             *string       `help:"Name of the first superuser of a new cluster with authentication." placeholder:"NAME"`
+	SuperuserPasswordFile string        `help:"File with the password of the first superuser, which other users must not be able to read. The environment variable CQLD_SUPERUSER_PASSWORD is an alternative. Without either, the node generates a password." type:"path" placeholder:"FILE"`
+	LogLevel              string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	LogFormat             string        `help:"text or json." default:"text" enum:"text,json"`
+	Pprof                 string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
+	ClockOffset           time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
+	Unsafe                bool          `hidden:"" help:"Allow options that are for tests only."`
+	StatusFD              int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
 
 // leftLinger is how long the process of a decommissioned node keeps running, so that the operator can query the result.
@@ -130,6 +133,29 @@ func (c *startCommand) tuneMemory() {
 	}
 }
 
+// superuserVariable is the environment variable with the password of the first superuser.
+const superuserVariable = "CQLD_SUPERUSER_PASSWORD"
+
+// superuser sets the first superuser.
+func (c *startCommand) superuser(o *node.AccessOptions) error {
+	setIf(&o.Superuser, c.Superuser)
+	o.SuperuserPassword = os.Getenv(superuserVariable)
+	if err := os.Unsetenv(superuserVariable); err != nil { // nothing that this process starts inherits it
+		return err
+	}
+	if c.SuperuserPasswordFile == "" {
+		return nil
+	}
+	if o.SuperuserPassword != "" {
+		return errors.New("--superuser-password-file and " + superuserVariable + " exclude each other")
+	}
+	var err error
+	if o.SuperuserPassword, err = control.ReadPasswordFile(c.SuperuserPasswordFile); err != nil {
+		return fmt.Errorf("--superuser-password-file: %w", err)
+	}
+	return nil
+}
+
 // options returns the defaults, overridden by the file and then by the flags.
 func (c *startCommand) options() (node.Options, error) {
 	o := node.DefaultOptions()
@@ -147,6 +173,9 @@ func (c *startCommand) options() (node.Options, error) {
 	setIf(&o.Datacenter, c.Datacenter)
 	setIf(&o.Rack, c.Rack)
 	setIf(&o.Replace, c.Replace)
+	if err := c.superuser(&o.Access); err != nil {
+		return o, err
+	}
 	o.ClockOffset, o.Unsafe = c.ClockOffset, c.Unsafe
 	if c.CommitlogSync != nil {
 		o.CommitLogSync = node.CommitLogSync(*c.CommitlogSync)

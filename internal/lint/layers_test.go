@@ -90,12 +90,13 @@ query/plancache:
 query/batchsize: row schema types
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
+query/paging: internal/wire query/mask ring row scan schema
 query/definition: cql internal/wire query/function query/mask query/term ring schema types
 query/permissions: auth cql query/definition schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/permissions query/plancache query/roles query/term request ring row scan schema types
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/definition query/function query/identifier query/mask query/paging query/permissions query/plancache query/roles query/term request ring row scan schema types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -120,7 +121,7 @@ azuretables/client:
 cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/control
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema simulation/elle storage storage/faultfs storage/index types
 integration/cqlclient:

@@ -116,12 +116,10 @@ func guarded(server *tls.Config, name string) *tls.Config {
 func (s *Security) Server() *tls.Config { return s.server }
 
 // Client implements messaging.Security.
-func (s *Security) Client(to netip.AddrPort) *tls.Config {
-	if !s.encrypts(to.Addr()) {
-		return nil
-	}
-	return s.client
-}
+func (s *Security) Client(netip.AddrPort) *tls.Config { return s.client }
+
+// Encrypts implements messaging.Security.
+func (s *Security) Encrypts(to netip.AddrPort) bool { return s.encrypts(to.Addr()) }
 
 // encrypts reports whether the connections to and from a peer are encrypted. A peer that is not a member is assumed to be
 // in another data center.

@@ -362,7 +362,7 @@ func TestEncryptionByPlace(t *testing.T) {
 		for i := 1; i <= 4; i++ {
 			a := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 			plain := s.AcceptsPlain(a)
-			if plain != (s.Client(netip.AddrPortFrom(a, 7000)) == nil) {
+			if plain != !s.Encrypts(netip.AddrPortFrom(a, 7000)) {
 				t.Errorf("%s: what is accepted from %s is not what is opened to it", x.encryption, a)
 			}
 			got += map[bool]string{true: "p", false: "t"}[plain]

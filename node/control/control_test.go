@@ -321,13 +321,13 @@ func TestOperationsAndPagesAskForPermission(t *testing.T) {
 		s.Page("/metrics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ }))
 		for _, op := range []Operation[None, None]{read, change} {
 			w := httptest.NewRecorder()
-			s.route(w, httptest.NewRequest(http.MethodPost, "/v1/"+op.Name, nil))
+			s.route(w, httptest.NewRequest(http.MethodPost, "/v1/"+op.Name, nil), false)
 			if got := strings.Contains(w.Body.String(), `"code":"denied"`); got != deny {
 				t.Errorf("%s, denied %v: %s", op.Name, deny, w.Body)
 			}
 		}
 		w := httptest.NewRecorder()
-		s.route(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		s.route(w, httptest.NewRequest(http.MethodGet, "/metrics", nil), false)
 		if (w.Code == http.StatusForbidden) != deny {
 			t.Errorf("page, denied %v: %d", deny, w.Code)
 		}
@@ -337,6 +337,25 @@ func TestOperationsAndPagesAskForPermission(t *testing.T) {
 		want := []string{"SELECT on <mbean info>", "EXECUTE on <mbean drain>", "SELECT on <mbean metrics>"}
 		if !slices.Equal(g.asked, want) {
 			t.Errorf("required %q, want %q", g.asked, want)
+		}
+	}
+}
+
+// TestLocalOperationsNeedTheSocket checks that a client of the TCP port cannot run an operation of HandleLocal, although it has the token.
+func TestLocalOperationsNeedTheSocket(t *testing.T) {
+	s := NewServer(slog.New(slog.DiscardHandler), auth.AllowAll{})
+	t.Cleanup(s.Close)
+	ran := 0
+	HandleLocal(s, ResetSuperuser, func(context.Context, SuperuserArgs, Report) (Superuser, error) {
+		ran++
+		return Superuser{}, nil
+	})
+	for _, local := range []bool{false, true} {
+		r, w := httptest.NewRequest(http.MethodPost, "/v1/"+ResetSuperuser.Name, nil), httptest.NewRecorder()
+		r.Header.Set("Authorization", "Bearer token")
+		s.guard("token", local).ServeHTTP(w, r)
+		if denied := strings.Contains(w.Body.String(), `"code":"denied"`); denied == local || ran != map[bool]int{false: 0, true: 1}[local] {
+			t.Errorf("local %v: ran %d times: %s", local, ran, w.Body)
 		}
 	}
 }

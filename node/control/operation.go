@@ -47,6 +47,13 @@ func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context
 	}
 }
 
+// HandleLocal is Handle for an operation that only the socket of the data directory accepts: it is for an operator on the
+// machine of the node, who could change the node's files as well.
+func HandleLocal[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
+	s.local[op.Name] = true
+	Handle(s, op, do)
+}
+
 // Call executes an operation on a node and waits for its result. progress, which may be nil, receives progress reports. An
 // error of the operation is an *Error.
 func Call[A, R any](ctx context.Context, c *Client, op Operation[A, R], args A, progress Report) (result R, err error) {

@@ -23,6 +23,7 @@ type Server struct {
 	log        *slog.Logger
 	authorizer auth.Authorizer
 	operations map[string]operation
+	local      map[string]bool // operations that only the socket accepts
 	pages      map[string]http.Handler
 	// Guard recovers from panics of operations. It is set before Serve. nil leaves panics to net/http.
 	Guard *guard.Guard
@@ -43,7 +44,7 @@ type Server struct {
 // NewServer returns a server that has no operations and does not listen yet. a authorizes each operation and page. Clients
 // are anonymous: a client that has the token, or that may open the socket, acts as the operator.
 func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
-	return &Server{log: log, authorizer: a, operations: map[string]operation{}, pages: map[string]http.Handler{},
+	return &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{}, pages: map[string]http.Handler{},
 		slots: make(chan struct{}, operationsMax), grace: closeGrace}
 }
 
@@ -53,7 +54,7 @@ func (s *Server) Page(path string, h http.Handler) { s.pages[path] = h }
 // Serve accepts clients of l in the background. Clients must present the token, unless it is empty: then every client that
 // can connect is accepted.
 func (s *Server) Serve(l net.Listener, token string) {
-	h := &http.Server{Handler: s.guard(token), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: headerBytesMax,
+	h := &http.Server{Handler: s.guard(token, l.Addr().Network() == "unix"), ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: headerBytesMax,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +94,8 @@ func (s *Server) Close() {
 	}
 }
 
-// guard accepts only requests with the token.
-func (s *Server) guard(token string) http.Handler {
+// guard accepts only requests with the token. local means that they come over the socket.
+func (s *Server) guard(token string, local bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" {
 			given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -105,11 +106,11 @@ func (s *Server) guard(token string) http.Handler {
 				return
 			}
 		}
-		s.route(w, r)
+		s.route(w, r, local)
 	})
 }
 
-func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 	if page, ok := s.pages[r.URL.Path]; ok && r.Method == http.MethodGet {
 		if err := s.authorize(r.Context(), strings.TrimPrefix(r.URL.Path, "/")); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
@@ -143,7 +144,12 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	a := &answer{w: w, flush: http.NewResponseController(w)}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	var result any
-	if err = s.authorize(r.Context(), name); err == nil {
+	if s.local[name] && !local {
+		err = &Error{Denied, name + " is accepted only over the socket in the data directory, on the machine of the node"}
+	} else {
+		err = s.authorize(r.Context(), name)
+	}
+	if err == nil {
 		if panicked := s.Guard.Do("control operation", func() { result, err = do(r.Context(), args, a.progress) }); panicked != nil {
 			err = panicked
 		}
@@ -184,6 +190,7 @@ func changing() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
 		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name, ReloadSSL.Name,
+		ResetSuperuser.Name, UpdateCIDRGroup.Name, DropCIDRGroup.Name,
 		CancelJob.Name, ResumeJob.Name, SetAuditLog.Name} {
 		out[name] = true
 	}

@@ -28,32 +28,5 @@ func statementName(stmt cql.Statement) string {
 	case *cql.DropTrigger:
 		return "DROP TRIGGER"
 	}
-	return roleStatementName(stmt)
-}
-
-// roleStatementName returns the name of a statement about roles and permissions.
-func roleStatementName(stmt cql.Statement) string {
-	switch stmt.(type) {
-	case *cql.CreateRole:
-		return "CREATE ROLE"
-	case *cql.AlterRole:
-		return "ALTER ROLE"
-	case *cql.DropRole:
-		return "DROP ROLE"
-	case *cql.ListRoles:
-		return "LIST ROLES"
-	case *cql.ListUsers:
-		return "LIST USERS"
-	case *cql.GrantRole, *cql.GrantPermissions:
-		return "GRANT"
-	case *cql.RevokeRole, *cql.RevokePermissions:
-		return "REVOKE"
-	case *cql.ListPermissions:
-		return "LIST PERMISSIONS"
-	case *cql.AddIdentity:
-		return "ADD IDENTITY"
-	case *cql.DropIdentity:
-		return "DROP IDENTITY"
-	}
 	return "This statement"
 }

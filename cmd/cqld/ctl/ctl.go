@@ -68,7 +68,14 @@ type Commands struct {
 	Getauditlog      getAuditCommand       `cmd:"" group:"do" help:"Show the options of the audit log."`
 	TablesAccount    tablesAccountCommand  `cmd:"" group:"do" help:"Create, list, rotate and remove accounts of Azure Tables."`
 	Reloadssl        reloadSSLCommand      `cmd:"" group:"do" help:"Read the certificate files again."`
-	Help             helpCommand           `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
+
+	ResetSuperuser    resetSuperuserCommand  `cmd:"" group:"access" help:"Give a superuser a new password. Works only on the machine of the node."`
+	Updatecidrgroup   updateCIDRGroupCommand `cmd:"" group:"access" help:"Create a CIDR group or replace its ranges."`
+	Dropcidrgroup     dropCIDRGroupCommand   `cmd:"" group:"access" help:"Remove a CIDR group."`
+	Listcidrgroups    listCIDRGroupsCommand  `cmd:"" group:"access" help:"List the CIDR groups, or the ranges of one."`
+	Getcidrgroupsofip cidrGroupsOfIPCommand  `cmd:"" group:"access" help:"List the CIDR groups that contain an address."`
+
+	Help helpCommand `cmd:"" group:"do" help:"Show the commands, or the arguments and flags of one."`
 }
 
 // Groups returns the headings under which the help lists the subcommands.
@@ -78,6 +85,7 @@ func Groups() []kong.Group {
 		{Key: "change", Title: "Ring changes and repair:"},
 		{Key: "node", Title: "Node status:"},
 		{Key: "do", Title: "Node operations:"},
+		{Key: "access", Title: "Roles and access:"},
 	}
 }
 

@@ -1,0 +1,58 @@
+package audit
+
+import (
+	"fmt"
+	"net/netip"
+
+	"cqld/cql"
+)
+
+// Client is the client of a CQL statement.
+type Client struct {
+	User   string
+	Source netip.AddrPort
+}
+
+// Executed records a statement that succeeded. Its text was parsed, and may contain secrets.
+func (l *Log) Executed(c Client, about Subject, text, batch string) {
+	if l.Wants(about.Type, about.Keyspace, c.User) {
+		l.Record(&Entry{Protocol: "cql", Type: about.Type, User: c.User, Source: c.Source, Keyspace: about.Keyspace, Scope: about.Scope,
+			Operation: cql.RedactStatement(text), Batch: batch})
+	}
+}
+
+// Failed records a statement that failed, whose text may contain secrets. unauthorized means that the client lacks a
+// permission.
+func (l *Log) Failed(c Client, keyspace, text string, err error, unauthorized bool) {
+	e := Entry{Protocol: "cql", Type: RequestFailure, User: c.User, Source: c.Source, Keyspace: keyspace}
+	if unauthorized {
+		e.Type = UnauthorizedAttempt
+	}
+	if l.Wants(e.Type, e.Keyspace, e.User) {
+		e.Operation, e.Error = cql.Redact(text), cql.RedactError(text, err)
+		l.Record(&e)
+	}
+}
+
+// BatchMessage is a BATCH message of a client.
+type BatchMessage struct {
+	Text   string // in place of the statements' texts
+	log    *Log
+	client Client
+}
+
+// Batch returns a message with a number of statements.
+func (l *Log) Batch(c Client, statements int, consistency fmt.Stringer) BatchMessage {
+	return BatchMessage{fmt.Sprintf("BATCH of %d statements at consistency %v", statements, consistency), l, c}
+}
+
+// Executed records a batch that succeeded: as in Cassandra, one entry for the batch and one for each statement, with an id
+// that they share.
+func (b BatchMessage) Executed(keyspace string, id [16]byte, statements int, statement func(i int) (about Subject, text string)) {
+	batch := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	b.log.Executed(b.client, Subject{Type: Batch, Keyspace: keyspace}, b.Text, batch)
+	for i := range statements {
+		about, text := statement(i)
+		b.log.Executed(b.client, about, text, batch)
+	}
+}

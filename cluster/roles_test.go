@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"bytes"
+	"testing"
+
+	"cqld/auth"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// TestRolesAreInTheMetadata applies changes of roles and of the schema as commands, and checks that snapshots contain the roles, that
+// creators get their grants in the same command, that dropped keyspaces lose theirs, and that metadata without roles decode.
+func TestRolesAreInTheMetadata(t *testing.T) {
+	m, index := emptyMetadata(), uint64(0)
+	do := func(c *command) {
+		t.Helper()
+		index++
+		c.ID = CommandID{byte(index)}
+		b, err := c.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err = decodeCommand(b); err != nil {
+			t.Fatal(err)
+		}
+		if m, err = apply(m, c, index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := func() *Metadata {
+		t.Helper()
+		b, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := decodeMetadata(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decoded
+	}
+	if b, err := m.encode(); err != nil || bytes.Contains(b, []byte("Roles")) || !again().Roles.Empty() {
+		t.Errorf("metadata without roles: %s, %v", b, err)
+	}
+	change := func(c auth.Change) *command {
+		b, err := auth.EncodeChange(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &command{Roles: &rolesCommand{b}}
+	}
+	do(change(&auth.CreateRole{Name: "maker"}))
+	create := &schema.CreateKeyspace{Keyspace: "k", Replication: ring.Replication{Class: ring.Simple, Factor: 1}, DurableWrites: true}
+	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(create), Creator: "maker"}})
+	if d := again().Roles; !d.Has("maker", auth.Modify, auth.Table("k", "t")) || !d.Has("maker", auth.Execute, auth.KeyspaceFunctions("k")) {
+		t.Errorf("the creator has %v", d.Grants("maker"))
+	}
+	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.DropKeyspace{Keyspace: "k"})}})
+	if d := again().Roles; len(d.Grants("maker")) != 0 {
+		t.Errorf("after DROP KEYSPACE: %v", d.Grants("maker"))
+	}
+	epoch := m.Epoch
+	for _, c := range []*command{change(&auth.CreateRole{Name: "maker"}), {Roles: &rolesCommand{[]byte(`{"Unknown":{}}`)}}} {
+		c.ID = CommandID{0xFF, byte(len(c.Roles.Change))}
+		next, err := apply(m, c, index+1)
+		if err == nil || next.Epoch != epoch || next.Roles != m.Roles {
+			t.Errorf("%s: %v", c.Roles.Change, err)
+		}
+	}
+}
