@@ -48,7 +48,7 @@ func (c *CreateRole) apply(d *Directory) error {
 	c.Settings.set(role)
 	d.put(role)
 	d.grantAll(c.Creator, []Resource{RoleResource(c.Name)})
-	return nil
+	return c.Settings.applyTables(d, c.Name)
 }
 
 // checkName bounds a name, with Cassandra's text: there, names are keys of rows.
@@ -73,7 +73,14 @@ func (c *AlterRole) apply(d *Directory) error {
 	role := *old
 	c.Settings.set(&role)
 	d.put(&role)
-	return nil
+	return c.Settings.applyTables(d, c.Name)
+}
+
+func (s *RoleSettings) applyTables(d *Directory, role string) error {
+	if s.Tables == nil {
+		return nil
+	}
+	return s.Tables.apply(d, role)
 }
 
 // checkSettings refuses unknown CIDR groups and too many options.
@@ -150,6 +157,7 @@ func (c *DropRole) apply(d *Directory) error {
 	}
 	d.identities = maps.Clone(d.identities)
 	maps.DeleteFunc(d.identities, func(_, of string) bool { return of == c.Name })
+	d.dropAccounts(c.Name)
 	d.derive(affected)
 	d.revokeAll([]Resource{RoleResource(c.Name)})
 	return nil

@@ -33,9 +33,11 @@ type RoleSettings struct {
 	Options     map[string]string `json:",omitempty"` // replaces all options, if not nil
 	Datacenters *Access           `json:",omitempty"`
 	CIDRs       *Access           `json:",omitempty"`
+	Tables      *TablesSettings   `json:",omitempty"`
 }
 
-// DropRole removes a role, its memberships and members, its identities, and all grants to it and on it.
+// DropRole removes a role, its memberships and members, its identities, its accounts of Azure Tables, and all grants to it
+// and on it.
 type DropRole struct {
 	Name     string
 	IfExists bool `json:",omitempty"`

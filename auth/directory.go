@@ -47,6 +47,7 @@ type Directory struct {
 	grants     map[string]map[Resource]PermissionSet // by role; neither maps nor sets are empty
 	identities map[string]string                     // roles by identity
 	groups     map[string][]netip.Prefix             // CIDR groups by name
+	accounts   map[string]*TablesAccount             // of Azure Tables, by name
 	effective  map[string]*effective                 // by role
 }
 
@@ -62,7 +63,7 @@ func NewDirectory() *Directory { return new(Directory) }
 
 // Empty reports whether there is nothing in the directory.
 func (d *Directory) Empty() bool {
-	return len(d.roles) == 0 && len(d.grants) == 0 && len(d.identities) == 0 && len(d.groups) == 0
+	return len(d.roles) == 0 && len(d.grants) == 0 && len(d.identities) == 0 && len(d.groups) == 0 && len(d.accounts) == 0
 }
 
 // Role returns a role.

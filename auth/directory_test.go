@@ -17,10 +17,11 @@ type model struct {
 	members    map[[2]string]bool
 	grants     map[Grant]bool // with one permission each
 	identities map[string]string
+	accounts   map[string]TablesAccount
 }
 
 func newModel() *model {
-	return &model{map[string]bool{}, map[[2]string]bool{}, map[Grant]bool{}, map[string]string{}}
+	return &model{map[string]bool{}, map[[2]string]bool{}, map[Grant]bool{}, map[string]string{}, map[string]TablesAccount{}}
 }
 
 // memberOf reports whether a role is another, or a member of it through others.
@@ -66,7 +67,9 @@ func (m *model) apply(c Change) {
 	case *CreateRole:
 		m.roles[c.Name] = c.Settings.Superuser != nil && *c.Settings.Superuser
 		m.created(c.Creator, RoleResource(c.Name))
+		m.setTables(c.Name, c.Settings.Tables)
 	case *AlterRole:
+		m.setTables(c.Name, c.Settings.Tables)
 		if c.Settings.Superuser != nil {
 			m.roles[c.Name] = *c.Settings.Superuser
 		}
@@ -81,6 +84,11 @@ func (m *model) apply(c Change) {
 		for id, role := range m.identities {
 			if role == c.Name {
 				delete(m.identities, id)
+			}
+		}
+		for name, a := range m.accounts {
+			if a.Role == c.Name {
+				delete(m.accounts, name)
 			}
 		}
 	case *GrantRole:
@@ -147,7 +155,9 @@ func randomChange(r *rand.Rand) Change {
 		}
 	}
 	super := r.IntN(8) == 0
-	switch r.IntN(11) {
+	switch r.IntN(13) {
+	case 11, 12:
+		return randomTables(r, name())
 	case 0:
 		return &CreateRole{Name: name(), Creator: name(), Settings: RoleSettings{Superuser: &super}}
 	case 1:
@@ -244,6 +254,9 @@ func compare(t *testing.T, at string, d *Directory, m *model) {
 					t.Fatalf("%s: %s has %s on %s: %v, want %v", at, name, p, r, got, want)
 				}
 			}
+		}
+		if a, ok := d.TablesAccount("account" + name); ok != (m.accounts["account"+name].Role != "") || ok && *a != m.accounts["account"+name] {
+			t.Fatalf("%s: account %s: %+v, want %+v", at, name, a, m.accounts["account"+name])
 		}
 		id := "id of " + name
 		if role, ok := d.Identity(id); role != m.identities[id] || ok != (role != "") {

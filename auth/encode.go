@@ -17,6 +17,7 @@ type directoryJSON struct {
 	Grants     []grantJSON    `json:",omitempty"`
 	Identities []identityJSON `json:",omitempty"`
 	Groups     []groupJSON    `json:",omitempty"`
+	Accounts   []accountJSON  `json:",omitempty"`
 }
 
 type roleJSON struct {
@@ -34,6 +35,11 @@ type grantJSON struct {
 	Role        string
 	Resource    Resource
 	Permissions PermissionSet
+}
+
+type accountJSON struct {
+	Name, Role string
+	Keys       [2]string
 }
 
 type identityJSON struct{ Identity, Role string }
@@ -66,6 +72,9 @@ func Encode(d *Directory) ([]byte, error) {
 	for _, name := range d.GroupNames() {
 		j.Groups = append(j.Groups, groupJSON{name, d.groups[name]})
 	}
+	for _, name := range d.TablesAccounts() {
+		j.Accounts = append(j.Accounts, accountJSON(*d.accounts[name]))
+	}
 	return json.Marshal(&j)
 }
 
@@ -79,7 +88,7 @@ func Decode(b []byte) (*Directory, error) {
 		return nil, fmt.Errorf("auth: the directory has format %d, this build reads %d", j.Format, directoryFormat)
 	}
 	d := &Directory{roles: map[string]*Role{}, grants: map[string]map[Resource]PermissionSet{}, identities: map[string]string{},
-		groups: map[string][]netip.Prefix{}}
+		groups: map[string][]netip.Prefix{}, accounts: map[string]*TablesAccount{}}
 	for _, e := range j.Roles {
 		r := &Role{Name: e.Name, Hash: e.Hash, Login: e.Login, Superuser: e.Superuser, Options: e.Options, MemberOf: e.MemberOf}
 		if e.Datacenters != nil {
@@ -110,6 +119,13 @@ func Decode(b []byte) (*Directory, error) {
 	}
 	for _, e := range j.Groups {
 		d.groups[e.Name] = e.CIDRs
+	}
+	for _, e := range j.Accounts {
+		a := TablesAccount(e)
+		if d.roles[a.Role] == nil || d.accounts[a.Name] != nil {
+			return nil, fmt.Errorf("auth: decode directory: account %q is there twice, or its role is unknown", a.Name)
+		}
+		d.accounts[a.Name] = &a
 	}
 	d.derive(d.RoleNames())
 	return d, nil

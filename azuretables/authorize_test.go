@@ -32,7 +32,7 @@ func (e *empty) Topology() *ring.Topology {
 	return ring.NewTopology(1, []*ring.Node{{ID: 1, Host: ring.HostID{1}, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{0}}})
 }
 
-func (e *empty) ProposeSchema(_ context.Context, change schema.Change) error {
+func (e *empty) ProposeSchemaFor(_ context.Context, _ auth.Principal, change schema.Change) error {
 	e.effects++
 	next, err := schema.Apply(e.schema, change)
 	if err == nil {

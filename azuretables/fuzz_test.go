@@ -100,7 +100,7 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
-		stringToSign := b.server.accounts[DevelopmentAccount].appendStringToSign(nil, req, req.path, false, req.header.msDate, p.comp)
+		stringToSign := b.server.accounts.named(DevelopmentAccount).appendStringToSign(nil, req, req.path, false, req.header.msDate, p.comp)
 		req.header.authorization = "SharedKey " + DevelopmentAccount + ":" + b.hmac(DevelopmentAccount, string(stringToSign))
 		r := send1(b.server, req)
 		wellFormed(t, r)
@@ -143,7 +143,7 @@ func FuzzRangesOfKeys(f *testing.F) {
 		}
 		b := newBenchWithoutListener(t)
 		s := &signature{version: "2019-02-02", table: "races", permissions: "raud", expiry: "2099-01-01", startPK: startPK, startRK: startRK, endPK: endPK, endRK: endRK}
-		a := b.server.accounts[DevelopmentAccount]
+		a := b.server.accounts.named(DevelopmentAccount)
 		s.sig = b.hmac(DevelopmentAccount, string(a.appendTableString(nil, s, "races")))
 		g, err := a.authorizeSignature(&httpRequest{}, s, b.clock.Now(), nil)
 		if err != nil {

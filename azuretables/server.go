@@ -3,33 +3,37 @@ package azuretables
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/internal/env"
 	"cqld/internal/guard"
 	"cqld/request"
 	"cqld/ring"
-	"cqld/schema"
 	"cqld/tlsconfig"
 )
 
 // Options configures a Server.
 type Options struct {
-	Service  entity.Service
-	Accounts []Account
-	Clock    env.Clock
-	Rand     env.Rand // safe for concurrent use; generates ids of requests and batches
-	Logger   *slog.Logger
-	Limits   Limits
+	Service entity.Service
+	// Accounts are those of the configuration. Directory, unless nil, returns the current roles of the cluster with their
+	// accounts, which precede those of the same name in Accounts; it must not allocate or block.
+	Accounts  []Account
+	Directory func() *auth.Directory
+	// Development serves the development account as long as there is no other account.
+	Development bool
+	// Admit, unless nil, refuses clients by the role of their account and their address. It is called for each request.
+	Admit  func(role string, client netip.Addr) error
+	Clock  env.Clock
+	Rand   env.Rand // safe for concurrent use; generates ids of requests and batches
+	Logger *slog.Logger
+	Limits Limits
 	// Hosts are the host names, without port, by which clients may address the development account, in addition to IP
 	// addresses and localhost.
 	Hosts []string
@@ -53,6 +57,7 @@ type Answer struct {
 	Took         time.Duration
 	Client       netip.AddrPort
 	Account      string     // as the client wrote it
+	Role         string     // as which the request ran; empty if it was not authorized, or is anonymous
 	Table        string     // as the client wrote it; empty if the URL names none
 	Code         odata.Code // of the error; empty after a success
 	Error        string     // the message of the error
@@ -74,7 +79,7 @@ type Server struct {
 	limits     Limits
 	log        *slog.Logger
 	guard      *guard.Guard
-	accounts   map[string]*account
+	accounts   accounts
 	byAccount  *throttle
 	partitions *throttle
 	calls      sync.Pool // *call
@@ -87,19 +92,12 @@ func New(o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	d := &Server{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard, accounts: map[string]*account{}}
+	d := &Server{o: o, limits: o.Limits.withDefaults(), log: o.Logger, guard: o.Guard}
 	if d.guard == nil {
 		d.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
-	for _, a := range o.Accounts {
-		if err := CheckAccount(a); err != nil {
-			return nil, fmt.Errorf("azuretables: account %q: %w", a.Name, err)
-		}
-		made, err := newAccount(a)
-		if err != nil {
-			return nil, err
-		}
-		d.accounts[a.Name] = made
+	if err := d.accounts.configure(&o); err != nil {
+		return nil, err
 	}
 	d.byAccount = newThrottle(o.AccountTarget, 1, o.Clock.Monotonic)
 	d.partitions = newThrottle(o.PartitionTarget, bucketSets, o.Clock.Monotonic)
@@ -114,41 +112,6 @@ func New(o Options) (*Server, error) {
 func (d *Server) Limited() map[string]int64 {
 	g := d.carrier.guests
 	return map[string]int64{"handshakes": g.closed.Load(), "connections_per_address": g.refused.Load(), "connections": g.crowded.Load()}
-}
-
-// CheckAccount returns nil if the account's name and key are valid: 3 to 24 lower-case letters and digits, and base64
-// of at least 16 bytes.
-func CheckAccount(a Account) error {
-	if len(a.Name) < 3 || len(a.Name) > 24 {
-		return errors.New("the name must be 3 to 24 characters long")
-	}
-	for i := range len(a.Name) {
-		if c := a.Name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return errors.New("the name must consist of lower case letters and digits")
-		}
-	}
-	if schema.IsSystem(a.Name) {
-		return errors.New("the name is that of a system keyspace")
-	}
-	if key, err := base64.StdEncoding.DecodeString(a.Key); err != nil || len(key) < 16 {
-		return errors.New("the key must be base64 of at least 16 bytes; create one with: openssl rand -base64 64")
-	}
-	return nil
-}
-
-// secondarySuffix ends the name of an account's read-only endpoint.
-const secondarySuffix = "-secondary"
-
-// account returns the account with the given name. secondary reports whether the name is that of its secondary
-// endpoint.
-func (d *Server) account(name string) (a *account, secondary bool) {
-	if a = d.accounts[name]; a != nil {
-		return a, false
-	}
-	if primary, ok := strings.CutSuffix(name, secondarySuffix); ok {
-		return d.accounts[primary], true
-	}
-	return nil, false
 }
 
 // call is the state of one request. begin resets all fields.
@@ -278,7 +241,7 @@ func (c *call) locate() error {
 	label, _, dotted := strings.Cut(c.req.host, ".")
 	host := ""
 	if dotted {
-		if a, _ := c.server.account(label); a != nil {
+		if a, _ := c.server.accounts.find(label); a != nil {
 			host = label
 		}
 	}
@@ -287,7 +250,7 @@ func (c *call) locate() error {
 		return err
 	}
 	c.hostForm = host != ""
-	if c.account, c.secondary = c.server.account(c.path.Account); c.account == nil {
+	if c.account, c.secondary = c.server.accounts.find(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
 	if err := c.checkHost(); err != nil {
@@ -327,6 +290,9 @@ func (c *call) authorize() (err error) {
 		c.grant, err = c.account.authorizeSignature(c.req, &c.params.signature, c.now, c.policiesOf)
 	default:
 		err = odata.Of(odata.AuthenticationFailed)
+	}
+	if err == nil {
+		err = c.assumeRole()
 	}
 	if err == nil && c.req.conn != nil && !c.req.conn.trust() {
 		err = odata.Of(odata.ServerBusy)
@@ -426,7 +392,7 @@ func (c *call) finish() {
 	}
 	if o := &c.server.o; o.Answered != nil {
 		a := Answer{Resource: c.path.Resource, Method: c.method, Comp: c.params.comp, Status: c.resp.status, Took: o.Clock.Monotonic() - c.began,
-			Client: c.req.remote, Account: c.path.Account, Table: c.path.Table, path: c.req.path, query: c.req.query}
+			Client: c.req.remote, Account: c.path.Account, Role: c.request.Principal.Name, Table: c.path.Table, path: c.req.path, query: c.req.query}
 		if c.failure != nil {
 			a.Code, a.Error = c.failure.Code, c.failure.Message
 		}

@@ -32,7 +32,7 @@ type bench struct {
 func newBench(t testing.TB, change func(*Options)) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
 	o := Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Accounts: []Account{{DevelopmentAccount, DevelopmentKey}, {"races", "cmFjZXMgcmFjZXMgcmFjZXMh"}}}
+		Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey}, {Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}}
 	if change != nil {
 		change(&o)
 	}
@@ -79,7 +79,7 @@ func (b *bench) sign(account, method, target, contentType string) string {
 }
 
 func (b *bench) hmac(account, s string) string {
-	return hmacOf(b.server.accounts[account], s)
+	return hmacOf(b.server.accounts.named(account), s)
 }
 
 func (b *bench) date() string { return b.clock.Now().Format(http.TimeFormat) }
@@ -194,7 +194,7 @@ func TestRequests(t *testing.T) {
 func newBenchWithoutListener(t testing.TB) *bench {
 	b := &bench{t: t, memory: newMemory(), clock: newStillClock()}
 	var err error
-	b.server, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Accounts: []Account{{DevelopmentAccount, DevelopmentKey}}})
+	b.server, err = New(Options{Service: b.memory, Clock: b.clock, Rand: &counting{}, Accounts: []Account{{Name: DevelopmentAccount, Key: DevelopmentKey}}})
 	if err != nil {
 		t.Fatal(err)
 	}

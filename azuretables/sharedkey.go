@@ -10,29 +10,37 @@ import (
 	"sync"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/odata"
 )
 
-// Account is an account's name and key, as in a connection string.
+// Account is an account of the configuration: its name and key, as in a connection string, and the role as which its
+// requests run; empty means that they are anonymous.
 type Account struct {
 	Name string
 	Key  string // base64
+	Role string
 }
 
 // The development account, whose key is public; it is served on loopback addresses only.
 const (
-	DevelopmentAccount = "devstoreaccount1"
-	DevelopmentKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+	DevelopmentAccount = auth.DevelopmentAccount
+	DevelopmentKey     = auth.DevelopmentKey
 )
 
-// account is a configured Account. It pools HMAC states that are initialized with its key, because creating one costs
+// account is an account with its keys. It pools HMAC states that are initialized with a key, because creating one costs
 // more than hashing a request.
 type account struct {
 	name       string
-	wellKnown  bool      // the key is DevelopmentKey
-	hashes     sync.Pool // of *signer
+	role       string
+	given      [2]string // the keys as configured
+	wellKnown  bool      // a key is DevelopmentKey
+	keys       []*key
 	properties propertiesCache
 }
+
+// key is one key of an account.
+type key struct{ hashes sync.Pool } // of *signer
 
 type signer struct {
 	mac     hash.Hash
@@ -41,20 +49,39 @@ type signer struct {
 	scratch []byte
 }
 
-func newAccount(a Account) (*account, error) {
-	key, err := base64.StdEncoding.DecodeString(a.Key)
-	if err != nil {
-		return nil, err
+// newAccount returns an account with one or two keys; an empty one is none. It returns false if a key is not base64.
+func newAccount(name, role string, keys [2]string) (*account, bool) {
+	made := &account{name: name, role: role, given: keys}
+	for _, given := range keys {
+		if given == "" {
+			continue
+		}
+		secret, err := base64.StdEncoding.DecodeString(given)
+		if err != nil {
+			return nil, false
+		}
+		made.wellKnown = made.wellKnown || given == DevelopmentKey
+		k := &key{}
+		k.hashes.New = func() any { return &signer{mac: hmac.New(sha256.New, secret)} }
+		made.keys = append(made.keys, k)
 	}
-	made := &account{name: a.Name, wellKnown: a.Key == DevelopmentKey}
-	made.hashes.New = func() any { return &signer{mac: hmac.New(sha256.New, key)} }
-	return made, nil
+	return made, true
 }
 
-// verify reports whether signature (base64) is the account's HMAC of the bytes that build appends.
+// verify reports whether signature (base64) is the HMAC, by any of the account's keys, of the bytes that build appends.
+// Comparing takes constant time for each key; the total time shows at most which key was used.
 func (a *account) verify(signature string, build func(dst []byte) []byte) bool {
-	s := a.hashes.Get().(*signer)
-	defer a.hashes.Put(s)
+	for _, k := range a.keys {
+		if k.verify(signature, build) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *key) verify(signature string, build func(dst []byte) []byte) bool {
+	s := k.hashes.Get().(*signer)
+	defer k.hashes.Put(s)
 	if len(signature) != base64.StdEncoding.EncodedLen(sha256.Size) {
 		return false
 	}

@@ -68,6 +68,7 @@ func ctlCases(address string) []ctlCase {
 		{args: "setlogginglevel debug", want: `^$`},
 		{args: "getlogginglevels", want: `^Logger Name +Log Level\nROOT +DEBUG\n$`},
 		{args: "reloadssl", want: `^The node has no certificate files: TLS is off.\n$`},
+		{args: "tables-account list", want: `^Account +Key1 +Key2 +Source +Role\n$`},
 		{args: "setlogginglevel info", want: `^$`},
 		{args: "enableauditlog --excluded-categories PREPARE,query --blocking false", want: `^$`},
 		{args: "getauditlog", want: `(?s)^enabled +true\nlogger +JSONAuditLogger\naudit_logs_dir +/\S+/audit\n.*\nblock +false\n.*\nexcluded_categories PREPARE,query\n`},

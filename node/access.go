@@ -101,8 +101,8 @@ func (n *Node) clientAuthorizer() auth.Authorizer {
 	return auth.AllowAll{}
 }
 
-// operatorAuthorizer returns the authorizer of control operations and of Azure Tables. Their clients are no roles: an
-// operator may do everything, and so may a client that signs with the key of an account.
+// operatorAuthorizer returns the authorizer of control operations. Their clients are no roles: an operator may do
+// everything.
 func (n *Node) operatorAuthorizer() auth.Authorizer {
 	if a := n.opts.faults.authorizer; a != nil {
 		return a
@@ -114,7 +114,7 @@ func (n *Node) operatorAuthorizer() auth.Authorizer {
 func (n *Node) roleStatements() *roles.Statements {
 	a := &n.opts.Access
 	return roles.New(roles.Options{
-		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword,
+		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword, NewKey: newTablesKey,
 		Schema:   func() *schema.Schema { return n.cluster.Metadata().Schema },
 		Topology: func() *ring.Topology { return n.cluster.Metadata().Topology },
 		Config: roles.Config{Authentication: a.authenticates(), Authorization: a.authorizes(), Network: a.network(),

@@ -52,9 +52,17 @@ func (n *Node) tablesAnswered(a azuretables.Answer) {
 	}
 }
 
-// auditTables records a request to the Tables server. The user is the account, which is also the keyspace.
+// tablesUser returns the role as which a request of an account ran, or else the account.
+func tablesUser(a *azuretables.Answer) string {
+	if a.Role != "" {
+		return a.Role
+	}
+	return a.Account
+}
+
+// auditTables records a request to the Tables server. The keyspace is the account, and the user its role.
 func (n *Node) auditTables(a *azuretables.Answer) {
-	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operationOf(*a)), User: a.Account, Source: a.Client, Keyspace: a.Account, Scope: a.Table}
+	e := audit.Entry{Protocol: "tables", Type: tablesAuditType(operationOf(*a)), User: tablesUser(a), Source: a.Client, Keyspace: a.Account, Scope: a.Table}
 	switch a.Code {
 	case "":
 	case odata.AuthenticationFailed, odata.InvalidAuthenticationInfo:

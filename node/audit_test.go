@@ -92,7 +92,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 	r := openNodes(t, 180, 1, func(o *Options) {
 		o.FS, o.Audit.Enabled = vfs.Default, true
 		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer, Superuser: "admin", SuperuserPassword: secretAdmin}
-		o.TablesAccounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey}}
+		o.TablesAccounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey, Role: "admin"}}
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	c := r.mustLogIn(0, "admin", secretAdmin)

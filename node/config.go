@@ -240,7 +240,7 @@ func portOrNone(field func(*Options) *uint16) setting {
 	}
 }
 
-// setTablesAccounts reads a list of names and keys.
+// setTablesAccounts reads a list of names, keys and, optionally, roles.
 func setTablesAccounts(o *Options, v *yaml.Node) error {
 	var accounts []azuretables.Account
 	if v.Kind != yaml.SequenceNode {
@@ -250,11 +250,12 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 		var a struct {
 			Name string `yaml:"name"`
 			Key  string `yaml:"key"`
+			Role string `yaml:"role"`
 		}
 		if err := e.Decode(&a); err != nil || a.Name == "" || a.Key == "" {
 			return fmt.Errorf("line %d: expected {name, key}", e.Line)
 		}
-		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key})
+		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role})
 	}
 	o.TablesAccounts = accounts
 	return nil

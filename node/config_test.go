@@ -76,8 +76,8 @@ func TestBadFilesNameTheLine(t *testing.T) {
 
 func TestTablesOptions(t *testing.T) {
 	o := DefaultOptions()
-	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || o.tablesAccounts()[0].Name != "devstoreaccount1" {
-		t.Errorf("without options: %v, %s, %v", err, o.Tables(), o.tablesAccounts())
+	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || len(o.TablesAccounts) > 0 || !o.development() {
+		t.Errorf("without options: %v, %s, %v", err, o.Tables(), o.TablesAccounts)
 	}
 	err := o.parse("c.yaml", []byte(`
 tables_port: 0
@@ -85,6 +85,7 @@ tables_accounts:
   - { name: races, key: "cmFjZXMgcmFjZXMgcmFjZXMh" }
   - name: training
     key: dHJhaW5pbmcgdHJhaW5pbmch
+    role: trainer
 tables_partition_target: 2000
 tables_account_target: 20000
 tables_max_properties: 500
@@ -92,7 +93,7 @@ tables_max_entity_size: 2MiB
 tables_max_batch_operations: 200
 tables_max_connections: 10
 `))
-	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.tablesAccounts()) != 2 || o.TablesMaxEntityBytes != 2<<20 ||
+	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.TablesAccounts) != 2 || o.TablesAccounts[1].Role != "trainer" || o.development() || o.TablesMaxEntityBytes != 2<<20 ||
 		o.TablesPartitionTarget != 2000 || o.TablesAccountTarget != 20000 || o.TablesMaxProperties != 500 || o.TablesMaxConnections != 10 {
 		t.Errorf("%v, %+v", err, o)
 	}
@@ -106,7 +107,7 @@ tables_max_connections: 10
 		"tables_port: 9042":           "is native_transport_port",
 		"tables_port: many":           "not a port",
 		"tables_partition_target: -1": "must not be negative",
-		"rpc_address: 192.0.2.7":      "known to everyone",
+		"authorizer: CassandraAuthorizer\ntables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]":                                                        "has no role",
 		"rpc_address: 192.0.2.7\ntables_accounts: [ { name: abc, key: Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw== } ]": "known to everyone",
 	} {
 		o := DefaultOptions()
@@ -116,6 +117,12 @@ tables_max_connections: 10
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+	for file, want := range map[string]bool{"": true, "rpc_address: 192.0.2.7": false, "authorizer: CassandraAuthorizer": false} {
+		o := DefaultOptions()
+		if err := o.parse("c.yaml", []byte(file)); err != nil || o.development() != want {
+			t.Errorf("%q: %v; the development account is served: %v, want %v", file, err, o.development(), want)
 		}
 	}
 	o = DefaultOptions()

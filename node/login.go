@@ -19,8 +19,6 @@ func (n *Node) openLogin() (err error) {
 	if !a.authenticates() {
 		return nil
 	}
-	restrictions := &login.Restrictions{Directory: n.roles, Network: a.network(), Datacenter: n.opts.Datacenter, CIDR: a.cidr(),
-		Superusers: a.CIDRForSuperusers, Monitor: a.CIDRMonitor, Clock: n.clock, Logger: n.log}
 	n.login, err = login.New(login.Options{
 		Lookup: func(role string) (login.Role, bool) {
 			r, ok := n.roles().Role(role)
@@ -29,7 +27,7 @@ func (n *Node) openLogin() (err error) {
 			}
 			return login.Role{Hash: r.Hash, Login: r.Login}, true
 		},
-		Access: restrictions.Access, Clock: n.clock, Random: crand.Reader, Logger: n.log,
+		Access: n.restrictions().Access, Clock: n.clock, Random: crand.Reader, Logger: n.log,
 		OnEvent: n.auditLogin,
 		Limits:  login.Limits{RememberFor: a.CredentialsValidity, RememberedMax: a.CredentialsMax},
 	})
@@ -37,6 +35,13 @@ func (n *Node) openLogin() (err error) {
 		n.validator, err = certificate.NewValidator(a.CertificateValidator)
 	}
 	return err
+}
+
+// restrictions returns what refuses roles by data centers and addresses.
+func (n *Node) restrictions() *login.Restrictions {
+	a := &n.opts.Access
+	return &login.Restrictions{Directory: n.roles, Network: a.network(), Datacenter: n.opts.Datacenter, CIDR: a.cidr(),
+		Superusers: a.CIDRForSuperusers, Monitor: a.CIDRMonitor, Clock: n.clock, Logger: n.log}
 }
 
 // authenticator returns the authenticator of CQL clients, or nil if they need not log in.

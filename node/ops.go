@@ -80,6 +80,10 @@ func (n *Node) handleData() {
 	control.Handle(s, control.AuditLogOf, n.opAuditLog)
 	control.Handle(s, control.SetAuditLog, n.opSetAuditLog)
 	control.Handle(s, control.ReloadSSL, n.opReloadSSL)
+	control.Handle(s, control.TablesAccountsOf, n.opTablesAccounts)
+	control.Handle(s, control.CreateTablesAccount, n.opCreateTablesAccount)
+	control.Handle(s, control.RotateTablesKey, n.opRotateTablesKey)
+	control.Handle(s, control.RemoveTablesAccount, n.opRemoveTablesAccount)
 }
 
 func (n *Node) handleTopology() {

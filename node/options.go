@@ -101,7 +101,8 @@ type Options struct {
 
 	Access AccessOptions // authentication and authorization
 
-	// TablesAccounts are the accounts of the Tables server. If empty, it serves the development account.
+	// TablesAccounts are the accounts of the Tables server. Those of the cluster's
+	// metadata are served as well. If there are none, the development account is, on a loopback address.
 	TablesAccounts []azuretables.Account
 	// TablesHosts are the host names, in addition to localhost, under which the development account is served. Clients may
 	// always use IP addresses.

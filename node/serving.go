@@ -28,7 +28,7 @@ func (n *Node) openExecutors() {
 	n.executors.cql = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal})
 	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
-		Authorizer: n.operatorAuthorizer(), Refuse: n.tablesRefusal})
+		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal})
 }
 
 // coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.

@@ -7,9 +7,11 @@ import (
 	"net/netip"
 	"slices"
 
+	"cqld/auth"
 	"cqld/azuretables"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
+	"cqld/schema"
 	"cqld/tlsconfig"
 )
 
@@ -27,7 +29,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 		bad("tables_port", "%d is native_transport_port", o.TablesPort)
 	}
 	seen := map[string]bool{}
-	for _, a := range o.tablesAccounts() {
+	for _, a := range o.TablesAccounts {
 		if err := azuretables.CheckAccount(a); err != nil {
 			bad("tables_accounts", "account %q: %v", a.Name, err)
 		}
@@ -36,8 +38,13 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 		}
 		seen[a.Name] = true
 	}
+	for _, a := range o.TablesAccounts {
+		if o.Access.authorizes() && a.Role == "" {
+			bad("tables_accounts", "account %q has no role, so that %s would refuse all of its requests: add role to it", a.Name, cassandraAuthorizer)
+		}
+	}
 	known := func(a azuretables.Account) bool { return a.Key == azuretables.DevelopmentKey }
-	if !o.RPCAddress.IsLoopback() && slices.ContainsFunc(o.tablesAccounts(), known) {
+	if !o.RPCAddress.IsLoopback() && slices.ContainsFunc(o.TablesAccounts, known) {
 		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches it could read "+
 			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 64), rpc_address to an "+
 			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, azuretables.DevelopmentAccount)
@@ -51,12 +58,10 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	}
 }
 
-// tablesAccounts returns the served accounts: those of the options, or else the development account.
-func (o *Options) tablesAccounts() []azuretables.Account {
-	if len(o.TablesAccounts) == 0 {
-		return []azuretables.Account{{Name: azuretables.DevelopmentAccount, Key: azuretables.DevelopmentKey}}
-	}
-	return o.TablesAccounts
+// development reports whether the development account is served while there is no other: on loopback addresses only, and
+// not if permissions are checked, because anybody can sign with its key.
+func (o *Options) development() bool {
+	return len(o.TablesAccounts) == 0 && o.RPCAddress.IsLoopback() && !o.Access.authorizes()
 }
 
 // startTables opens the Azure Tables server. The caller holds n.binary.
@@ -67,12 +72,12 @@ func (n *Node) startTables() error {
 	limits := odata.Limits{Properties: n.opts.TablesMaxProperties, EntityBytes: n.opts.TablesMaxEntityBytes,
 		BatchOperations: n.opts.TablesMaxBatchOperations}
 	store := entity.New(entity.Options{
-		Executor: n.executors.tables, View: n.parts.View, Changer: n.cluster, Clock: n.clock, Rand: realRand{},
+		Executor: n.executors.tables, View: n.parts.View, Changer: tablesChanger{n}, Clock: n.clock, Rand: realRand{},
 		Limits:   entity.Limits{Properties: limits.Properties, EntityBytes: limits.EntityBytes},
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
 	d, err := azuretables.New(azuretables.Options{
-		Service: store, Accounts: n.opts.tablesAccounts(), Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
+		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.development(), Admit: n.restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
 		Hosts:       n.opts.TablesHosts,
 		TLS:         n.certificates.server(n.tablesPolicy()),
 		TLSOptional: n.opts.ClientEncryption.optional(),
@@ -94,6 +99,17 @@ func (n *Node) startTables() error {
 		}
 	})
 	return nil
+}
+
+// tablesChanger changes the schema for clients of Azure Tables.
+type tablesChanger struct{ n *Node }
+
+// ProposeSchemaFor implements entity.Changer. As in CQL, a role gets all permissions on what it creates.
+func (c tablesChanger) ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error {
+	if !c.n.opts.Access.authorizes() {
+		by = auth.Principal{}
+	}
+	return c.n.cluster.ProposeSchemaAs(ctx, change, by.Name)
 }
 
 // tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and their

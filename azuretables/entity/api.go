@@ -17,9 +17,9 @@ type View interface {
 	Topology() *ring.Topology
 }
 
-// Changer changes the schema. ProposeSchema returns when every live node has applied the change.
+// Changer changes the schema on behalf of a client. ProposeSchemaFor returns when every live node has applied the change.
 type Changer interface {
-	ProposeSchema(ctx context.Context, change schema.Change) error
+	ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error
 }
 
 // Options configures a Store.

@@ -44,5 +44,5 @@ func (s *Store) Authorize(r *request.Request, permission auth.Permission, accoun
 func (s *Store) propose(r *request.Request, change schema.Change) error {
 	ctx, cancel := s.o.Executor.WithDeadline(r, 0)
 	defer cancel()
-	return s.o.Changer.ProposeSchema(ctx, change)
+	return s.o.Changer.ProposeSchemaFor(ctx, r.Principal, change)
 }

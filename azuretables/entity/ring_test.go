@@ -221,7 +221,12 @@ func (p inProcess) RequestTurn(_ ring.NodeID, _ string, _ time.Duration, done fu
 
 func (p inProcess) EndTurn(ring.NodeID, string, uint64) {}
 
-// ProposeSchema implements entity.Changer.
+// ProposeSchemaFor implements entity.Changer.
+func (r *testRing) ProposeSchemaFor(ctx context.Context, _ auth.Principal, change schema.Change) error {
+	return r.ProposeSchema(ctx, change)
+}
+
+// ProposeSchema implements query.Changer.
 func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/auth"
 	"cqld/azuretables/entity"
 	"cqld/azuretables/odata"
 	"cqld/internal/env"
@@ -269,12 +270,12 @@ type stuck struct {
 	entered, leave chan struct{}
 }
 
-func (s *stuck) ProposeSchema(ctx context.Context, change schema.Change) error {
+func (s *stuck) ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error {
 	if _, ok := change.(*schema.AlterTable); ok {
 		s.entered <- struct{}{}
 		<-s.leave
 	}
-	return s.Changer.ProposeSchema(ctx, change)
+	return s.Changer.ProposeSchemaFor(ctx, by, change)
 }
 
 // TestWaitingForColumnsEnds checks that a writer waits for another writer's columns no longer than Timeouts.Change, and

@@ -3,24 +3,34 @@ package roles
 import (
 	"slices"
 
+	"cqld/auth"
 	"cqld/cql"
 )
 
-// optionMap converts WITH OPTIONS = {…}. Keys and values are constants.
-func (e *execution) optionMap(m *cql.MapLiteral) (map[string]string, error) {
-	out := make(map[string]string, len(m.Entries))
+// optionMap converts WITH OPTIONS = {…}. Keys and values are constants. Options of Azure Tables accounts are not stored as
+// options: out is nil if there are no others, so that those of the role remain.
+func (e *execution) optionMap(m *cql.MapLiteral) (out map[string]string, tables *auth.TablesSettings, err error) {
+	given := map[string]string{}
+	if !onlyTables(m) {
+		out = make(map[string]string, len(m.Entries))
+	}
 	for _, entry := range m.Entries {
 		key, ok := constant(entry.Key)
 		value, valueOK := constant(entry.Value)
 		if !ok || !valueOK {
-			return nil, invalidf("OPTIONS must be a map of constants")
+			return nil, nil, invalidf("OPTIONS must be a map of constants")
+		}
+		if isTables(key) {
+			given[key] = value
+			continue
 		}
 		if !slices.Contains(e.o.Config.Options, key) {
-			return nil, invalidf("Unknown option '%s'", key)
+			return nil, nil, invalidf("Unknown option '%s'", key)
 		}
 		out[key] = value
 	}
-	return out, nil
+	tables, err = e.tablesSettings(given)
+	return out, tables, err
 }
 
 func constant(t cql.Term) (string, bool) {

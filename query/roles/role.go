@@ -50,7 +50,7 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 		login := true
 		change.Settings.Login = &login
 	}
-	return e.propose(change)
+	return e.proposeWithKeys(change, change.Settings.Tables)
 }
 
 func (e *execution) alterRole(stmt *cql.AlterRole) error {
@@ -60,6 +60,9 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	}
 	if err := e.checkOptions(o); err != nil {
 		return err
+	}
+	if hasTables(o.Options) && e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
+		return unauthorized("Only superusers can change Azure Tables accounts of a role with superuser status")
 	}
 	if *o == (cql.RoleOptions{}) {
 		return invalidf("ALTER [ROLE|USER] can't be empty")
@@ -86,7 +89,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	if err != nil {
 		return err
 	}
-	return e.propose(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings})
+	return e.proposeWithKeys(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings}, settings.Tables)
 }
 
 // mayAlter decides whether the caller may change these options of a role:
@@ -166,7 +169,7 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 		return invalidf(roleManager + " doesn't support PASSWORD")
 	case o.HashedPassword != nil && !on.Authentication:
 		return invalidf(roleManager + " doesn't support HASHED PASSWORD")
-	case o.Options != nil && len(on.Options) == 0:
+	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
 		return invalidf(roleManager + " doesn't support OPTIONS")
 	}
 	if o.HashedPassword != nil && !validHash(*o.HashedPassword) {
@@ -231,7 +234,7 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 	out := auth.RoleSettings{Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Datacenters: access(o.Datacenters), CIDRs: access(o.CIDRs)}
 	if o.Options != nil {
 		var err error
-		if out.Options, err = e.optionMap(o.Options); err != nil {
+		if out.Options, out.Tables, err = e.optionMap(o.Options); err != nil {
 			return out, err
 		}
 	}

@@ -37,7 +37,9 @@ type Options struct {
 	Topology  func() *ring.Topology
 	Changer   Changer
 	// Hash returns the bcrypt hash of a password. It may take long and bounds how many run at once.
-	Hash   func(ctx context.Context, password string) (string, error)
+	Hash func(ctx context.Context, password string) (string, error)
+	// NewKey returns a new random key of an Azure Tables account, in base64.
+	NewKey func() string
 	Config Config
 }
 
@@ -125,6 +127,7 @@ type execution struct {
 	ctx       context.Context
 	directory *auth.Directory // the snapshot that the statement is checked against
 	result    Result
+	generated [2]bool // the keys of an Azure Tables account that the statement generated
 }
 
 func (e *execution) execute(stmt cql.Statement) error {

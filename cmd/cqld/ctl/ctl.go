@@ -66,6 +66,7 @@ type Commands struct {
 	Enableauditlog   enableAuditCommand    `cmd:"" group:"do" help:"Enable the audit log, or change its options."`
 	Disableauditlog  disableAuditCommand   `cmd:"" group:"do" help:"Disable the audit log."`
 	Getauditlog      getAuditCommand       `cmd:"" group:"do" help:"Show the options of the audit log."`
+	TablesAccount    tablesAccountCommand  `cmd:"" group:"do" help:"Create, list, rotate and remove accounts of Azure Tables."`
 	Reloadssl        reloadSSLCommand      `cmd:"" group:"do" help:"Read the certificate files again."`
 
 	ResetSuperuser    resetSuperuserCommand  `cmd:"" group:"access" help:"Give a superuser a new password. Works only on the machine of the node."`

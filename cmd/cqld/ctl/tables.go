@@ -1,0 +1,108 @@
+package ctl
+
+import (
+	"fmt"
+	"io"
+
+	"cqld/node/control"
+)
+
+type tablesAccountCommand struct {
+	Create createAccountCommand `cmd:"" help:"Create an account of a role, and print its keys, which are not shown again."`
+	List   listAccountsCommand  `cmd:"" help:"List all accounts, without keys."`
+	Show   showAccountCommand   `cmd:"" help:"Show an account, without keys."`
+	Rotate rotateKeyCommand     `cmd:"" help:"Replace a key, and print the new one. Every node refuses the old one from then on."`
+	Remove removeAccountCommand `cmd:"" help:"Remove an account. Its tables remain."`
+}
+
+type createAccountCommand struct {
+	Name string `arg:"" help:"Name of the account: 3 to 24 lower-case letters and digits. Its tables are in the keyspace of this name."`
+	Role string `required:"" help:"Role as which the account's requests run. It must exist, and have LOGIN."`
+}
+
+// Run creates an account.
+func (c *createAccountCommand) Run(s *session) error {
+	return ask(s, control.CreateTablesAccount, control.TablesAccountArgs{Name: c.Name, Role: c.Role}, showKeys)
+}
+
+type rotateKeyCommand struct {
+	Name   string `arg:"" help:"Name of the account."`
+	Key    int    `required:"" enum:"1,2" help:"Which key: 1 or 2. Clients should use the other one."`
+	Remove bool   `help:"Remove the key instead of replacing it."`
+}
+
+// Run replaces or removes a key.
+func (c *rotateKeyCommand) Run(s *session) error {
+	return ask(s, control.RotateTablesKey, control.TablesAccountArgs{Name: c.Name, Key: c.Key, Remove: c.Remove}, showKeys)
+}
+
+func showKeys(w io.Writer, k control.TablesKeys) error {
+	p := &printer{w: w}
+	for i, key := range []string{k.Key1, k.Key2} {
+		if key != "" {
+			p.line("key%d %s", i+1, key)
+		}
+	}
+	return p.err
+}
+
+type removeAccountCommand struct {
+	Name string `arg:"" help:"Name of the account."`
+}
+
+// Run removes an account.
+func (c *removeAccountCommand) Run(s *session) error {
+	return ask(s, control.RemoveTablesAccount, control.TablesAccountArgs{Name: c.Name}, quiet[control.None])
+}
+
+type listAccountsCommand struct{}
+
+// Run prints all accounts.
+func (c *listAccountsCommand) Run(s *session) error {
+	return ask(s, control.TablesAccountsOf, control.None{}, showAccounts)
+}
+
+type showAccountCommand struct {
+	Name string `arg:"" help:"Name of the account."`
+}
+
+// Run prints one account.
+func (c *showAccountCommand) Run(s *session) error {
+	all, err := fetch(s, control.TablesAccountsOf, control.None{})
+	if err != nil {
+		return err
+	}
+	var found control.TablesAccounts
+	for _, a := range all.Accounts {
+		if a.Name == c.Name {
+			found.Accounts = append(found.Accounts, a)
+		}
+	}
+	if len(found.Accounts) == 0 {
+		return fmt.Errorf("there is no Azure Tables account %s", c.Name)
+	}
+	return show(s, found, showAccounts)
+}
+
+func showAccounts(w io.Writer, r control.TablesAccounts) error {
+	p := &printer{w: w}
+	p.line("%-24s  %-4s  %-4s  %-13s  %s", "Account", "Key1", "Key2", "Source", "Role")
+	for _, a := range r.Accounts {
+		source := "cluster"
+		switch {
+		case a.Hidden:
+			source = "file (hidden)"
+		case a.Configured:
+			source = "file"
+		}
+		p.line("%-24s  %-4s  %-4s  %-13s  %s", a.Name, yesNo(a.Key1), yesNo(a.Key2), source, a.Role)
+	}
+	return p.err
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,95 @@
+package roles
+
+import (
+	"cqld/auth"
+	"cqld/cql"
+)
+
+// The options of roles that create, change and remove accounts of Azure Tables.
+const (
+	tablesAccount = "tables_account"      // the account to create or change
+	tablesKey1    = "tables_key1"         // base64, or generateKey; empty removes the key
+	tablesKey2    = "tables_key2"         // likewise
+	tablesDrop    = "drop_tables_account" // the account to remove
+
+	generateKey = "generate"
+)
+
+func isTables(option string) bool {
+	return option == tablesAccount || option == tablesKey1 || option == tablesKey2 || option == tablesDrop
+}
+
+// hasTables reports whether options concern accounts of Azure Tables.
+func hasTables(m *cql.MapLiteral) bool {
+	if m == nil {
+		return false
+	}
+	for _, entry := range m.Entries {
+		if key, ok := constant(entry.Key); ok && isTables(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyTables reports whether options concern nothing but accounts of Azure Tables.
+func onlyTables(m *cql.MapLiteral) bool {
+	for _, entry := range m.Entries {
+		if key, ok := constant(entry.Key); !ok || !isTables(key) {
+			return false
+		}
+	}
+	return len(m.Entries) > 0
+}
+
+// tablesSettings converts the options of Azure Tables accounts. A new account without keys gets two generated ones.
+func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSettings, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	if name, drop := given[tablesDrop]; drop {
+		if len(given) > 1 {
+			return nil, invalidf("Option '%s' cannot be combined with others of Azure Tables accounts", tablesDrop)
+		}
+		return &auth.TablesSettings{Account: name, Drop: true}, nil
+	}
+	name, ok := given[tablesAccount]
+	if !ok {
+		return nil, invalidf("Keys of an Azure Tables account need the option '%s'", tablesAccount)
+	}
+	out := &auth.TablesSettings{Account: name}
+	_, exists := e.directory.TablesAccount(name)
+	for i, option := range []string{tablesKey1, tablesKey2} {
+		key, set := given[option]
+		switch {
+		case !set && (exists || len(given) > 1):
+			continue
+		case !set, key == generateKey:
+			key, e.generated[i] = e.o.NewKey(), true
+		}
+		out.Keys[i] = &key
+	}
+	if exists && len(given) == 1 {
+		return nil, invalidf("Azure Tables account %s already exists; set '%s' or '%s' to change a key", name, tablesKey1, tablesKey2)
+	}
+	return out, nil
+}
+
+// proposeWithKeys makes a change of a role. If it generated keys of an Azure Tables account, the result is one row with
+// them, as that of GENERATED PASSWORD: they are not shown again.
+func (e *execution) proposeWithKeys(change auth.Change, tables *auth.TablesSettings) error {
+	if err := e.propose(change); err != nil || tables == nil {
+		return err
+	}
+	row := [][]byte{text(tables.Account)}
+	columns := []Column{textColumn(tablesAccount)}
+	for i, name := range []string{tablesKey1, tablesKey2} {
+		if e.generated[i] {
+			columns, row = append(columns, textColumn(name)), append(row, text(*tables.Keys[i]))
+		}
+	}
+	if len(row) > 1 {
+		e.result.Table, e.result.Columns, e.result.Rows = "tables_accounts", columns, [][][]byte{row}
+	}
+	return nil
+}
