@@ -90,8 +90,11 @@ func TestDevelopmentKeyIsServedOnLoopbackOnly(t *testing.T) {
 			if err := o.parse("c.yaml", []byte(accounts+"allow_insecure_listen_addresses: true\nrpc_address: '"+address+"'\n")); err != nil {
 				t.Fatal(err)
 			}
-			if err := o.Validate(); (err == nil) != allowed {
+			if err := o.Validate(); (err == nil) != (allowed || accounts == "") {
 				t.Errorf("%s, %q: %v", address, accounts, err)
+			}
+			if accounts == "" && o.development() != allowed {
+				t.Errorf("%s: the development account is served: %v", address, !allowed)
 			}
 		}
 	}
