@@ -163,6 +163,9 @@ func (c *RevokeRole) apply(d *Directory) error {
 	if err != nil {
 		return err
 	}
+	if c.Role == c.Grantee { // a role is a member of itself, and remains one
+		return errUnchanged
+	}
 	if !slices.Contains(grantee.MemberOf, c.Role) {
 		return invalidf("%s is not a member of %s", c.Grantee, c.Role)
 	}
@@ -174,7 +177,7 @@ func (c *RevokeRole) apply(d *Directory) error {
 
 // pair returns copies of two roles.
 func (d *Directory) pair(role, grantee string) (*Role, *Role, error) {
-	for _, name := range []string{grantee, role} {
+	for _, name := range []string{role, grantee} {
 		if d.roles[name] == nil {
 			return nil, nil, invalidf("%s doesn't exist", name)
 		}

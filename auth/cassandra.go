@@ -7,8 +7,7 @@ import "context"
 //
 //  1. Superusers have all permissions, except that no client changes system keyspaces; package query refuses that.
 //  2. Every client, also an anonymous one, may read the tables that drivers need: see readable.
-//  3. Permissions on ALL KEYSPACES exclude system keyspaces, also virtual ones. Those are granted for each keyspace or
-//     table.
+//  3. Permissions on ALL KEYSPACES exclude system keyspaces. Those are granted for each keyspace or table.
 //  4. Other permissions hold on the resource and on everything below it, for the role and its members.
 type CassandraAuthorizer struct {
 	Directory func() *Directory // the current one; it must not allocate
@@ -20,22 +19,17 @@ func (a CassandraAuthorizer) Authorize(_ context.Context, p Principal, need Requ
 		return nil
 	}
 	e := a.Directory().effective[p.Name]
-	if e == nil || !e.superuser && !e.has(need.Permission, need.Resource, belongsToSystem(need.Resource)) {
+	if e == nil || !e.superuser && !e.has(need.Permission, need.Resource, IsSystemKeyspace(need.Resource.Keyspace)) {
 		return &Denied{Principal: p, Requirement: need}
 	}
 	return nil
 }
 
-// belongsToSystem reports whether a resource is a system keyspace or within one.
-func belongsToSystem(r Resource) bool {
-	return IsSystemKeyspace(r.Keyspace) || r.Keyspace == "system_views" || r.Keyspace == "system_virtual_schema"
-}
-
-// IsSystemKeyspace reports whether a keyspace is a stored system keyspace of Cassandra, where only ALTER and SELECT can be
-// granted. The virtual keyspaces system_views and system_virtual_schema are not among them, as in Cassandra.
+// IsSystemKeyspace reports whether a keyspace belongs to the system: permissions on ALL KEYSPACES do not include it.
 func IsSystemKeyspace(name string) bool {
 	switch name {
-	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
+	case "system", "system_schema", "system_auth", "system_distributed", "system_traces",
+		"system_views", "system_virtual_schema":
 		return true
 	}
 	return false

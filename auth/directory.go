@@ -151,6 +151,36 @@ func (d *Directory) MayAccess(role, datacenter string) bool {
 	return d.IsSuperuser(role) || !r.Datacenters.Restricted || slices.Contains(r.Datacenters.Names, datacenter)
 }
 
+// MayConnectFrom reports whether a role may connect from an address: if it is restricted to CIDR groups, one of them must
+// contain the address. A group that was dropped contains none.
+func (d *Directory) MayConnectFrom(role string, client netip.Addr) bool {
+	r := d.roles[role]
+	if r == nil || !r.CIDRs.Restricted {
+		return r != nil
+	}
+	client = client.Unmap().WithZone("")
+	for _, name := range r.CIDRs.Names {
+		for _, p := range d.groups[name] {
+			if p.Contains(client) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// GroupsOf returns the names of the CIDR groups that contain an address, ascending.
+func (d *Directory) GroupsOf(client netip.Addr) []string {
+	var out []string
+	client = client.Unmap().WithZone("")
+	for _, name := range d.GroupNames() {
+		if slices.ContainsFunc(d.groups[name], func(p netip.Prefix) bool { return p.Contains(client) }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Group returns the ranges of a CIDR group. The caller must not change the slice.
 func (d *Directory) Group(name string) ([]netip.Prefix, bool) {
 	p, ok := d.groups[name]

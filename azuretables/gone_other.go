@@ -4,6 +4,5 @@ package azuretables
 
 import "net"
 
-// gone reports whether the client has closed its end of the connection. This platform cannot detect that, so the
-// requests of such a client run to completion.
-func gone(net.Conn) bool { return false }
+// disconnected returns false: on this system, a request whose client has disconnected continues until its timeout.
+func disconnected(net.Conn) bool { return false }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/integration/cqlclient"
 	"cqld/integration/process"
 )
 
@@ -28,15 +29,18 @@ type secured struct {
 	host   string
 }
 
-// startSecured makes certificates with `cqld certs`, and starts a node with them.
-func startSecured(t *testing.T) *secured {
+// startSecured makes certificates with `cqld certs`, and starts a node that requires them, with further options.
+func startSecured(t *testing.T, yaml ...string) *secured {
 	t.Helper()
+	if len(yaml) == 0 {
+		yaml = []string{"  require_client_auth: true"}
+	}
 	binary, dir := cqld(t)
 	s := &secured{t: t, binary: binary, certs: filepath.Join(dir, t.Name(), "certs")}
 	file := func(name string) string { return filepath.Join(s.certs, name) }
-	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, YAML: []string{"client_encryption_options:",
-		"  enabled: true", "  require_client_auth: true", "  certificate: " + file("n1.crt"), "  private_key: " + file("n1.key"),
-		"  trusted_certificates: " + file("ca.crt")}})
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, YAML: append([]string{"client_encryption_options:",
+		"  enabled: true", "  certificate: " + file("n1.crt"), "  private_key: " + file("n1.key"),
+		"  trusted_certificates: " + file("ca.crt")}, yaml...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +51,7 @@ func startSecured(t *testing.T) *secured {
 	s.make("init", "--cluster", "integration")
 	s.make("node", "--name", "n1", s.host)
 	s.make("client", "app")
+	s.make("node", "--name", "ops", "127.63.5.2") // for the control port
 	if err := s.server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +170,6 @@ func TestClientsOverTLS(t *testing.T) {
 			}
 		})
 	}
-	s.metrics()
 }
 
 // cqlsh connects with verification and a client certificate.
@@ -221,31 +225,40 @@ func (s *secured) strangers(t *testing.T) {
 		}
 		c.Close()
 	}
+	s.metrics(t)
 }
 
-// metrics checks the metrics of what the test did before.
-func (s *secured) metrics() {
-	s.t.Helper()
+// metrics waits for the metrics of what strangers did: the node counts a failure after it has reported it to the client.
+func (s *secured) metrics(t *testing.T) {
 	c := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) {
 		return net.Dial("unix", filepath.Join(s.server.Dir, "data", "control.sock"))
 	}}}
-	r, err := c.Get("http://node/metrics")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer r.Body.Close()
-	page, err := io.ReadAll(r.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, want := range []string{`cqld_certificate_expiry_seconds{use="client"} 7.7`,
-		`cqld_tls_handshake_failures_total{protocol="cql",reason="nocertificate"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="untrusted"} 1`,
-		`cqld_tls_handshake_failures_total{protocol="cql",reason="expired"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="plaintext"} 1`,
-		`cqld_tls_handshake_failures_total{protocol="tables",reason="plaintext"} 1`} {
-		if !strings.Contains(string(page), want) {
-			s.t.Errorf("/metrics does not have %s", want)
+	defer c.CloseIdleConnections()
+	missing := ""
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		r, err := c.Get("http://node/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing = ""
+		for _, want := range []string{`cqld_certificate_expiry_seconds{use="client"} 7.7`,
+			`cqld_tls_handshake_failures_total{protocol="cql",reason="nocertificate"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="untrusted"} 1`,
+			`cqld_tls_handshake_failures_total{protocol="cql",reason="expired"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="plaintext"} 1`,
+			`cqld_tls_handshake_failures_total{protocol="tables",reason="plaintext"} 1`} {
+			if !strings.Contains(string(page), want) {
+				missing += "\n" + want
+			}
+		}
+		if missing == "" {
+			return
 		}
 	}
+	t.Errorf("/metrics does not have%s", missing)
 }
 
 // TestCertificatesReloadWithoutFailedRequest renews the certificates of a node under load. Connections continue, and new ones
@@ -300,5 +313,102 @@ func TestCertificatesReloadWithoutFailedRequest(t *testing.T) {
 	excused := 0
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) { l.judgeRolling(t, 100, &excused) })
+	}
+}
+
+// TestLoginByCertificate adds identities to roles, and logs in with certificates and with passwords.
+func TestLoginByCertificate(t *testing.T) {
+	s := startSecured(t, "  require_client_auth: optional", "authorizer: CassandraAuthorizer", "authenticator:",
+		"  class_name: org.apache.cassandra.auth.MutualTlsWithPasswordFallbackAuthenticator", "  parameters:",
+		"    validator_class_name: org.apache.cassandra.auth.SpiffeCertificateValidator")
+	password, err := os.ReadFile(filepath.Join(s.server.Dir, "data", "superuser-password"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := s.login("", "admin", strings.TrimSpace(string(password)))
+	for _, statement := range []string{"CREATE ROLE app WITH LOGIN = true", "CREATE ROLE idle", "GRANT SELECT ON ALL KEYSPACES TO app",
+		"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}", "CREATE TABLE k.t (k int PRIMARY KEY)",
+		"ADD IDENTITY 'spiffe://integration/client/app' TO ROLE 'app'", "ADD IDENTITY 'spiffe://integration/client/idle' TO ROLE 'idle'"} {
+		if a, err := admin.Query(statement, cqlclient.Options{}); err != nil || a.Err != nil {
+			t.Fatalf("%s: %v, %v", statement, err, a.Err)
+		}
+	}
+	for _, name := range []string{"idle", "unknown"} {
+		s.make("client", name)
+	}
+	app := s.login("app", "", "")
+	if a, err := app.Query("SELECT * FROM k.t", cqlclient.Options{}); err != nil || a.Err != nil {
+		t.Errorf("a permitted statement: %v, %v", err, a.Err)
+	}
+	if a, err := app.Query("INSERT INTO k.t (k) VALUES (1)", cqlclient.Options{}); err != nil || a.Err == nil ||
+		!strings.Contains(a.Err.Error(), "User app has no MODIFY permission on <table k.t> or any of its parents") {
+		t.Errorf("a forbidden statement: %v, %v", err, a.Err)
+	}
+	for name, want := range map[string]string{"idle": "idle is not permitted to log in", "unknown": "Certificate identity 'spiffe://integration/client/unknown' not authorized"} {
+		if _, err := s.tryLogin(name, "admin", strings.TrimSpace(string(password))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if _, err := s.tryLogin("", "admin", "wrong"); err == nil || !strings.Contains(err.Error(), "Provided username admin and/or password are incorrect") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	// An identity that is dropped does not log in again.
+	if a, err := admin.Query("DROP IDENTITY 'spiffe://integration/client/app'", cqlclient.Options{}); err != nil || a.Err != nil {
+		t.Fatal(err, a.Err)
+	}
+	if _, err := s.tryLogin("app", "", ""); err == nil || !strings.Contains(err.Error(), "not authorized") {
+		t.Errorf("a dropped identity: %v", err)
+	}
+}
+
+func (s *secured) tryLogin(certificate, user, password string) (*cqlclient.Conn, error) {
+	s.t.Helper()
+	c, err := tls.Dial("tcp", s.server.Address, s.client(s.certs, certificate))
+	if err != nil {
+		return nil, err
+	}
+	return cqlclient.LoginOn(c, 5, user, password)
+}
+
+func (s *secured) login(certificate, user, password string) *cqlclient.Conn {
+	s.t.Helper()
+	c, err := s.tryLogin(certificate, user, password)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestControlAddressWithTLS manages a node over mutual TLS.
+func TestControlAddressWithTLS(t *testing.T) {
+	l, err := net.Listen("tcp", "127.63.5.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	binary, dir := cqld(t)
+	certs := filepath.Join(dir, t.Name(), "certs")
+	s := startSecured(t, "  require_client_auth: true", "control_address: "+address, "control_encryption_options:", "  enabled: true",
+		"  certificate: "+filepath.Join(certs, "ops.crt"), "  private_key: "+filepath.Join(certs, "ops.key"), "  trusted_certificates: "+filepath.Join(certs, "ca.crt"))
+	ask := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), binary, append([]string{"ctl", "--host", address, "--token-file",
+			filepath.Join(s.server.Dir, "data", "control.token")}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	file := func(name string) string { return filepath.Join(s.certs, name) }
+	if out, err := ask("--tls-ca", file("ca.crt"), "--tls-cert", file("app.crt"), "--tls-key", file("app.key"), "status"); err != nil || !strings.Contains(out, "\nUN ") {
+		t.Errorf("with a certificate: %v\n%s", err, out)
+	}
+	if out, err := ask("--tls-ca", file("ca.crt"), "status"); err == nil || !strings.Contains(out, "certificate required") {
+		t.Errorf("without a certificate: %v\n%s", err, out)
+	}
+	if out, err := ask("status"); err == nil {
+		t.Errorf("without TLS: %s", out)
+	}
+	if out, err := ask("--tls-ca", file("ca.crt"), "--tls-cert", file("app.crt"), "--tls-key", file("app.key"), "--token-file", file("ca.crt"), "status"); err == nil ||
+		!strings.Contains(out, "token") {
+		t.Errorf("without the token: %v\n%s", err, out)
 	}
 }

@@ -18,6 +18,8 @@ import (
 const (
 	allowAllAuthenticator = "AllowAllAuthenticator"
 	passwordAuthenticator = "PasswordAuthenticator"
+	mutualAuthenticator   = "MutualTlsAuthenticator"
+	fallbackAuthenticator = "MutualTlsWithPasswordFallbackAuthenticator"
 
 	allowAllAuthorizer  = "AllowAllAuthorizer"
 	cassandraAuthorizer = "CassandraAuthorizer"
@@ -32,10 +34,12 @@ const (
 // AccessOptions are the options of access control. Classes have the last part of their names in Cassandra; empty means
 // the one that allows everything.
 type AccessOptions struct {
-	Authenticator     string
-	Authorizer        string
-	NetworkAuthorizer string
-	CIDRAuthorizer    string
+	Authenticator string
+	// CertificateValidator is validator_class_name of authenticators that use certificates.
+	CertificateValidator string
+	Authorizer           string
+	NetworkAuthorizer    string
+	CIDRAuthorizer       string
 	// CIDRMonitor makes the CIDR authorizer count and log what it would refuse: cidr_authorizer_mode MONITOR.
 	CIDRMonitor bool
 	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
@@ -65,6 +69,7 @@ func (o *AccessOptions) cidr() bool { return o.CIDRAuthorizer == cassandraCIDRAu
 // validateAccess refuses combinations of classes in which one has no effect.
 func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
 	a := &o.Access
+	o.validateMutual(bad)
 	if a.authenticates() {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // with class_name and parameters that cassandra.yaml has.
 func accessSettings() map[string]setting {
 	return map[string]setting{
-		"authenticator":      class(func(o *Options) *string { return &o.Access.Authenticator }, nil, allowAllAuthenticator, passwordAuthenticator),
+		"authenticator":      setAuthenticator,
 		"authorizer":         class(func(o *Options) *string { return &o.Access.Authorizer }, nil, allowAllAuthorizer, cassandraAuthorizer),
 		"role_manager":       class(func(*Options) *string { return new(string) }, nil, "CassandraRoleManager"),
 		"network_authorizer": class(func(o *Options) *string { return &o.Access.NetworkAuthorizer }, nil, allowAllNetworkAuthorizer, cassandraNetworkAuthorizer),
@@ -23,6 +23,18 @@ func accessSettings() map[string]setting {
 		"credentials_validity":          duration(func(o *Options) *time.Duration { return &o.Access.CredentialsValidity }),
 		"credentials_cache_max_entries": number(func(o *Options) *int { return &o.Access.CredentialsMax }),
 	}
+}
+
+// setAuthenticator reads the class of the authenticator. Only those that use certificates have a parameter.
+func setAuthenticator(o *Options, v *yaml.Node) error {
+	parameter := func(o *Options, name, value string) error {
+		if !o.Access.mutual() {
+			return fmt.Errorf("%s has no parameter %s", o.Access.Authenticator, name)
+		}
+		return setCertificateValidator(o, name, value)
+	}
+	return class(func(o *Options) *string { return &o.Access.Authenticator }, parameter, allowAllAuthenticator, passwordAuthenticator,
+		mutualAuthenticator, fallbackAuthenticator)(o, v)
 }
 
 const classPackage = "org.apache.cassandra.auth."

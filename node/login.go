@@ -2,12 +2,15 @@ package node
 
 import (
 	crand "crypto/rand"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cqld/cluster"
 	"cqld/login"
+	"cqld/login/certificate"
 	"cqld/server"
+	"cqld/tlsconfig"
 )
 
 // openLogin prepares the authentication of CQL clients, if the options require it.
@@ -29,6 +32,9 @@ func (n *Node) openLogin() (err error) {
 		Access: restrictions.Access, Clock: n.clock, Random: crand.Reader, Logger: n.log,
 		Limits: login.Limits{RememberFor: a.CredentialsValidity, RememberedMax: a.CredentialsMax},
 	})
+	if err == nil && a.mutual() {
+		n.validator, err = certificate.NewValidator(a.CertificateValidator)
+	}
 	return err
 }
 
@@ -40,7 +46,47 @@ func (n *Node) authenticator() server.Authenticator {
 	if n.login == nil {
 		return nil
 	}
-	return n.login
+	a := &n.opts.Access
+	if !a.mutual() {
+		return n.login
+	}
+	return certificate.New(certificate.Options{
+		Validator: n.validator, Password: n.login, Fallback: a.Authenticator == fallbackAuthenticator,
+		Role:     func(identity string) (string, bool) { return n.roles().Identity(identity) },
+		CanLogin: func(role string) bool { return n.roles().CanLogin(role) },
+	})
+}
+
+// mutual reports whether clients log in by certificates.
+func (o *AccessOptions) mutual() bool {
+	return o.Authenticator == mutualAuthenticator || o.Authenticator == fallbackAuthenticator
+}
+
+// validateMutual requires certificates of clients if they log in by them.
+func (o *Options) validateMutual(bad func(name, format string, args ...any)) {
+	a, e := &o.Access, &o.ClientEncryption
+	if !a.mutual() {
+		return
+	}
+	if _, err := certificate.NewValidator(a.CertificateValidator); err != nil {
+		bad("authenticator", "%v", err)
+	}
+	// Clients that fall back to passwords may have no certificates.
+	asked := e.ClientAuth == tlsconfig.ClientAuthRequired || e.ClientAuth == tlsconfig.ClientAuthOptional && a.Authenticator == fallbackAuthenticator
+	if !e.Enabled || !asked {
+		bad("authenticator", "MutualTlsAuthenticator requires client_encryption_options.enabled to be true & "+
+			"client_encryption_options.require_client_auth to be true") // the text of Cassandra
+	}
+}
+
+// setCertificateValidator reads a parameter of the authenticators that use certificates.
+func setCertificateValidator(o *Options, name, value string) error {
+	if name != "validator_class_name" {
+		return fmt.Errorf("unknown parameter %s; it is validator_class_name", name)
+	}
+	_, err := certificate.NewValidator(value)
+	o.Access.CertificateValidator = value
+	return err
 }
 
 // rolesChanged ends or restricts the connections of roles that were dropped or changed.

@@ -21,6 +21,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/jobs"
 	"cqld/login"
+	"cqld/login/certificate"
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/node/control"
@@ -66,16 +67,17 @@ type Node struct {
 	beating      atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
 	certificates certificates
 	started      time.Time
-	drained      atomic.Bool          // clients are refused until the process ends
-	binary       sync.Mutex           // held while the client servers start or stop
-	snapshots    sync.Mutex           // held while snapshots are made, read or removed
-	stampWarned  atomic.Int64         // monotonic ns: the last warning that a peer's timestamps are ignored
-	served       chan struct{}        // closed when the servers for clients have been opened
-	closing      atomic.Bool          // Close was called
-	retiring     atomic.Bool          // this node has left the cluster while it was running
-	retired      chan struct{}        // closed when it has disconnected its clients after that
-	hashes       chan struct{}        // a slot for each password that is being hashed
-	login        *login.Authenticator // nil: CQL clients need not log in
+	drained      atomic.Bool           // clients are refused until the process ends
+	binary       sync.Mutex            // held while the client servers start or stop
+	snapshots    sync.Mutex            // held while snapshots are made, read or removed
+	stampWarned  atomic.Int64          // monotonic ns: the last warning that a peer's timestamps are ignored
+	served       chan struct{}         // closed when the servers for clients have been opened
+	closing      atomic.Bool           // Close was called
+	retiring     atomic.Bool           // this node has left the cluster while it was running
+	retired      chan struct{}         // closed when it has disconnected its clients after that
+	hashes       chan struct{}         // a slot for each password that is being hashed
+	login        *login.Authenticator  // nil: CQL clients need not log in
+	validator    certificate.Validator // of clients' certificates, if they log in by them
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops

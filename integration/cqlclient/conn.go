@@ -14,10 +14,10 @@ const (
 	opError        = 0x00
 	opStartup      = 0x01
 	opReady        = 0x02
-	opAuthenticate = 0x03
 	opOptions      = 0x05
 	opSupported    = 0x06
 	opQuery        = 0x07
+	opAuthenticate = 0x03
 	opResult       = 0x08
 	opPrepare      = 0x09
 	opExecute      = 0x0A
@@ -46,38 +46,58 @@ type Conn struct {
 	stream uint16
 }
 
-// Dial connects and starts the protocol in the given version, without credentials.
+// Dial connects and starts the protocol in the given version.
 func Dial(address string, version byte) (*Conn, error) { return DialAs(address, version, "", "") }
 
-// DialAs connects, starts the protocol in the given version, and logs in as user if the server requires it.
+// DialAs is Dial, and logs in with a user name and a password if the server asks for them.
 func DialAs(address string, version byte, user, password string) (*Conn, error) {
 	sock, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
+	return LoginOn(sock, version, user, password)
+}
+
+// LoginOn is DialAs for a connection that exists, such as an encrypted one. It closes the connection if it fails.
+func LoginOn(sock net.Conn, version byte, user, password string) (*Conn, error) {
 	c := &Conn{Version: version, Timeout: 30 * time.Second, sock: sock, in: bufio.NewReader(sock)}
 	body := appendShort(nil, 2)
 	for _, s := range []string{"CQL_VERSION", "3.0.0", "DRIVER_NAME", "cqld-transcripts"} {
 		body = appendString(body, s)
 	}
 	f, err := c.roundTrip(opStartup, 0, body)
-	if err == nil && version >= 5 && f.opcode != opError {
+	if err == nil && f.opcode == opError {
+		err = decodeError(f.body(), version)
+	} else if err == nil && f.opcode != opReady && f.opcode != opAuthenticate {
+		err = fmt.Errorf("cqlclient: STARTUP answered with opcode %#x", f.opcode)
+	}
+	if err == nil && version >= 5 {
 		c.framed = true
 		c.in = bufio.NewReader(&segmentReader{src: c.in})
 	}
 	if err == nil && f.opcode == opAuthenticate {
-		f, err = c.roundTrip(opAuthResponse, 0, appendLongString(nil, "\x00"+user+"\x00"+password))
-	}
-	if err == nil && f.opcode == opError {
-		err = decodeError(f.body(), version)
-	} else if err == nil && f.opcode != opReady && f.opcode != opAuthSuccess {
-		err = fmt.Errorf("cqlclient: STARTUP answered with opcode %#x", f.opcode)
+		err = c.logIn(user, password)
 	}
 	if err != nil {
 		sock.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// logIn answers AUTHENTICATE with a token of SASL PLAIN.
+func (c *Conn) logIn(user, password string) error {
+	token := "\x00" + user + "\x00" + password
+	f, err := c.roundTrip(opAuthResponse, 0, append(appendInt(nil, len(token)), token...))
+	switch {
+	case err != nil:
+		return err
+	case f.opcode == opError:
+		return decodeError(f.body(), c.Version)
+	case f.opcode != opAuthSuccess:
+		return fmt.Errorf("cqlclient: AUTH_RESPONSE answered with opcode %#x", f.opcode)
+	}
+	return nil
 }
 
 // Close ends the connection.

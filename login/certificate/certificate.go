@@ -120,7 +120,7 @@ func (e *exchange) Evaluate(context.Context, []byte) (user string, done bool, ch
 	identity, role, reason, err := e.authenticate()
 	kind := login.Success
 	switch {
-	case reason == login.NoLogin:
+	case reason == login.NoLogin, reason == login.AccessDenied:
 		kind = login.Unauthorized
 	case err != nil:
 		kind = login.Failure
@@ -152,6 +152,9 @@ func (e *exchange) authenticate() (identity, role string, reason login.Reason, e
 	}
 	if !e.o.CanLogin(role) {
 		return identity, role, login.NoLogin, refused(role + " is not permitted to log in")
+	}
+	if e.o.Password.Check(role, e.client).Refused != nil {
+		return identity, role, login.AccessDenied, nil // as in Cassandra, its statements are refused
 	}
 	return identity, role, login.NoReason, nil
 }

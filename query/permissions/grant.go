@@ -14,12 +14,12 @@ func Granted(keyspace string, list []cql.Permission, on *cql.Resource) (auth.Res
 	if err != nil {
 		return r, 0, err
 	}
+	if r.Keyspace == "system" && (r.Kind == auth.KindKeyspaceFunctions || r.Kind == auth.KindFunction) {
+		return r, 0, &schema.Invalid{Msg: "Altering permissions on builtin functions is not supported"}
+	}
 	set := Set(list) & auth.NewPermissionSet(r.Permissions()...)
 	if set == 0 {
 		return r, 0, &cql.SyntaxError{Msg: "Resource type " + resourceClass(r) + " does not support any of the requested permissions"}
-	}
-	if r.Keyspace == "system" && (r.Kind == auth.KindKeyspaceFunctions || r.Kind == auth.KindFunction) {
-		return r, 0, &schema.Invalid{Msg: "Altering permissions on builtin functions is not supported"}
 	}
 	return r, set, nil
 }

@@ -57,7 +57,7 @@ func (e *execution) validGrant(r auth.Resource, set auth.PermissionSet, role str
 		return invalidf("%s operation is not supported by AllowAllAuthorizer", verb)
 	}
 	// CVE-2025-23015: a role that may write a system keyspace could become a superuser.
-	if auth.IsSystemKeyspace(r.Keyspace) && set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
+	if auth.IsSystemKeyspace(r.Keyspace) && !schema.IsVirtualSystem(r.Keyspace) && set&^auth.NewPermissionSet(auth.Alter, auth.Select) != 0 {
 		return unauthorized("Granting permissions on system keyspaces is strictly limited, this operation is not permitted")
 	}
 	return nil

@@ -14,11 +14,16 @@ func (e *execution) addIdentity(stmt *cql.AddIdentity) error {
 	if e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
 		return unauthorized("Only superusers can bind identities to a role with superuser status")
 	}
-	if err := e.permit(auth.Authorize, auth.RoleResource(stmt.Role)); err != nil {
-		return err
+	if _, exists := e.directory.Role(stmt.Role); exists {
+		if err := e.permit(auth.Authorize, auth.RoleResource(stmt.Role)); err != nil {
+			return err
+		}
 	}
 	if err := e.loggedIn(); err != nil {
 		return err
+	}
+	if stmt.Role == "" {
+		return errEmptyKey()
 	}
 	return e.propose(&auth.AddIdentity{Identity: stmt.Identity, Role: stmt.Role, IfNotExists: stmt.IfNotExists})
 }

@@ -80,11 +80,9 @@ func (e *execution) shownOptions(r *auth.Role) []byte {
 // datacenters returns from where a role may use the cluster, in the form of LIST.
 func (e *execution) datacenters(r *auth.Role) string {
 	switch {
-	case !e.o.Config.Network || e.directory.IsSuperuser(r.Name):
-		return "ALL"
-	case !r.Login:
+	case e.o.Config.Network && !r.Login:
 		return "n/a"
-	case !r.Datacenters.Restricted:
+	case !e.o.Config.Network || e.directory.IsSuperuser(r.Name) || !r.Datacenters.Restricted:
 		return "ALL"
 	}
 	return strings.Join(r.Datacenters.Names, ", ")

@@ -10,6 +10,9 @@ import (
 	"cqld/cql"
 )
 
+// errEmptyKey refuses an empty name. Roles are rows of Cassandra's tables.
+func errEmptyKey() error { return invalidf("Key may not be empty") }
+
 const roleManager = "org.apache.cassandra.auth.CassandraRoleManager"
 
 func (e *execution) createRole(stmt *cql.CreateRole) error {
@@ -65,7 +68,10 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 		return err
 	}
 	if _, exists := e.directory.Role(stmt.Role); !exists {
-		if stmt.IfExists {
+		switch {
+		case stmt.Role == "":
+			return errEmptyKey()
+		case stmt.IfExists:
 			return nil
 		}
 		return invalidf("Role %s doesn't exist", stmt.Role)
@@ -124,6 +130,8 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 	}
 	_, exists := e.directory.Role(stmt.Role)
 	switch {
+	case stmt.Role == "":
+		return errEmptyKey()
 	case !exists && !stmt.IfExists:
 		return invalidf("%s doesn't exist", stmt.Role)
 	case !exists:
@@ -142,7 +150,7 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
-	for _, name := range []string{grantee, role} {
+	for _, name := range []string{role, grantee} {
 		if _, exists := e.directory.Role(name); !exists {
 			return invalidf("%s doesn't exist", name)
 		}
@@ -173,10 +181,11 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 // hashCostMax bounds the cost of a hashed password: each login with it takes 2^cost rounds.
 const hashCostMax = 14
 
+// validHash accepts the version of bcrypt that Cassandra accepts.
 func validHash(hash string) bool {
-	const length = 60
+	const prefix, length = "$2a$", 60
 	cost, err := bcrypt.Cost([]byte(hash))
-	return err == nil && len(hash) == length && cost <= hashCostMax
+	return err == nil && strings.HasPrefix(hash, prefix) && len(hash) == length && cost <= hashCostMax
 }
 
 func (e *execution) checkDatacenters(a *cql.AccessList) error {

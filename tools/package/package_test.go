@@ -16,7 +16,7 @@ import (
 )
 
 // The binary, the package and the image of this system, which all tests use.
-var built *release //nolint:gochecknoglobals // TestMain builds it once
+var built *release
 
 func TestMain(m *testing.M) {
 	code, err := buildAndRun(m)
