@@ -20,7 +20,10 @@ type localCommand struct {
 	TablesPort uint16 `help:"Port for Azure Tables clients; 0 disables it." default:"10002"`
 	DataDir    string `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
 	Fresh      bool   `help:"Delete the contents of the data directory first."`
+	Secure     bool   `help:"Require TLS and logins. Certificates and a superuser with a generated password are made at the first start."`
 	LogLevel   string `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+
+	security *security // nil without Secure
 }
 
 const (
@@ -43,6 +46,9 @@ func (c *localCommand) Run(ctx context.Context) error {
 		return err
 	}
 	r := newLocalRing(members)
+	if c.security != nil {
+		r.flags = c.security.flags()
+	}
 	begin := time.Now()
 	if err := r.start(c.LogLevel); err != nil {
 		return errors.Join(err, r.stop())
@@ -68,10 +74,10 @@ type member struct {
 
 func (m member) native() string { return fmt.Sprintf("%s:%d", m.address, m.port) }
 
-// connectionString returns the connection string with which the Azure SDKs reach the node's tables.
-func (m member) connectionString() string {
-	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%s;AccountKey=%s;TableEndpoint=http://%s:%d/%s;",
-		azuretables.DevelopmentAccount, azuretables.DevelopmentKey, m.address, m.tables, azuretables.DevelopmentAccount)
+// connectionString returns the connection string with which the Azure SDKs reach the node's tables over http or https.
+func connectionString(scheme string, m member, key string) string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;TableEndpoint=%s://%s:%d/%s;",
+		scheme, azuretables.DevelopmentAccount, key, scheme, m.address, m.tables, azuretables.DevelopmentAccount)
 }
 
 func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
@@ -114,7 +120,7 @@ func (c *localCommand) layout() ([]member, error) {
 }
 
 // prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
-// number of nodes, and that of a `cqld start` node.
+// number of nodes, that of a `cqld start` node, and that of a secure ring without --secure.
 func (c *localCommand) prepareData(members []member) error {
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
@@ -129,17 +135,34 @@ func (c *localCommand) prepareData(members []member) error {
 				return err
 			}
 		}
+		if isSecured(c.DataDir) {
+			if err := os.RemoveAll(filepath.Join(c.DataDir, securityDir)); err != nil {
+				return err
+			}
+		}
 		present = nil
 	}
 	if len(present) > 0 && len(present) != len(members) {
 		return fmt.Errorf("%s holds a ring of %d nodes, not %d: use --nodes %d, --fresh or another --data-dir",
 			c.DataDir, len(present), len(members), len(present))
 	}
+	switch {
+	case c.Secure:
+		if c.security, err = prepareSecurity(c.DataDir, members, time.Now()); err != nil {
+			return err
+		}
+	case isSecured(c.DataDir):
+		return fmt.Errorf("%s holds a ring that requires TLS and logins: use --secure, --fresh or another --data-dir", c.DataDir)
+	}
 	for _, m := range members {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(m.config(), []byte(m.yaml(members[0], len(members))), 0o600); err != nil {
+		yaml := m.yaml(members[0], len(members))
+		if c.security != nil {
+			yaml += c.security.options(m)
+		}
+		if err := os.WriteFile(m.config(), []byte(yaml), 0o600); err != nil {
 			return err
 		}
 	}
@@ -149,7 +172,7 @@ func (c *localCommand) prepareData(members []member) error {
 func (m member) yaml(seed member, nodes int) string {
 	var b strings.Builder
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
-	fmt.Fprintf(&b, "cluster_name: local\n")
+	fmt.Fprintf(&b, "cluster_name: %s\n", localCluster)
 	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
@@ -162,17 +185,26 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	fmt.Printf("cqld: %d nodes ready after %.1f s. Data in %s.\n\n", len(r.nodes), took.Seconds(), c.DataDir)
 	r.print()
 	first := r.nodes[0].member
-	fmt.Printf("\nConnect:\n  cqlsh %s", first.address)
-	if first.port != 9042 {
-		fmt.Printf(" %d", first.port)
-	}
 	var points []string
 	for _, n := range r.nodes {
 		points = append(points, n.native())
 	}
-	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1\n", strings.Join(points, ", "))
-	if first.tables != 0 {
-		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", first.connectionString())
+	if c.security != nil {
+		c.security.greet(first, points)
+	} else {
+		greetOpen(first, points)
 	}
 	fmt.Println("\nPress Ctrl-C to stop the ring.")
+}
+
+// greetOpen prints how clients connect to a ring without TLS and logins.
+func greetOpen(first member, points []string) {
+	fmt.Printf("\nConnect:\n  cqlsh %s", first.address)
+	if first.port != 9042 {
+		fmt.Printf(" %d", first.port)
+	}
+	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1\n", strings.Join(points, ", "))
+	if first.tables != 0 {
+		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("http", first, azuretables.DevelopmentKey))
+	}
 }

@@ -18,6 +18,7 @@ import (
 // localRing manages the node processes of `cqld local`.
 type localRing struct {
 	nodes   []*localNode
+	flags   []string      // further flags of every node
 	changed chan struct{} // capacity 1: signals that the state of a node has changed
 }
 
@@ -52,7 +53,7 @@ func (r *localRing) start(logLevel string) error {
 		return err
 	}
 	for _, n := range r.nodes {
-		if err := n.start(self, logLevel, r.notify); err != nil {
+		if err := n.start(self, append([]string{"--log-level", logLevel}, r.flags...), r.notify); err != nil {
 			return fmt.Errorf("start node %d: %w", n.index, err)
 		}
 	}
@@ -66,7 +67,7 @@ func (r *localRing) notify() {
 	}
 }
 
-func (n *localNode) start(binary, logLevel string, changed func()) error {
+func (n *localNode) start(binary string, flags []string, changed func()) error {
 	var err error
 	if n.log, err = os.OpenFile(filepath.Join(n.dir, "cqld.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (n *localNode) start(binary, logLevel string, changed func()) error {
 	if err != nil {
 		return err
 	}
-	n.cmd = exec.Command(binary, "start", "--config", n.config(), "--log-level", logLevel, "--status-fd", "3")
+	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "3"}, flags...)...)
 	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
 	n.cmd.ExtraFiles = []*os.File{write}
 	// A process group of its own: Ctrl-C reaches only the parent process, which then stops the nodes in order.

@@ -80,6 +80,9 @@ func open(s gosuite.Settings, compression string) (gosuite.Session, error) {
 	if !s.NoRetries {
 		c.RetryPolicy = &gocql.SimpleRetryPolicy{NumRetries: s.Nodes}
 	}
+	if ca := os.Getenv("CQLD_TLS_CA"); ca != "" {
+		c.SslOpts = &gocql.SslOptions{CaPath: ca, CertPath: os.Getenv("CQLD_TLS_CERT"), KeyPath: os.Getenv("CQLD_TLS_KEY"), EnableHostVerification: true}
+	}
 	if compression == "lz4" {
 		c.Compressor = lz4.LZ4Compressor{}
 	}

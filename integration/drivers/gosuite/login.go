@@ -1,6 +1,7 @@
 package gosuite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -27,6 +28,7 @@ func runLogin(d Driver, s Settings) int {
 	return failed
 }
 
+// logIn connects with correct credentials, and writes and reads a row.
 func (s Settings) logIn(d Driver) error {
 	db, err := d.Open(s, "")
 	if err != nil {
@@ -37,7 +39,21 @@ func (s Settings) logIn(d Driver) error {
 	if err != nil {
 		return err
 	}
-	return same(row["key"], "local", "key")
+	if err := same(row["key"], "local", "key"); err != nil {
+		return err
+	}
+	drop := "DROP KEYSPACE IF EXISTS " + s.Keyspace
+	for _, text := range []string{drop,
+		fmt.Sprintf("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}", s.Keyspace, s.RF),
+		"CREATE TABLE " + s.Keyspace + ".t (k int PRIMARY KEY, v text)", "INSERT INTO " + s.Keyspace + ".t (k, v) VALUES (1, 'written')"} {
+		if err := db.Exec(text); err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+	}
+	if row, err = db.Row("SELECT v FROM " + s.Keyspace + ".t WHERE k = 1"); err != nil {
+		return err
+	}
+	return errors.Join(same(row["v"], "written", "value"), db.Exec(drop))
 }
 
 // refused returns nil if the credentials are refused with the text for wrong ones.

@@ -16,6 +16,12 @@ final class Login {
     check("correct", () -> {
       try (CqlSession session = Suite.builder().withAuthCredentials(USER, Suite.env("CQLD_PASSWORD", "")).build()) {
         Suite.same(session.execute("SELECT key FROM system.local").one().getString(0), "local", "key");
+        session.execute("DROP KEYSPACE IF EXISTS " + Suite.KS);
+        session.execute(Suite.keyspaceStatement());
+        session.execute("CREATE TABLE " + Suite.KS + ".t (k int PRIMARY KEY, v text)");
+        session.execute("INSERT INTO " + Suite.KS + ".t (k, v) VALUES (1, 'written')");
+        Suite.same(session.execute("SELECT v FROM " + Suite.KS + ".t WHERE k = 1").one().getString(0), "written", "value");
+        session.execute("DROP KEYSPACE " + Suite.KS);
       }
     });
     check("wrong", () -> refused(USER));

@@ -76,6 +76,7 @@ public class Suite {
             .withString(DefaultDriverOption.REQUEST_CONSISTENCY, "QUORUM")
             .build();
     var builder = CqlSession.builder().withConfigLoader(config).withLocalDatacenter(DC);
+    Tls.configure(builder);
     for (String p : POINTS) {
       int colon = p.lastIndexOf(':');
       builder.addContactPoint(new InetSocketAddress(p.substring(0, colon), Integer.parseInt(p.substring(colon + 1))));

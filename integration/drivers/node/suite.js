@@ -2,6 +2,7 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
 const cassandra = require('cassandra-driver');
 const { types, policies } = cassandra;
 
@@ -15,6 +16,7 @@ function newClient(credentials) {
   return new cassandra.Client({
     contactPoints: points,
     credentials,
+    sslOptions: process.env.CQLD_TLS_CA ? { ca: [fs.readFileSync(process.env.CQLD_TLS_CA)], rejectUnauthorized: true } : undefined,
     localDataCenter: dc,
     queryOptions: { consistency: types.consistencies.quorum, prepare: true },
     policies: { loadBalancing: new policies.loadBalancing.TokenAwarePolicy(new policies.loadBalancing.DCAwareRoundRobinPolicy(dc)) },
@@ -294,6 +296,13 @@ async function login() {
     const client = newClient({ username, password: process.env.CQLD_PASSWORD });
     await client.connect();
     assert.equal((await client.execute('SELECT key FROM system.local')).first().key, 'local');
+    const definition = (text) => client.execute(text, [], { prepare: false });
+    await definition(`DROP KEYSPACE IF EXISTS ${ks}`);
+    await definition(`CREATE KEYSPACE ${ks} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': ${rf}}`);
+    await definition(`CREATE TABLE ${ks}.t (k int PRIMARY KEY, v text)`);
+    await client.execute(`INSERT INTO ${ks}.t (k, v) VALUES (?, ?)`, [1, 'written']);
+    assert.equal((await client.execute(`SELECT v FROM ${ks}.t WHERE k = ?`, [1])).first().v, 'written');
+    await definition(`DROP KEYSPACE ${ks}`);
     await client.shutdown();
   });
   await check('wrong', () => refused(username));

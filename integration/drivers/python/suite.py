@@ -35,7 +35,7 @@ def connect(retries=None, **options):
     if os.environ.get("CQLD_TLS_CA"):
         import ssl
 
-        options["ssl_context"] = ssl.create_default_context(cafile=os.environ["CQLD_TLS_CA"])
+        options["ssl_context"] = ssl.create_default_context(cafile=os.environ["CQLD_TLS_CA"])  # verifies the certificate's names
         if os.environ.get("CQLD_TLS_CERT"):
             options["ssl_context"].load_cert_chain(os.environ["CQLD_TLS_CERT"], os.environ["CQLD_TLS_KEY"])
     cluster = Cluster([DefaultEndPoint(h, int(p)) for h, p in POINTS], port=int(POINTS[0][1]), execution_profiles={EXEC_PROFILE_DEFAULT: profile}, **options)
@@ -338,6 +338,12 @@ def login():
     def correct():
         cluster, session = connect(auth_provider=PlainTextAuthProvider(user, os.environ["CQLD_PASSWORD"]))
         same(session.execute("SELECT key FROM system.local").one().key, "local")
+        session.execute("DROP KEYSPACE IF EXISTS %s" % KS)
+        session.execute("CREATE KEYSPACE %s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}" % (KS, RF))
+        session.execute("CREATE TABLE %s.t (k int PRIMARY KEY, v text)" % KS)
+        session.execute("INSERT INTO %s.t (k, v) VALUES (1, 'written')" % KS)
+        same(session.execute("SELECT v FROM %s.t WHERE k = 1" % KS).one().v, "written")
+        session.execute("DROP KEYSPACE %s" % KS)
         cluster.shutdown()
 
     def refused(name):

@@ -36,7 +36,16 @@ async fn open(settings: &Settings, user: &str, password: &str) -> Outcome<Sessio
 async fn correct(settings: &Settings, user: &str, password: &str) -> Outcome {
     let session = open(settings, user, password).await?;
     let rows = session.query_unpaged("SELECT key FROM system.local", &[]).await?.into_rows_result()?;
-    same(rows.first_row::<(String,)>()?.0.as_str(), "local", "key")
+    same(rows.first_row::<(String,)>()?.0.as_str(), "local", "key")?;
+    let (ks, drop) = (&settings.ks, format!("DROP KEYSPACE IF EXISTS {}", settings.ks));
+    session.query_unpaged(drop.as_str(), &[]).await?;
+    session.query_unpaged(settings.create_keyspace(), &[]).await?;
+    session.query_unpaged(format!("CREATE TABLE {ks}.t (k int PRIMARY KEY, v text)"), &[]).await?;
+    session.query_unpaged(format!("INSERT INTO {ks}.t (k, v) VALUES (1, 'written')"), &[]).await?;
+    let rows = session.query_unpaged(format!("SELECT v FROM {ks}.t WHERE k = 1"), &[]).await?.into_rows_result()?;
+    same(rows.first_row::<(String,)>()?.0.as_str(), "written", "value")?;
+    session.query_unpaged(drop.as_str(), &[]).await?;
+    Ok(())
 }
 
 async fn refused(settings: &Settings, user: &str) -> Outcome {

@@ -26,6 +26,7 @@ use scylla::value::{
 use std::ops::ControlFlow;
 
 mod login;
+mod tls;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -65,6 +66,7 @@ impl Settings {
             .build();
         SessionBuilder::new()
             .known_nodes(&self.points)
+            .tls_context(tls::context())
             .compression(compression)
             .tracing_info_fetch_attempts(NonZeroU32::new(100).unwrap())
             .tracing_info_fetch_interval(Duration::from_millis(50))

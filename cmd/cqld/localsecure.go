@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"cqld/azuretables"
+	"cqld/tlsconfig/authority"
+)
+
+const (
+	// securityDir is the directory, in that of a ring of `cqld local --secure`, with the files of security.
+	securityDir = "security"
+	// localCluster is the name of the cluster of `cqld local`.
+	localCluster = "local"
+	// localSuperuser is the first superuser of a ring of `cqld local --secure`.
+	localSuperuser = "admin"
+	// tablesKeyBytes is the size of a generated key of an Azure Tables account, as Azure makes them.
+	tablesKeyBytes = 64
+	// renewBefore is the rest of a certificate's validity below which a start of the ring replaces it.
+	renewBefore = 30 * 24 * time.Hour
+)
+
+// security contains the files of a ring of `cqld local --secure`: certificates, the superuser's password and the key of the
+// account for Azure Tables. They are made at the first start and kept.
+type security struct {
+	dir       string
+	tablesKey string
+}
+
+func (s *security) file(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *security) ca() string { return s.file("ca.crt") }
+
+func (s *security) cert(m member) string { return s.file(fmt.Sprintf("node%d.crt", m.index)) }
+
+func (s *security) key(m member) string { return s.file(fmt.Sprintf("node%d.key", m.index)) }
+
+func (s *security) password() string { return s.file("superuser-password") }
+
+func (s *security) credentials() string { return s.file("credentials") }
+
+func (s *security) cqlshrc() string { return s.file("cqlshrc") }
+
+// isSecured reports whether a directory contains a ring of `cqld local --secure`.
+func isSecured(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, securityDir, "ca.crt"))
+	return err == nil
+}
+
+// prepareSecurity makes the files that do not exist yet, and certificates that are missing, do not fit or expire soon.
+func prepareSecurity(dir string, members []member, now time.Time) (*security, error) {
+	s := &security{dir: filepath.Join(dir, securityDir)}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if !isSecured(dir) { // the certificate of the authority is written last
+		if err := s.generate(now); err != nil {
+			return nil, fmt.Errorf("set up security: %w", err)
+		}
+	}
+	if err := s.loadTablesKey(); err != nil {
+		return nil, err
+	}
+	ca, err := s.loadAuthority(now)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		if s.valid(ca, m, now) {
+			continue
+		}
+		if err := s.issue(ca, m); err != nil {
+			return nil, fmt.Errorf("certificate of node %d: %w", m.index, err)
+		}
+	}
+	return s, writePrivate(s.cqlshrc(), []byte(s.cqlshSettings(members[0])))
+}
+
+// generate makes the superuser's password, which cqlsh reads from a file of credentials, and the certificate authority.
+func (s *security) generate(now time.Time) error {
+	password := rand.Text()
+	if err := writePrivate(s.password(), []byte(password+"\n")); err != nil {
+		return err
+	}
+	if err := writePrivate(s.credentials(), fmt.Appendf(nil, "[plain_text_auth]\nusername = %s\npassword = %s\n", localSuperuser, password)); err != nil {
+		return err
+	}
+	ca, err := authority.NewCluster(authority.Environment{Now: now}, localCluster, 0)
+	if err != nil {
+		return err
+	}
+	key, err := ca.KeyPEM()
+	if err != nil {
+		return err
+	}
+	if err := writePrivate(s.file("ca.key"), key); err != nil {
+		return err
+	}
+	return writePrivate(s.ca(), ca.CertificatePEM())
+}
+
+// loadTablesKey reads the key of the account for Azure Tables, or generates it: everyone knows that of the development
+// account.
+func (s *security) loadTablesKey() error {
+	path := s.file("tables-key")
+	b, err := os.ReadFile(path)
+	if err == nil {
+		s.tablesKey = strings.TrimSpace(string(b))
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var key [tablesKeyBytes]byte
+	_, _ = rand.Read(key[:]) // it cannot fail
+	s.tablesKey = base64.StdEncoding.EncodeToString(key[:])
+	return writePrivate(path, []byte(s.tablesKey+"\n"))
+}
+
+func (s *security) loadAuthority(now time.Time) (*authority.Authority, error) {
+	cert, err := os.ReadFile(s.ca())
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(s.file("ca.key"))
+	if err != nil {
+		return nil, err
+	}
+	return authority.Load(authority.Environment{Now: now}, cert, key, "")
+}
+
+// valid reports whether the files of a node have a certificate of the authority for its address, with its key, that does not
+// expire soon.
+func (s *security) valid(ca *authority.Authority, m member, now time.Time) bool {
+	pair, err := tls.LoadX509KeyPair(s.cert(m), s.key(m))
+	if err != nil {
+		return false
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	return err == nil && ca.Issued(leaf) && leaf.VerifyHostname(m.address) == nil && leaf.NotAfter.Sub(now) > renewBefore
+}
+
+func (s *security) issue(ca *authority.Authority, m member) error {
+	address, err := netip.ParseAddr(m.address)
+	if err != nil {
+		return err
+	}
+	pair, err := ca.Issue(authority.Node(localCluster, fmt.Sprintf("node%d", m.index), []string{"localhost"}, []netip.Addr{address}))
+	if err != nil {
+		return err
+	}
+	key, err := pair.KeyPEM()
+	if err != nil {
+		return err
+	}
+	return errors.Join(writePrivate(s.key(m), key), writePrivate(s.cert(m), pair.CertificatePEM()))
+}
+
+// options returns the options of a node that make it secure.
+func (s *security) options(m member) string {
+	files := fmt.Sprintf("  certificate: %q\n  private_key: %q\n  trusted_certificates: %q\n", s.cert(m), s.key(m), s.ca())
+	var b strings.Builder
+	b.WriteString("authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\n")
+	b.WriteString("client_encryption_options:\n  enabled: true\n" + files)
+	b.WriteString("server_encryption_options:\n  internode_encryption: all\n" + files)
+	fmt.Fprintf(&b, "tables_accounts: [ { name: %s, key: %q } ]\n", azuretables.DevelopmentAccount, s.tablesKey)
+	return b.String()
+}
+
+// flags returns the flags of `cqld start` for a node, which has an effect on a new cluster only. The user may delete the file
+// with the password then.
+func (s *security) flags() []string {
+	if _, err := os.Stat(s.password()); err != nil {
+		return nil
+	}
+	return []string{"--superuser", localSuperuser, "--superuser-password-file", s.password()}
+}
+
+// cqlshSettings returns the content of the configuration file for cqlsh.
+func (s *security) cqlshSettings(m member) string {
+	path := func(p string) string { return strings.ReplaceAll(p, "%", "%%") } // cqlsh interpolates values
+	return fmt.Sprintf("; Written by `cqld local --secure`.\n[connection]\nhostname = %s\nport = %d\nssl = true\n\n"+
+		"[ssl]\ncertfile = %s\nvalidate = true\n\n[authentication]\ncredentials = %s\n", m.address, m.port, path(s.ca()), path(s.credentials()))
+}
+
+// greet prints how clients connect.
+func (s *security) greet(first member, points []string) {
+	fmt.Printf("\nConnect as superuser %s (its generated password is in %s):\n  cqlsh --cqlshrc %s\n", localSuperuser, s.password(), shellQuoted(s.cqlshrc()))
+	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1,\n    TLS with the certificate authority %s\n", strings.Join(points, ", "), s.ca())
+	if first.tables == 0 {
+		return
+	}
+	fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("https", first, s.tablesKey))
+	ca := shellQuoted(s.ca())
+	fmt.Printf("    The SDKs find the certificate authority in a variable: REQUESTS_CA_BUNDLE=%s (Python),\n    SSL_CERT_FILE=%s (Go), NODE_EXTRA_CA_CERTS=%s (Node.js)\n", ca, ca, ca)
+}
+
+// shellQuoted returns text as one word of a shell.
+func shellQuoted(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// writePrivate replaces a file that only this user can read, unless it has this content.
+func writePrivate(path string, content []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
