@@ -61,9 +61,6 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	if err := e.checkOptions(o); err != nil {
 		return err
 	}
-	if hasTables(o.Options) && e.directory.IsSuperuser(stmt.Role) && !e.superuser() {
-		return unauthorized("Only superusers can change Azure Tables accounts of a role with superuser status")
-	}
 	if *o == (cql.RoleOptions{}) {
 		return invalidf("ALTER [ROLE|USER] can't be empty")
 	}
@@ -97,7 +94,8 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 //  1. A superuser changes all options of all roles, except its own superuser status.
 //  2. Only superusers change superuser status and where a role may connect from and to.
 //  3. A role changes its own password.
-//  4. Other changes need ALTER on the role.
+//  4. Other changes need ALTER on the role. Those of a role with superuser status are reserved to superusers: otherwise
+//     ALTER on all roles, which Cassandra accepts, would be enough to set a superuser's password and log in as it.
 func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 	superuser := e.superuser()
 	switch {
@@ -112,7 +110,13 @@ func (e *execution) mayAlter(role string, o *cql.RoleOptions) error {
 	case o.CIDRs != nil:
 		return unauthorized("Only superusers are allowed to alter access from CIDR groups.")
 	case role != e.caller.Principal.Name:
-		return e.permit(auth.Alter, auth.RoleResource(role))
+		if err := e.permit(auth.Alter, auth.RoleResource(role)); err != nil {
+			return err
+		}
+		if e.directory.IsSuperuser(role) {
+			return unauthorized("Only superusers can alter a role with superuser status")
+		}
+		return nil
 	case o.Login != nil:
 		return unauthorized("You aren't allowed to alter LOGIN")
 	case o.Options != nil:
@@ -145,13 +149,17 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 	return e.propose(&auth.DropRole{Name: stmt.Role, IfExists: stmt.IfExists})
 }
 
-// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee.
+// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant a role with
+// superuser status: in Cassandra, AUTHORIZE on all roles is enough to become a superuser by it.
 func (e *execution) changeMembership(role, grantee string, change auth.Change) error {
 	if err := e.permit(auth.Authorize, auth.RoleResource(role)); err != nil {
 		return err
 	}
 	if err := e.loggedIn(); err != nil {
 		return err
+	}
+	if _, grant := change.(*auth.GrantRole); grant && e.directory.IsSuperuser(role) && !e.superuser() {
+		return unauthorized("Only superusers can grant a role with superuser status")
 	}
 	for _, name := range []string{role, grantee} {
 		if _, exists := e.directory.Role(name); !exists {

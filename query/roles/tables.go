@@ -19,19 +19,6 @@ func isTables(option string) bool {
 	return option == tablesAccount || option == tablesKey1 || option == tablesKey2 || option == tablesDrop
 }
 
-// hasTables reports whether options concern accounts of Azure Tables.
-func hasTables(m *cql.MapLiteral) bool {
-	if m == nil {
-		return false
-	}
-	for _, entry := range m.Entries {
-		if key, ok := constant(entry.Key); ok && isTables(key) {
-			return true
-		}
-	}
-	return false
-}
-
 // onlyTables reports whether options concern nothing but accounts of Azure Tables.
 func onlyTables(m *cql.MapLiteral) bool {
 	for _, entry := range m.Entries {

@@ -40,7 +40,7 @@ func TestAccountsOfAzureTables(t *testing.T) {
 			"error 2100: User bob does not have sufficient privileges to perform the requested operation"},
 		{"cassandra", "GRANT ALTER ON ALL ROLES TO bob", "void"},
 		{"bob", "ALTER ROLE cassandra WITH OPTIONS = {'tables_account': 'mine', 'tables_key1': '" + given + "'}",
-			"error 2100: Only superusers can change Azure Tables accounts of a role with superuser status"},
+			"error 2100: Only superusers can alter a role with superuser status"},
 		{"bob", "ALTER ROLE ada WITH OPTIONS = {'drop_tables_account': 'shop', 'tables_key1': ''}",
 			"error 2200: Option 'drop_tables_account' cannot be combined with others of Azure Tables accounts"},
 		{"bob", "ALTER ROLE ada WITH OPTIONS = {'drop_tables_account': 'nosuch'}", "error 2200: Azure Tables account nosuch doesn't exist"},
