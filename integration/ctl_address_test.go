@@ -52,7 +52,7 @@ func TestControlAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := process.Ask(ring.Servers[0].Address, "SELECT * FROM system.local", "SELECT * FROM system_auth.roles",
+	if err := process.Ask(ring.Servers[0].Address, "SELECT * FROM system.local", "SELECT * FROM system_traces.sessions",
 		"CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}", "CREATE TABLE k.t (k int PRIMARY KEY)",
 		"INSERT INTO k.t (k) VALUES (1) IF NOT EXISTS", "INSERT INTO k.t (k) VALUES (1) IF NOT EXISTS",
 		"BEGIN BATCH INSERT INTO k.t (k) VALUES (2); INSERT INTO k.t (k) VALUES (3) APPLY BATCH"); err != nil {
@@ -63,7 +63,7 @@ func TestControlAddress(t *testing.T) {
 	}
 	page, status := metricsOf(t, address, strings.TrimSpace(string(secret)))
 	for _, want := range []string{`(?m)^cqld_members 1$`, `(?m)^cqld_members_up 1$`, `(?m)^cqld_client_requests_total [1-9]`,
-		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`, `(?m)^cqld_table_reads_total\{keyspace="system_auth",table="roles"\} [1-9]`,
+		`(?m)^cqld_coordinator_events_total\{event="write_timeout"\} 0$`, `(?m)^cqld_table_reads_total\{keyspace="system_traces",table="sessions"\} [1-9]`,
 		`(?m)^cqld_coordinator_cas_total\{protocol="cql",result="applied"\} 1$`, `(?m)^cqld_coordinator_cas_total\{protocol="cql",result="not_applied"\} 1$`,
 		`(?m)^cqld_coordinator_requests_total\{kind="cas",protocol="cql"\} 2$`, `(?m)^cqld_coordinator_request_seconds_count\{kind="cas",protocol="cql"\} 2$`,
 		`(?m)^cqld_coordinator_requests_total\{kind="batch",protocol="cql"\} 1$`, `(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,

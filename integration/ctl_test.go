@@ -69,6 +69,12 @@ func ctlCases(address string) []ctlCase {
 		{args: "getlogginglevels", want: `^Logger Name +Log Level\nROOT +DEBUG\n$`},
 		{args: "reloadssl", want: `^The node has no certificate files: TLS is off.\n$`},
 		{args: "tables-account list", want: `^Account +Key1 +Key2 +Source +Role\n$`},
+		{args: "updatecidrgroup office 192.0.2.0/24 2001:db8::/32", want: `^$`},
+		{args: "listcidrgroups", want: `^CIDR Groups:\noffice\n$`},
+		{args: "listcidrgroups office", want: `^CIDRs:\n192\.0\.2\.0/24\n2001:db8::/32\n$`},
+		{args: "getcidrgroupsofip 192.0.2.7", want: `^CIDR Groups:\noffice\n$`},
+		{args: "dropcidrgroup office", want: `^Deleted CIDR group office\n$`, once: true},
+		{args: "reset-superuser admin", want: `^Superuser admin has the password \S+\n$`},
 		{args: "setlogginglevel info", want: `^$`},
 		{args: "enableauditlog --excluded-categories PREPARE,query --blocking false", want: `^$`},
 		{args: "getauditlog", want: `(?s)^enabled +true\nlogger +JSONAuditLogger\naudit_logs_dir +/\S+/audit\n.*\nblock +false\n.*\nexcluded_categories PREPARE,query\n`},
@@ -137,7 +143,7 @@ func TestControl(t *testing.T) {
 // ctlNames returns the commands in the help.
 func ctlNames(t *testing.T, s *process.Server) (names []string) {
 	out := mustCtl(t, s, "--help")
-	for _, m := range regexp.MustCompile(`(?m)^  ctl ([a-z]+)`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  ctl ([a-z-]+)`).FindAllStringSubmatch(out, -1) {
 		names = append(names, m[1])
 	}
 	if len(names) < 30 {

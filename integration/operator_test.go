@@ -295,6 +295,9 @@ func firstComplaint(t *testing.T, s *process.Server, reason string, n int) time.
 		if err := os.RemoveAll(s.Dir); err != nil {
 			t.Fatal(err)
 		}
+		if err := s.Configure(); err != nil {
+			t.Fatal(err)
+		}
 		if err := s.Start(); err != nil {
 			t.Fatal(err)
 		}

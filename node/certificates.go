@@ -75,7 +75,7 @@ func (c *certificates) sources() map[string]*tlsconfig.Source {
 }
 
 // opReloadSSL reads the certificate files. If one of them cannot be used, the previous ones of its use stay in use.
-func (n *Node) opReloadSSL(context.Context, control.None, control.Report) ([]control.Certificate, error) {
+func (n *Node) opReloadSSL(context.Context, control.None, control.Report) (control.Certificates, error) {
 	sources, list := n.certificates.sources(), []control.Certificate{}
 	var errs []error
 	for _, use := range slices.Sorted(maps.Keys(sources)) {
@@ -86,7 +86,7 @@ func (n *Node) opReloadSSL(context.Context, control.None, control.Report) ([]con
 		}
 		list = append(list, control.Certificate{Use: use, Expires: s.Expiry().UTC().Format(time.RFC3339)})
 	}
-	return list, errors.Join(errs...)
+	return control.Certificates{Certificates: list}, errors.Join(errs...)
 }
 
 // encryption collects certificates and TLS handshakes.

@@ -28,7 +28,7 @@ var (
 	SeedsOf         = Operation[None, Seeds]{"getseeds"}
 	LoggingLevelOf  = Operation[None, Logging]{"getlogginglevels"}
 	SetLoggingLevel = Operation[Logging, Logging]{"setlogginglevel"}
-	ReloadSSL       = Operation[None, []Certificate]{"reloadssl"}
+	ReloadSSL       = Operation[None, Certificates]{"reloadssl"}
 )
 
 // TablesArgs name tables: some tables of a keyspace, all tables of a keyspace, or all tables.
@@ -274,4 +274,9 @@ type Logging struct {
 type Certificate struct {
 	Use     string `json:"use"`     // client or internode
 	Expires string `json:"expires"` // in the format of RFC 3339
+}
+
+// Certificates are the certificates that a node has read again.
+type Certificates struct {
+	Certificates []Certificate `json:"certificates"`
 }

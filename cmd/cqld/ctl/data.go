@@ -230,11 +230,11 @@ type reloadSSLCommand struct{}
 
 // Run makes the node read its certificate files. It also reads them without this command some seconds after a change.
 func (c *reloadSSLCommand) Run(s *session) error {
-	return ask(s, control.ReloadSSL, control.None{}, func(out io.Writer, list []control.Certificate) error {
-		if len(list) == 0 {
+	return ask(s, control.ReloadSSL, control.None{}, func(out io.Writer, read control.Certificates) error {
+		if len(read.Certificates) == 0 {
 			fmt.Fprintln(out, "The node has no certificate files: TLS is off.")
 		}
-		for _, c := range list {
+		for _, c := range read.Certificates {
 			fmt.Fprintf(out, "%s: the certificate expires %s\n", c.Use, c.Expires)
 		}
 		return nil
