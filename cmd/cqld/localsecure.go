@@ -175,7 +175,7 @@ func (s *security) options(m member) string {
 	b.WriteString("authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\n")
 	b.WriteString("client_encryption_options:\n  enabled: true\n" + files)
 	b.WriteString("server_encryption_options:\n  internode_encryption: all\n" + files)
-	fmt.Fprintf(&b, "tables_accounts: [ { name: %s, key: %q } ]\n", azuretables.DevelopmentAccount, s.tablesKey)
+	fmt.Fprintf(&b, "tables_accounts: [ { name: %s, key: %q, role: %s } ]\n", azuretables.DevelopmentAccount, s.tablesKey, localSuperuser)
 	return b.String()
 }
 
