@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"cqld/integration/cqlclient"
+	"cqld/integration/process"
 )
 
 // workload writes unique rows at QUORUM over several connections, through all of its addresses in turn, and records the
 // acknowledged ones.
 type workload struct {
 	addresses []string
+	dial      process.Dialer
 	table     string
 	stopped   chan struct{}
 	working   sync.WaitGroup
@@ -46,8 +48,14 @@ type outcome struct {
 // startWorkload creates a keyspace and a table and starts to write, with workers connections to each address.
 func startWorkload(t *testing.T, addresses []string, keyspace string, workers int) *workload {
 	t.Helper()
-	w := &workload{addresses: addresses, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}, open: map[int]bool{}}
-	c, err := cqlclient.Dial(addresses[0], 4)
+	return startWorkloadAs(t, func(address string) (*cqlclient.Conn, error) { return cqlclient.Dial(address, 4) }, addresses, keyspace, workers)
+}
+
+// startWorkloadAs is startWorkload with a function that connects.
+func startWorkloadAs(t *testing.T, dial process.Dialer, addresses []string, keyspace string, workers int) *workload {
+	t.Helper()
+	w := &workload{addresses: addresses, dial: dial, table: keyspace + ".written", stopped: make(chan struct{}), left: map[string]bool{}, open: map[int]bool{}}
+	c, err := dial(addresses[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +97,7 @@ func (w *workload) work(address string) {
 		time.Sleep(time.Duration(w.pause.Load()))
 		if c == nil {
 			var err error
-			if c, err = cqlclient.Dial(address, 4); err != nil {
+			if c, err = w.dial(address); err != nil {
 				c = nil
 				time.Sleep(50 * time.Millisecond)
 				continue
@@ -207,7 +215,7 @@ func (w *workload) fill(t *testing.T, address string, n int) {
 	var filling sync.WaitGroup
 	for range 8 {
 		filling.Go(func() {
-			c, err := cqlclient.Dial(address, 4)
+			c, err := w.dial(address)
 			if err != nil {
 				t.Error(err)
 				return
@@ -302,7 +310,7 @@ func (w *workload) readBack(t *testing.T, address string) {
 // readBackAt is readBack at another consistency level.
 func (w *workload) readBackAt(t *testing.T, address string, level uint16) {
 	t.Helper()
-	c, err := cqlclient.Dial(address, 4)
+	c, err := w.dial(address)
 	if err != nil {
 		t.Fatal(err)
 	}

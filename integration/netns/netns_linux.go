@@ -38,7 +38,7 @@ func BuildFirewall(ctx context.Context, root, dir string) (string, error) {
 }
 
 // Run executes this program again, with other arguments, in a network namespace of its own, and returns its output. firewall
-// is the path of the program that BuildFirewall has built.
+// is the path of the program that BuildFirewall has built, or another text if the test drops no packets.
 func Run(ctx context.Context, firewall string, args ...string) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {

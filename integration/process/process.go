@@ -30,7 +30,16 @@ type Server struct {
 	done    chan struct{}
 
 	status *status // of a cqld node
+
+	enter func(func() error) error // calls a function in the network namespace of the server; nil means this one
+	dial  Dialer
 }
+
+// Dialer connects to the CQL port of a server.
+type Dialer func(address string) (*cqlclient.Conn, error)
+
+// plain connects without encryption and credentials.
+func plain(address string) (*cqlclient.Conn, error) { return cqlclient.Dial(address, 4) }
 
 // Root returns the directory of the repository.
 func Root() (string, error) {
@@ -75,7 +84,11 @@ func (s *Server) Start() error {
 			return err
 		}
 	}
-	err = cmd.Start()
+	if s.enter != nil {
+		err = s.enter(cmd.Start)
+	} else {
+		err = cmd.Start()
+	}
 	started()
 	if err != nil {
 		return fmt.Errorf("process: start %s: %w", s.argv[0], err)

@@ -28,17 +28,28 @@ type Options struct {
 	Sync  string   // commitlog_sync, "" for the server's default
 	Flags []string // additional flags of "cqld start"
 	YAML  []string // lines of each node's configuration file
+	Hosts []Host   // where the nodes run; nil means free addresses of this machine
+	Dial  Dialer   // how WaitAgreed connects; nil means without encryption and credentials
+}
+
+// Host is an address for a node, and a function that calls another one in the network namespace with that address.
+type Host struct {
+	Address string
+	Enter   func(func() error) error
 }
 
 // NewRing prepares a ring of cqld nodes under dir without starting it, at free addresses.
 func NewRing(binary, dir string, o Options) (*Ring, error) {
-	places, err := free(o.Nodes + o.Spare)
+	places, err := o.places()
 	if err != nil {
 		return nil, err
 	}
 	r := &Ring{}
 	for i, p := range places {
-		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}}
+		s := &Server{Address: net.JoinHostPort(p.host, strconv.Itoa(p.cql)), Dir: filepath.Join(dir, "node"+strconv.Itoa(i+1)), status: &status{}, dial: o.Dial}
+		if o.Hosts != nil {
+			s.enter = o.Hosts[i].Enter
+		}
 		s.argv = []string{binary, "start", "--status-fd", strconv.Itoa(statusFD), "--cluster-name", "integration", "--data-dir", filepath.Join(s.Dir, "data"),
 			"--listen-address", p.host, "--storage-port", strconv.Itoa(p.storage),
 			"--rpc-address", p.host, "--native-transport-port", strconv.Itoa(p.cql),
@@ -60,6 +71,17 @@ func NewRing(binary, dir string, o Options) (*Ring, error) {
 		}
 	}
 	return r, nil
+}
+
+// places returns the addresses of all nodes.
+func (o Options) places() (places []place, err error) {
+	if o.Hosts == nil {
+		return free(o.Nodes + o.Spare)
+	}
+	for _, h := range o.Hosts {
+		places = append(places, place{h.Address, 9042, 7000, tablesPort})
+	}
+	return places, nil
 }
 
 // Configure sets lines of the node's configuration file for the next start, after those of Options.YAML.
@@ -190,7 +212,11 @@ func (r *Ring) agreed() error {
 		if s.status != nil && !s.status.seesAlive(len(r.Servers)) {
 			return fmt.Errorf("process: %s does not see all nodes alive", s.Address)
 		}
-		c, err := cqlclient.Dial(s.Address, 4)
+		dial := s.dial
+		if dial == nil {
+			dial = plain
+		}
+		c, err := dial(s.Address)
 		if err != nil {
 			return err
 		}
