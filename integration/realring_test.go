@@ -126,7 +126,7 @@ func startReal(t *testing.T) *realRing {
 	o := process.Options{Nodes: realNodes, Spare: realSpare, Hosts: r.network(realNodes + realSpare), Dial: r.dialer(superuser, &r.password),
 		Flags: []string{"--superuser", superuser, "--superuser-password-file", file},
 		YAML: []string{"authenticator: PasswordAuthenticator", "authorizer: CassandraAuthorizer",
-			fmt.Sprintf("tables_accounts: [ { name: %s, key: %s } ]", realAccount, realKey)}}
+			fmt.Sprintf("tables_accounts: [ { name: %s, key: %s, role: %s } ]", realAccount, realKey, superuser)}}
 	if r.ring, err = process.NewRing(binary, dir, o); err != nil {
 		t.Fatal(err)
 	}
