@@ -216,7 +216,7 @@ func TestAFullQueueCanBeDisabled(t *testing.T) {
 	for i := range 10 {
 		requests.Go(func() { l.Record(numbered(i)) })
 	}
-	for l.Stats().Waits == 0 {
+	for stats := l.Stats(); stats.Recorded+stats.Waits < 10; stats = l.Stats() { // all have recorded their entries or wait
 		time.Sleep(time.Millisecond)
 	}
 	l.Disable(numbered(10))

@@ -150,7 +150,7 @@ func TestMemoryOfAnAddress(t *testing.T) {
 
 // TestBoundsAreCounted checks the counts of the bounds on connections and handshakes.
 func TestBoundsAreCounted(t *testing.T) {
-	s, addr := start(t, Options{Limits: Limits{ConnectionsMax: 3, ConnectionsPerAddressMax: 2, HandshakeTimeout: 100 * time.Millisecond}})
+	s, addr := start(t, Options{Limits: Limits{ConnectionsMax: 3, ConnectionsPerAddressMax: 2, HandshakeTimeout: time.Second}})
 	connect(t, addr, 4)
 	silent := dial(t, addr, 4)
 	dial(t, addr, 4).closed()
