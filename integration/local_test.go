@@ -138,3 +138,52 @@ func (o *output) String() string {
 	defer o.mu.Unlock()
 	return o.b.String()
 }
+
+// TestLocalSecure executes "cqld local --secure" twice with the same directory, and connects each time with the line for cqlsh that
+// it prints. A client without TLS is refused.
+func TestLocalSecure(t *testing.T) {
+	binary, dir := cqld(t)
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cqlsh := filepath.Join(root, ".tools/python/bin/cqlsh")
+	if _, err := os.Stat(cqlsh); err != nil {
+		missing(t, "cqlsh", fmt.Sprintf(installHint, "python"))
+	}
+	data := filepath.Join(dir, t.Name())
+	for round, statements := range []string{
+		"CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy'}; CREATE TABLE s.t (k int PRIMARY KEY); INSERT INTO s.t (k) VALUES (4711); SELECT k FROM s.t;",
+		"SELECT k FROM s.t;",
+	} {
+		cmd := exec.Command(binary, "local", "--secure", "--nodes", "3", "--port", "19042", "--tables-port", "20002", "--data-dir", data)
+		out := &output{}
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for end := time.Now().Add(ringStart); !strings.Contains(out.String(), "Press Ctrl-C") && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		}
+		_, line, _ := strings.Cut(out.String(), "  cqlsh ")
+		args, _, printed := strings.Cut(line, "\n")
+		shown, err := exec.Command(cqlsh, append(strings.Fields(args), "-e", statements)...).CombinedOutput()
+		if !printed || err != nil || !strings.Contains(string(shown), "4711") {
+			t.Errorf("round %d: cqlsh %s: %v\n%s\n%s", round+1, args, err, shown, out)
+		}
+		if err := process.Ask("127.0.0.1:19042", "SELECT k FROM s.t"); err == nil {
+			t.Error("a client without TLS is served")
+		}
+		cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("after Ctrl-C: %v\n%s", err, out)
+			}
+		case <-time.After(30 * time.Second):
+			cmd.Process.Kill()
+			t.Fatalf("Ctrl-C does not end it:\n%s", out)
+		}
+	}
+}
