@@ -5,6 +5,7 @@ package cql
 type RoleOptions struct {
 	Password       *string
 	HashedPassword *string
+	Generated      bool // GENERATED PASSWORD, as in later versions of Cassandra
 	Superuser      *bool
 	Login          *bool
 	Options        *MapLiteral // OPTIONS = {…}; an empty map is &MapLiteral{}
@@ -47,8 +48,8 @@ type ListRoles struct {
 	NoRecursive bool
 }
 
-// ListUsers is LIST USERS.
-type ListUsers struct{}
+// ListUsers is LIST USERS, or LIST SUPERUSERS (Superusers), which later versions of Cassandra have.
+type ListUsers struct{ Superusers bool }
 
 // GrantRole is GRANT role TO grantee.
 type GrantRole struct{ Role, Grantee string }

@@ -36,11 +36,19 @@ func (b *builder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	if o.Password != nil && o.HashedPassword != nil {
 		b.fail("Options 'password' and 'hashed password' are mutually exclusive")
 	}
+	if o.Generated && (o.Password != nil || o.HashedPassword != nil) {
+		b.fail("Options 'generated password', 'password' and 'hashed password' are mutually exclusive")
+	}
 	return o
 }
 
 func (b *builder) roleOption(o *RoleOptions, ctx grammar.IRoleOptionContext) {
 	switch {
+	case ctx.K_GENERATED() != nil:
+		if o.Generated {
+			b.fail("Multiple definition for property 'GENERATED_PASSWORD'")
+		}
+		o.Generated = true
 	case ctx.K_HASHED() != nil:
 		setOnce(b, &o.HashedPassword, stringText(ctx.STRING_LITERAL().GetText()), "HASHED_PASSWORD")
 	case ctx.K_PASSWORD() != nil:
@@ -84,7 +92,9 @@ func setAccess(b *builder, option **AccessList, ctx grammar.IRoleOptionContext, 
 
 func userOptions(password grammar.IUserPasswordContext, superuser, noSuperuser bool) RoleOptions {
 	var o RoleOptions
-	if password != nil {
+	if password != nil && password.K_GENERATED() != nil {
+		o.Generated = true
+	} else if password != nil {
 		text := stringText(password.STRING_LITERAL().GetText())
 		if password.K_HASHED() != nil {
 			o.HashedPassword = &text
@@ -137,6 +147,8 @@ func (b *builder) list(ctx *grammar.ListContext) Statement {
 	switch {
 	case ctx.K_USERS() != nil:
 		return &ListUsers{}
+	case ctx.K_SUPERUSERS() != nil:
+		return &ListUsers{Superusers: true}
 	case ctx.K_ROLES() != nil:
 		return &ListRoles{Of: of, NoRecursive: noRecursive}
 	}

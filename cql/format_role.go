@@ -16,6 +16,9 @@ func appendRoleStatement(dst []byte, s Statement) []byte {
 	case *ListRoles:
 		return appendListTail(append(dst, "LIST ROLES"...), s.Of, s.NoRecursive)
 	case *ListUsers:
+		if s.Superusers {
+			return append(dst, "LIST SUPERUSERS"...)
+		}
 		return append(dst, "LIST USERS"...)
 	case *GrantRole:
 		dst = appendRoleName(append(dst, "GRANT "...), s.Role)
@@ -95,6 +98,9 @@ func appendRoleOptions(dst []byte, o *RoleOptions, user bool) []byte {
 		next("HASHED PASSWORD = ")
 		dst = appendString(dst, *o.HashedPassword)
 	}
+	if o.Generated {
+		next("GENERATED PASSWORD")
+	}
 	if o.Superuser != nil {
 		next("SUPERUSER = ")
 		dst = appendBoolean(dst, *o.Superuser)
@@ -124,6 +130,9 @@ func appendUserOptions(dst []byte, o *RoleOptions) []byte {
 	}
 	if o.HashedPassword != nil {
 		dst = appendString(append(dst, " WITH HASHED PASSWORD "...), *o.HashedPassword)
+	}
+	if o.Generated {
+		dst = append(dst, " WITH GENERATED PASSWORD"...)
 	}
 	if o.Superuser == nil {
 		return dst

@@ -50,7 +50,12 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 	}
 	// Punctuation, and what hardly any statement differs in.
 	optional := regexp.MustCompile(` > (ifExists|ifNotExists|K_PERMISSIONS?|K_AND|COMMA|SEMICOLON|[LR](PAREN|BRACE|BRACKET))$`)
+	// Cassandra 5.0, which answered the statements of the matrix, does not have these.
+	later := []string{"list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED"}
 	for _, production := range productions(t) {
+		if slices.Contains(later, production) {
+			continue
+		}
 		rule, _, _ := strings.Cut(production, " > ")
 		if !slices.Contains(valueRules(), rule) && !seen[production] && !optional.MatchString(production) {
 			t.Errorf("the permission matrix has no statement with %s", production)

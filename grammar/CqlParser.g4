@@ -458,6 +458,7 @@ dropRole : K_ROLE ifExists? roleName ;
 roleOption
     : K_PASSWORD EQ STRING_LITERAL
     | K_HASHED K_PASSWORD EQ STRING_LITERAL
+    | K_GENERATED K_PASSWORD
     | K_OPTIONS EQ LBRACE ( mapEntry ( COMMA mapEntry )* )? RBRACE
     | K_SUPERUSER EQ BOOLEAN
     | K_LOGIN EQ BOOLEAN
@@ -473,7 +474,7 @@ alterUser : K_USER ifExists? userName userPassword? ( K_SUPERUSER | K_NOSUPERUSE
 
 dropUser : K_USER ifExists? userName ;
 
-userPassword : K_WITH K_HASHED? K_PASSWORD STRING_LITERAL ;
+userPassword : K_WITH ( K_HASHED? K_PASSWORD STRING_LITERAL | K_GENERATED K_PASSWORD ) ;
 
 addIdentity : K_ADD K_IDENTITY ifNotExists? userName K_TO K_ROLE userName ;
 
@@ -497,6 +498,7 @@ list
     : K_LIST
       ( K_ROLES ( K_OF roleName )? K_NORECURSIVE?
       | K_USERS
+      | K_SUPERUSERS
       | permissions ( K_ON resource )? ( K_OF roleName )? K_NORECURSIVE?
       )
     ;
@@ -658,6 +660,7 @@ basicKeyword
     | K_FROZEN
     | K_FUNCTION
     | K_FUNCTIONS
+    | K_GENERATED
     | K_GROUP
     | K_HASHED
     | K_IDENTITY
@@ -693,6 +696,7 @@ basicKeyword
     | K_STORAGE
     | K_STYPE
     | K_SUPERUSER
+    | K_SUPERUSERS
     | K_TABLES
     | K_TRIGGER
     | K_TUPLE

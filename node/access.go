@@ -114,7 +114,7 @@ func (n *Node) operatorAuthorizer() auth.Authorizer {
 func (n *Node) roleStatements() *roles.Statements {
 	a := &n.opts.Access
 	return roles.New(roles.Options{
-		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword, NewKey: newTablesKey,
+		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword, NewKey: newTablesKey, NewPassword: generatePassword,
 		Schema:   func() *schema.Schema { return n.cluster.Metadata().Schema },
 		Topology: func() *ring.Topology { return n.cluster.Metadata().Topology },
 		Config: roles.Config{Authentication: a.authenticates(), Authorization: a.authorizes(), Network: a.network(),

@@ -111,6 +111,30 @@ func (e *execution) listUsers() error {
 	return nil
 }
 
+// listSuperusers lists the superusers among the roles that LIST ROLES shows to the caller, including those by a role that is
+// granted to them.
+func (e *execution) listSuperusers() error {
+	if err := e.loggedIn(); err != nil {
+		return err
+	}
+	all, err := e.permitted(auth.Describe, auth.AllRoles())
+	if err != nil {
+		return err
+	}
+	names := e.granted(e.caller.Principal.Name, false)
+	if all {
+		names = e.directory.RoleNames()
+	}
+	e.result.Table = "roles"
+	e.result.Columns = []Column{textColumn("role")}
+	for _, name := range names {
+		if e.directory.IsSuperuser(name) {
+			e.result.Rows = append(e.result.Rows, [][]byte{text(name)})
+		}
+	}
+	return nil
+}
+
 // listPermissions lists grants. NORECURSIVE excludes those on parents of the resource; roles granted to the role always
 // count, as in Cassandra.
 func (e *execution) listPermissions(stmt *cql.ListPermissions) error {

@@ -103,7 +103,7 @@ func newSession(classes string) *session {
 	generated := 0
 	statements := roles.New(roles.Options{Directory: func() *auth.Directory { return m.roles }, Schema: m.Schema, Topology: m.Topology, Changer: m,
 		Hash:   func(_ context.Context, password string) (string, error) { return "hash of " + password, nil },
-		NewKey: func() string { generated++; return tablesKey(generated) },
+		NewKey: func() string { generated++; return tablesKey(generated) }, NewPassword: func() string { return "a generated password" },
 		Config: roles.Config{Authentication: on("authentication"), Authorization: on("authorization"), Network: on("network"), CIDR: on("cidr")}})
 	source := system.New(system.Options{View: m, ClusterName: "Test Cluster", Roles: func() *auth.Directory { return m.roles }})
 	return &session{m: m, state: query.Session{Version: 4}, processor: query.New(query.Options{

@@ -50,7 +50,7 @@ func (e *execution) createRole(stmt *cql.CreateRole) error {
 		login := true
 		change.Settings.Login = &login
 	}
-	return e.proposeWithKeys(change, change.Settings.Tables)
+	return e.proposeWithSecrets(change, change.Settings.Tables)
 }
 
 func (e *execution) alterRole(stmt *cql.AlterRole) error {
@@ -86,7 +86,7 @@ func (e *execution) alterRole(stmt *cql.AlterRole) error {
 	if err != nil {
 		return err
 	}
-	return e.proposeWithKeys(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings}, settings.Tables)
+	return e.proposeWithSecrets(&auth.AlterRole{Name: stmt.Role, IfExists: stmt.IfExists, Settings: settings}, settings.Tables)
 }
 
 // mayAlter decides whether the caller may change these options of a role:
@@ -175,6 +175,8 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 	switch {
 	case o.Password != nil && !on.Authentication:
 		return invalidf(roleManager + " doesn't support PASSWORD")
+	case o.Generated && !on.Authentication:
+		return invalidf(roleManager + " doesn't support GENERATED PASSWORD")
 	case o.HashedPassword != nil && !on.Authentication:
 		return invalidf(roleManager + " doesn't support HASHED PASSWORD")
 	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
@@ -246,8 +248,13 @@ func (e *execution) settings(o *cql.RoleOptions) (auth.RoleSettings, error) {
 			return out, err
 		}
 	}
-	if o.Password != nil {
-		hash, err := e.o.Hash(e.ctx, *o.Password)
+	password := o.Password
+	if o.Generated {
+		e.password = e.o.NewPassword()
+		password = &e.password
+	}
+	if password != nil {
+		hash, err := e.o.Hash(e.ctx, *password)
 		if err != nil {
 			return out, err
 		}

@@ -40,7 +40,9 @@ type Options struct {
 	Hash func(ctx context.Context, password string) (string, error)
 	// NewKey returns a new random key of an Azure Tables account, in base64.
 	NewKey func() string
-	Config Config
+	// NewPassword returns a new random password, for GENERATED PASSWORD.
+	NewPassword func() string
+	Config      Config
 }
 
 // Statements executes statements about roles. It is safe for concurrent use.
@@ -127,6 +129,7 @@ type execution struct {
 	ctx       context.Context
 	directory *auth.Directory // the snapshot that the statement is checked against
 	result    Result
+	password  string  // that the statement generated; empty means none
 	generated [2]bool // the keys of an Azure Tables account that the statement generated
 }
 
@@ -149,6 +152,9 @@ func (e *execution) execute(stmt cql.Statement) error {
 	case *cql.ListRoles:
 		return e.listRoles(stmt)
 	case *cql.ListUsers:
+		if stmt.Superusers {
+			return e.listSuperusers()
+		}
 		return e.listUsers()
 	case *cql.ListPermissions:
 		return e.listPermissions(stmt)

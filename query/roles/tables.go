@@ -62,21 +62,29 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	return out, nil
 }
 
-// proposeWithKeys makes a change of a role. If it generated keys of an Azure Tables account, the result is one row with
-// them, as that of GENERATED PASSWORD: they are not shown again.
-func (e *execution) proposeWithKeys(change auth.Change, tables *auth.TablesSettings) error {
-	if err := e.propose(change); err != nil || tables == nil {
+// proposeWithSecrets makes a change of a role. If it generated a password or keys of an Azure Tables account, the result is
+// one row with them: they are not shown again.
+func (e *execution) proposeWithSecrets(change auth.Change, tables *auth.TablesSettings) error {
+	if err := e.propose(change); err != nil {
 		return err
 	}
-	row := [][]byte{text(tables.Account)}
-	columns := []Column{textColumn(tablesAccount)}
-	for i, name := range []string{tablesKey1, tablesKey2} {
-		if e.generated[i] {
-			columns, row = append(columns, textColumn(name)), append(row, text(*tables.Keys[i]))
+	var columns []Column
+	var row [][]byte
+	if e.password != "" {
+		e.result.Table = "roles"
+		columns, row = append(columns, textColumn("generated_password")), append(row, text(e.password))
+	}
+	if tables != nil && (e.generated[0] || e.generated[1]) {
+		e.result.Table = "tables_accounts"
+		columns, row = append(columns, textColumn(tablesAccount)), append(row, text(tables.Account))
+		for i, name := range []string{tablesKey1, tablesKey2} {
+			if e.generated[i] {
+				columns, row = append(columns, textColumn(name)), append(row, text(*tables.Keys[i]))
+			}
 		}
 	}
-	if len(row) > 1 {
-		e.result.Table, e.result.Columns, e.result.Rows = "tables_accounts", columns, [][][]byte{row}
+	if len(row) > 0 {
+		e.result.Columns, e.result.Rows = columns, [][][]byte{row}
 	}
 	return nil
 }
