@@ -97,7 +97,7 @@ func classified() map[string]map[string]string {
 			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart, "Schema": opSchema, "Begin": opDecommission + ", " + opMove,
 			"Streamed": opJoin, "Known": opJoin, "Compared": opJoin, "Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
 			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
-			"Regained": opRepair + ", " + opSchema,
+			"Regained": opRepair + ", " + opSchema, "Roles": opSchema,
 		},
 		"control operation": {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads", "getendpoints": "- reads", "info": "- reads",
@@ -108,7 +108,10 @@ func classified() map[string]map[string]string {
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
 			"repair": opRepair, "decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
-			"jobs": "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild, "resumejob": opRepair + ", " + opRebuild,
+			"updatecidrgroup": opSchema, "dropcidrgroup": opSchema, "listcidrgroups": "- reads", "getcidrgroupsofip": "- reads",
+			"tablesaccounts": "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema, "removetablesaccount": opSchema,
+			"reloadssl": "- which certificates are used",
+			"jobs":      "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild, "resumejob": opRepair + ", " + opRebuild,
 		},
 		"verb": {
 			"Mutation": opHints, "Read": "- reads", "Digest": "- reads", "ReadRepair": opRepair, "Hint": opHints, "Truncate": opTruncate,
