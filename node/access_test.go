@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -26,10 +27,24 @@ func withRoles(o *Options) {
 		CIDRAuthorizer: cassandraCIDRAuthorizer, CIDRForSuperusers: true, Superuser: "cassandra", SuperuserPassword: "cassandra"}
 }
 
+// dialAs logs in to a node. On a slow machine a verification may take longer than a client may wait, so it tries again if the node is
+// overloaded.
+func dialAs(n *Node, user, password string) (c *cqlclient.Conn, err error) {
+	const overloaded = 0x1001
+	for range 10 {
+		c, err = cqlclient.DialAs(n.opts.Native().String(), 5, user, password)
+		var answer *cqlclient.Error
+		if !errors.As(err, &answer) || answer.Code != overloaded {
+			break
+		}
+	}
+	return c, err
+}
+
 // connectAs connects to a node's CQL port and logs in; the password is the name.
 func (r *inProcess) connectAs(i int, user string) *cqlclient.Conn {
 	r.t.Helper()
-	c, err := cqlclient.DialAs(r.nodes[i].opts.Native().String(), 5, user, user)
+	c, err := dialAs(r.nodes[i], user, user)
 	if err != nil {
 		r.t.Fatalf("log in to node %d as %s: %v", i, user, err)
 	}
@@ -231,7 +246,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 		t.Errorf("the log does not name the file, or contains the password: %s", log.String())
 	}
 	for pw, want := range map[string]bool{password: true, "admin": false, "": false} {
-		c, err := cqlclient.DialAs(o.Native().String(), 4, DefaultSuperuser, pw)
+		c, err := dialAs(n, DefaultSuperuser, pw)
 		if (err == nil) != want {
 			t.Errorf("log in with %q: %v", pw, err)
 		}
@@ -248,7 +263,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a later start generated another password")
 	}
-	if c, err := cqlclient.DialAs(o.Native().String(), 4, DefaultSuperuser, password); err != nil {
+	if c, err := dialAs(n, DefaultSuperuser, password); err != nil {
 		t.Error(err)
 	} else {
 		c.Close()
@@ -265,7 +280,7 @@ func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
 	if err != nil || reset.Password == "" {
 		t.Fatal(reset, err)
 	}
-	c, err := cqlclient.DialAs(n.opts.Native().String(), 5, "lost", reset.Password)
+	c, err := dialAs(n, "lost", reset.Password)
 	if err != nil {
 		t.Fatal(err)
 	}
