@@ -262,6 +262,10 @@ func panicRequests() map[string]panicRequest {
 			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0)},
 				Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
 		},
+		"counters": func(n *benchNode, done func(error)) { // of one partition: the second one waits for the first one
+			n.parts.Counters.Update(&coordinator.WriteRequest{Mutations: []*row.Mutation{change(n, "n", "k", wire.AppendInt64(nil, 1), 0),
+				change(n, "n", "k", wire.AppendInt64(nil, 2), 0)}, Consistency: ring.Quorum, Type: coordinator.WriteCounter, Timeout: panicTimeout}, done)
+		},
 		"conditional": func(n *benchNode, done func(error)) {
 			n.proposer.CAS(&paxos.CASRequest{Command: &row.ReadCommand{Table: n.schema.Table("ks", "t").StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Now: 1},
 				Serial: ring.Serial, Consistency: ring.Quorum, Contention: panicTimeout, Timeout: panicTimeout,

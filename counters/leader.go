@@ -153,13 +153,15 @@ func (l *leader) next(q *queue) {
 type group struct {
 	l        *leader
 	queue    *queue
-	updates  []*ledUpdate
+	updates  []*ledUpdate // guarded by mu as soon as the mutation is sent
 	deadline time.Duration
 	epoch    uint64
 	change   shard.Change
 	result   *row.Mutation
-	passed   bool // the next group may start
 	trace    coordinator.Trace
+
+	mu     sync.Mutex // events end the group after a panic while other ones are executed
+	passed bool       // the next group was started; guarded by mu
 }
 
 // begin reads the shards that the updates change.
@@ -236,12 +238,29 @@ func (g *group) replicate() {
 	g.pass()
 }
 
-// pass starts the next group of the partition, once.
+// pass starts the next group of the partition, once. If that panics, guarded calls it again, because no other event would
+// start the updates that wait in the queue.
 func (g *group) pass() {
-	if !g.passed {
-		g.passed = true
-		g.l.onwards(g.queue)
+	if !g.setPassed(true) {
+		return
 	}
+	started := false
+	defer func() {
+		if !started {
+			g.setPassed(false)
+		}
+	}()
+	g.l.onwards(g.queue)
+	started = true
+}
+
+// setPassed changes passed, and reports whether it had the other value.
+func (g *group) setPassed(passed bool) (changed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	changed = g.passed != passed
+	g.passed = passed
+	return changed
 }
 
 // onwards continues with the updates that have arrived meanwhile, as a separate event: this one may run in storage's committer.
@@ -264,8 +283,10 @@ func (g *group) conclude(err error) {
 }
 
 func (g *group) answer(err error) {
+	g.mu.Lock()
 	updates := g.updates
 	g.updates = nil
+	g.mu.Unlock()
 	for _, u := range updates {
 		u.done(err)
 	}
