@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // TestLocalRingWaitsWhileMakingProgress checks that awaitAgreement waits for a ring that starts more slowly
 // than the timeout but makes progress, and gives up on one that makes none.
 func TestLocalRingWaitsWhileMakingProgress(t *testing.T) {
+	synctest.Test(t, localRingWaits) // time passes only while all goroutines wait
+}
+
+func localRingWaits(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	members := make([]member, 8)
 	for i := range members {
