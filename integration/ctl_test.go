@@ -170,7 +170,7 @@ func controlRefuses(t *testing.T, s *process.Server) {
 		"enableauditlog --blocking maybe":          "use true or false",
 		"setlogginglevel loud":                     "not one of debug, info, warn, error",
 		"toppartitions ctl t 0":                    "must be more than 0",
-		"removenode nobody":                        "nobody",
+		"removenode unknown":                       "unknown",
 		"abort":                                    "0 operations are in progress",
 		"nonsense":                                 "nonsense",
 	} {

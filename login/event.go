@@ -29,7 +29,7 @@ func (k Kind) String() string { return [...]string{"success", "failure", "unauth
 // Reason says why a client was refused.
 type Reason uint8
 
-// The reasons. A wrong password and an unknown role are told apart only here, not in answers to clients.
+// The reasons. Events distinguish a wrong password from an unknown role; responses to clients do not.
 const (
 	NoReason Reason = iota // of Success
 	Malformed

@@ -120,7 +120,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			seen.Write(bytes.Join(row, []byte{' '}))
 		}
 	}
-	for _, role := range []string{"admin", "app1", "nobody"} {
+	for _, role := range []string{"admin", "app1", "guest"} {
 		if _, err := r.logIn(0, 4, role, secretWrong); err == nil {
 			t.Errorf("%s logs in with a wrong password", role)
 		}

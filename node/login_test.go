@@ -49,7 +49,7 @@ func TestLoginOnAllNodes(t *testing.T) {
 			if _, err := r.logIn(i, version, "ada", "first"); err != nil {
 				t.Errorf("node %d, v%d: %v", i, version, err)
 			}
-			for _, wrong := range []string{"ada", "nobody"} {
+			for _, wrong := range []string{"ada", "unknown"} {
 				_, err := r.logIn(i, version, wrong, "wrong")
 				if want := "Provided username " + wrong + " and/or password are incorrect"; err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("node %d, v%d: %v, want %s", i, version, err, want)
