@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/selection"
@@ -226,7 +227,7 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 			return err
 		}
 		if o.ANN != nil {
-			return NotSupported("ORDER BY … ANN OF")
+			return function.NotSupported("ORDER BY … ANN OF")
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}
