@@ -50,7 +50,7 @@ tlsconfig/authority: tlsconfig
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
-storage/index: ring row schema storage
+storage/index: internal/env ring row schema storage types
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -75,10 +75,11 @@ counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
+search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage storage/index
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
-simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema storage storage/index types
+simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
