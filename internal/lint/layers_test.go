@@ -51,6 +51,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index: ring row schema storage
+storage/index/vector:
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
