@@ -76,6 +76,7 @@ counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
+search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage storage/index
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
