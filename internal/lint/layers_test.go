@@ -27,6 +27,7 @@ internal/testclock: internal/env
 auth:
 ring:
 types: internal/keyword internal/wire
+types/similarity:
 schema: ring types
 row: internal/env internal/wire ring schema types
 scan: ring row
@@ -51,7 +52,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index: ring row schema storage
-storage/index/vector:
+storage/index/vector: types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -86,7 +87,7 @@ simulation/scenario: batchlog coordinator counters hints internal/env internal/t
 request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
 
 # The meaning of statements and of requests to Azure Tables.
-query/function: internal/wire ring types
+query/function: internal/wire ring types types/similarity
 query/identifier: internal/env types
 query/plancache:
 query/batchsize: row schema types

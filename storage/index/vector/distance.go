@@ -1,53 +1,16 @@
 package vector
 
-import "math"
+import (
+	"math"
 
-// Function is a similarity function. The zero value is Cosine, as in Cassandra.
-type Function uint8
-
-// The similarity functions of Cassandra.
-const (
-	Cosine Function = iota
-	Euclidean
-	DotProduct
+	"cqld/types/similarity"
 )
 
-// String returns the name in Cassandra's option similarity_function.
-func (f Function) String() string {
-	switch f {
-	case Euclidean:
-		return "EUCLIDEAN"
-	case DotProduct:
-		return "DOT_PRODUCT"
-	}
-	return "COSINE"
-}
-
-// Score returns the similarity of two vectors of equal length as Cassandra defines it: greater is nearer. The score of a
-// zero vector is 0 with Cosine, which Cassandra refuses to compute.
-//
-//	Cosine      (1 + a·b / (|a| |b|)) / 2
-//	Euclidean   1 / (1 + |a-b|²)
-//	DotProduct  (1 + a·b) / 2
-func (f Function) Score(a, b []float32) float32 {
-	switch f {
-	case Euclidean:
-		return 1 / (1 + squared(a, b))
-	case DotProduct:
-		return (1 + dot(a, b)) / 2
-	}
-	norms := math.Sqrt(float64(dot(a, a)) * float64(dot(b, b)))
-	if norms == 0 {
-		return 0
-	}
-	return float32((1 + float64(dot(a, b))/norms) / 2)
-}
-
-// prepare returns a copy of v in the form that distance compares: of length 1 for Cosine.
-func (f Function) prepare(v []float32) []float32 {
+// prepare returns a copy of v in the form that distance compares: of length 1 for the cosine.
+func prepare(f similarity.Function, v []float32) []float32 {
 	out := make([]float32, len(v))
 	copy(out, v)
-	if f != Cosine {
+	if f != similarity.Cosine {
 		return out
 	}
 	var sum float64
@@ -65,16 +28,16 @@ func (f Function) prepare(v []float32) []float32 {
 }
 
 // distance orders prepared vectors by score: less is nearer.
-func (f Function) distance(a, b []float32) float32 {
-	if f == Euclidean {
+func (x *Index) distance(a, b []float32) float32 {
+	if x.o.Function == similarity.Euclidean {
 		return squared(a, b)
 	}
 	return -dot(a, b)
 }
 
 // score returns the score that belongs to a distance.
-func (f Function) score(d float32) float32 {
-	if f == Euclidean {
+func score(f similarity.Function, d float32) float32 {
+	if f == similarity.Euclidean {
 		return 1 / (1 + d)
 	}
 	return (1 - d) / 2

@@ -7,12 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"cqld/types/similarity"
 )
 
 // Options configure an Index. Zero values mean the defaults.
 type Options struct {
 	Dimensions  int // required
-	Function    Function
+	Function    similarity.Function
 	Connections int    // links of a node on each level above the lowest, which has twice as many
 	Beam        int    // candidates that an insertion considers
 	Exact       int    // vectors up to which searches compare all of them
@@ -67,11 +69,9 @@ func (n *node) at(level int) []*node {
 	return nil
 }
 
-// Errors of Set.
-var (
-	ErrZero     = errors.New("vector: a zero vector has no cosine")
-	ErrInfinite = errors.New("vector: an element is not a finite number")
-)
+// ErrIncomparable is the error of Set for a vector that has no score: with an element that is not a finite number, or the zero
+// vector with the cosine.
+var ErrIncomparable = errors.New("vector: not comparable")
 
 // New returns an empty index.
 func New(o Options) *Index {
@@ -94,15 +94,8 @@ func (x *Index) Check(v []float32) error {
 	if len(v) != x.o.Dimensions {
 		return fmt.Errorf("vector: %d dimensions, expected %d", len(v), x.o.Dimensions)
 	}
-	zero := true
-	for _, e := range v {
-		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
-			return ErrInfinite
-		}
-		zero = zero && e == 0
-	}
-	if zero && x.o.Function == Cosine {
-		return ErrZero
+	if !x.o.Function.Comparable(v) {
+		return ErrIncomparable
 	}
 	return nil
 }
@@ -116,7 +109,7 @@ func (x *Index) Set(key string, v []float32) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := x.keys[key]
-	n := &node{key: key, vector: x.o.Function.prepare(v), links: make([]atomic.Pointer[[]*node], 1+x.level())}
+	n := &node{key: key, vector: prepare(x.o.Function, v), links: make([]atomic.Pointer[[]*node], 1+x.level())}
 	x.place(n)
 	x.link(n)
 	x.keys[key] = n

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"cqld/types/similarity"
 )
 
 // source makes clustered vectors: real embeddings are not spread evenly either.
@@ -37,11 +39,11 @@ func (s *source) vector() []float32 {
 }
 
 // nearest returns the keys of the k vectors with the greatest scores.
-func nearest(f Function, all map[string][]float32, q []float32, k int) []string {
+func nearest(f similarity.Function, all map[string][]float32, q []float32, k int) []string {
 	keys := make([]string, 0, len(all))
 	scores := map[string]float32{}
 	for key, v := range all {
-		keys, scores[key] = append(keys, key), f.Score(q, v)
+		keys, scores[key] = append(keys, key), mustScore(f, q, v)
 	}
 	slices.SortFunc(keys, func(a, b string) int {
 		if scores[a] > scores[b] {
@@ -75,17 +77,24 @@ func recall(got, want []string) float64 {
 	return float64(hits) / float64(len(want))
 }
 
-var functions = []Function{Cosine, Euclidean, DotProduct}
+var functions = []similarity.Function{similarity.Cosine, similarity.Euclidean, similarity.DotProduct}
 
-func TestScores(t *testing.T) {
-	a, b := []float32{1, 2, 3}, []float32{4, -5, 6}
-	for f, want := range map[Function]float32{Cosine: 0.6827435, Euclidean: 1. / 68, DotProduct: 6.5} {
-		if got := f.Score(a, b); math.Abs(float64(got-want)) > 1e-6 {
-			t.Errorf("%v: %v, expected %v", f, got, want)
-		}
-		x, y := f.prepare(a), f.prepare(b)
-		if got := f.score(f.distance(x, y)); math.Abs(float64(got-want)) > 1e-5 {
-			t.Errorf("%v of prepared vectors: %v, expected %v", f, got, want)
+func mustScore(f similarity.Function, a, b []float32) float32 {
+	score, _ := f.Score(a, b)
+	return score
+}
+
+// TestScoresOfDistances checks that the scores in results are those of the functions.
+func TestScoresOfDistances(t *testing.T) {
+	s := newSource(1, 40, 3)
+	for _, f := range functions {
+		x := New(Options{Dimensions: 40, Function: f})
+		for range 20 {
+			a, b := s.vector(), s.vector()
+			want, _ := f.Score(a, b)
+			if got := score(f, x.distance(prepare(f, a), prepare(f, b))); math.Abs(float64(got-want)) > 1e-4 {
+				t.Errorf("%v: %v, expected %v", f, got, want)
+			}
 		}
 	}
 }
@@ -112,20 +121,20 @@ func TestLoopsOfAnyLength(t *testing.T) {
 func TestRefusesVectors(t *testing.T) {
 	x := New(Options{Dimensions: 2})
 	inf := float32(math.Inf(1))
-	if err := x.Set("a", []float32{0, 0}); !errors.Is(err, ErrZero) {
+	if err := x.Set("a", []float32{0, 0}); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("zero vector: %v", err)
 	}
-	if err := x.Set("a", []float32{0, inf}); !errors.Is(err, ErrInfinite) {
+	if err := x.Set("a", []float32{0, inf}); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("infinity: %v", err)
 	}
-	if err := x.Set("a", []float32{0, float32(math.NaN())}); !errors.Is(err, ErrInfinite) {
+	if err := x.Set("a", []float32{0, float32(math.NaN())}); !errors.Is(err, ErrIncomparable) {
 		t.Errorf("NaN: %v", err)
 	}
 	if err := x.Set("a", []float32{1}); err == nil {
 		t.Error("one dimension instead of two")
 	}
-	if err := New(Options{Dimensions: 2, Function: Euclidean}).Set("a", []float32{0, 0}); err != nil {
-		t.Errorf("zero vector with %v: %v", Euclidean, err)
+	if err := New(Options{Dimensions: 2, Function: similarity.Euclidean}).Set("a", []float32{0, 0}); err != nil {
+		t.Errorf("zero vector with %v: %v", similarity.Euclidean, err)
 	}
 	if x.Len() != 0 || x.Bytes() != 0 {
 		t.Errorf("%d keys, %d bytes", x.Len(), x.Bytes())
@@ -142,7 +151,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func testModel(t *testing.T, f Function, exact int) {
+func testModel(t *testing.T, f similarity.Function, exact int) {
 	const dimensions = 16
 	s := newSource(2, dimensions, 10)
 	x := New(Options{Dimensions: dimensions, Function: f, Exact: exact, Connections: 8, Beam: 50})
@@ -203,7 +212,7 @@ func testModel(t *testing.T, f Function, exact int) {
 func TestRecall(t *testing.T) {
 	const n, dimensions = 2500, 24
 	s := newSource(3, dimensions, 40)
-	x := New(Options{Dimensions: dimensions, Function: Euclidean, Exact: 1})
+	x := New(Options{Dimensions: dimensions, Function: similarity.Euclidean, Exact: 1})
 	model := map[string][]float32{}
 	centers := s.centers
 	for i := range n {
@@ -221,7 +230,7 @@ func TestRecall(t *testing.T) {
 		const searches = 50
 		for range searches {
 			q := s.vector()
-			total += recall(first(x, q, 100, 10, nil), nearest(Euclidean, model, q, 10))
+			total += recall(first(x, q, 100, 10, nil), nearest(similarity.Euclidean, model, q, 10))
 		}
 		if total/searches < 0.95 {
 			t.Errorf("recall@10 of %d vectors is %v", len(model), total/searches)

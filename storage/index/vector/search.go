@@ -28,7 +28,7 @@ type Result struct {
 // of candidates that are considered before a batch of them is yielded: at least the number of results that are expected;
 // more give a better recall. Close must be called.
 func (x *Index) Search(query []float32, beam int, accept func(key string) bool) *Search {
-	s := &Search{x: x, query: x.o.Function.prepare(query), accept: accept, beam: max(beam, 1), seen: x.borrow()}
+	s := &Search{x: x, query: prepare(x.o.Function, query), accept: accept, beam: max(beam, 1), seen: x.borrow()}
 	entry := x.entry.Load()
 	switch {
 	case entry == nil:
@@ -64,7 +64,7 @@ func (s *Search) Next() (Result, bool) {
 		c := s.batch[len(s.batch)-1]
 		s.batch = s.batch[:len(s.batch)-1]
 		if !c.node.dead() {
-			return Result{c.node.key, s.x.o.Function.score(c.distance)}, true
+			return Result{c.node.key, score(s.x.o.Function, c.distance)}, true
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (s *Search) fill() bool {
 		}
 		for _, m := range s.open.pop().node.at(0) {
 			if m.state.Load() != released && s.seen.add(m.slot) {
-				s.visit(candidate{s.x.o.Function.distance(s.query, m.vector), m})
+				s.visit(candidate{s.x.distance(s.query, m.vector), m})
 			}
 		}
 		take()
@@ -127,7 +127,7 @@ func (s *Search) scan() {
 		for j := range c {
 			n := c[j].Load()
 			if n != nil && !n.dead() && s.seen.add(uint32(i*chunkSize+j)) {
-				s.visit(candidate{s.x.o.Function.distance(s.query, n.vector), n})
+				s.visit(candidate{s.x.distance(s.query, n.vector), n})
 			}
 		}
 	}
