@@ -9,7 +9,7 @@ import (
 
 // assignment compiles one element of SET.
 func (c *compiler) assignment(a cql.Assignment) (operation, error) {
-	col, err := c.column(assignedColumn(a))
+	col, err := c.Column(assignedColumn(a))
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func (c *compiler) assignment(a cql.Assignment) (operation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isCounter(col) {
+		if col.IsCounter() {
 			return nil, invalidf("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", col.Name)
 		}
 		return assign(col, t), nil
@@ -70,7 +70,7 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 }
 
 func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
-	if isCounter(col) {
+	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, false)
 	}
 	if err := checkMutable(a, col); err != nil {
@@ -101,7 +101,7 @@ func (c *compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (opera
 }
 
 func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
-	if isCounter(col) {
+	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, true)
 	}
 	if err := checkMutable(a, col); err != nil {

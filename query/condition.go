@@ -6,6 +6,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/mask"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -60,7 +61,7 @@ func (c *conditions) regular() bool {
 }
 
 func (c *compiler) condition(in *cql.Condition) (*condition, error) {
-	col, err := c.column(in.Column)
+	col, err := c.Column(in.Column)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (c *compiler) condition(in *cql.Condition) (*condition, error) {
 			return nil, err
 		}
 	case cql.Less, cql.LessOrEqual, cql.Greater, cql.GreaterOrEqual:
-		if containsDuration(value.Type) {
+		if value.Type.HasDuration() {
 			return nil, durationCondition(in.Operator, value.Type)
 		}
 	}
@@ -244,7 +245,7 @@ func valueOrNil(v wire.Value) []byte {
 }
 
 // holds reports whether the condition holds for the row.
-func (b *boundCondition) holds(v *rowView) (bool, error) {
+func (b *boundCondition) holds(v *rowview.View) (bool, error) {
 	value, t, err := b.actual(v)
 	if err != nil {
 		return false, err
@@ -261,10 +262,10 @@ func (b *boundCondition) holds(v *rowView) (bool, error) {
 }
 
 // actual returns the value to which the condition applies, and its type.
-func (b *boundCondition) actual(v *rowView) (value []byte, t *types.Type, err error) {
+func (b *boundCondition) actual(v *rowview.View) (value []byte, t *types.Type, err error) {
 	t = b.col.Type
 	if v != nil {
-		value = v.value(b.col)
+		value = v.Value(b.col)
 	}
 	switch {
 	case b.field >= 0:

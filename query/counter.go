@@ -10,17 +10,14 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/types"
 )
-
-func isCounter(c *schema.Column) bool { return c.Type.Kind() == types.Counter }
 
 // isCounterTable reports whether a table has counters; such a table has only counters besides its key.
 func isCounterTable(t *schema.Table) bool {
 	if len(t.Regulars) > 0 {
-		return isCounter(t.Regulars[0])
+		return t.Regulars[0].IsCounter()
 	}
-	return len(t.Statics) > 0 && isCounter(t.Statics[0])
+	return len(t.Statics) > 0 && t.Statics[0].IsCounter()
 }
 
 // checkCounterModification refuses clauses that statements on counter tables must not have.
@@ -80,30 +77,6 @@ func (o *addToCounter) apply(w *write, r *row.Row) error {
 	}
 	r.Cells = append(r.Cells, w.cell(o.col, nil, wire.AppendInt64(nil, delta)))
 	return nil
-}
-
-// counterValue returns the sum of a counter's shards, or null without shards.
-func (v *rowView) counterValue(c *schema.Column) []byte {
-	sum, any := int64(0), false
-	v.elements(c, func(cell *row.Cell) {
-		if len(cell.Value) == 8 {
-			sum, any = sum+int64(binary.BigEndian.Uint64(cell.Value)), true
-		}
-	})
-	if !any {
-		return nil
-	}
-	return wire.AppendInt64(nil, sum)
-}
-
-// counterCell returns the newest live cell of a counter, or nil.
-func (v *rowView) counterCell(c *schema.Column) (newest *row.Cell) {
-	v.elements(c, func(cell *row.Cell) {
-		if newest == nil || cell.Timestamp > newest.Timestamp {
-			newest = cell
-		}
-	})
-	return newest
 }
 
 func checkCounterConsistency(c ring.Consistency) error {

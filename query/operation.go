@@ -2,6 +2,7 @@ package query
 
 import (
 	"cqld/internal/wire"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
@@ -87,7 +88,7 @@ func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 	if t.Kind() == types.UDT {
 		for i, f := range term.SplitFields(b, t) {
 			if f != nil { // the deletion of the previous contents makes the others null
-				r.Cells = append(r.Cells, w.cell(col, fieldPath(i), f))
+				r.Cells = append(r.Cells, w.cell(col, rowview.FieldPath(i), f))
 			}
 		}
 		return nil
@@ -100,21 +101,16 @@ func (w *write) addParts(col *schema.Column, b []byte, r *row.Row) error {
 		case types.List:
 			r.Cells = append(r.Cells, w.cell(col, w.p.ids.ListPath(w.env.millis), p.Bytes()))
 		case types.Set:
-			r.Cells = append(r.Cells, w.cell(col, elementPath(t, p.Bytes()), nil))
+			r.Cells = append(r.Cells, w.cell(col, rowview.ElementPath(t, p.Bytes()), nil))
 		case types.Map:
 			key := p.Bytes()
 			if !p.Next() || p.Bytes() == nil {
 				return invalidf("null is not supported inside collections")
 			}
-			r.Cells = append(r.Cells, w.cell(col, elementPath(t, key), p.Bytes()))
+			r.Cells = append(r.Cells, w.cell(col, rowview.ElementPath(t, key), p.Bytes()))
 		}
 	}
 	return nil
-}
-
-// elementPath returns the path of an element of a set, or of a map's key.
-func elementPath(t *types.Type, key []byte) []byte {
-	return t.Elems()[0].AppendOrdered(make([]byte, 0, len(key)+4), key, false)
 }
 
 // addElements is c = c + value for sets, maps and lists.
@@ -161,7 +157,7 @@ func (o *removeKeys) apply(w *write, r *row.Row) error {
 		return err
 	}
 	for _, key := range term.SplitCollection(v.Bytes, 1) {
-		r.Cells = append(r.Cells, w.tombstone(o.col, elementPath(o.col.Type, key)))
+		r.Cells = append(r.Cells, w.tombstone(o.col, rowview.ElementPath(o.col.Type, key)))
 	}
 	return nil
 }
@@ -228,7 +224,7 @@ func mapKey(w *write, col *schema.Column, key term.Term) ([]byte, error) {
 	case wire.ValueNull:
 		return nil, invalidf("Invalid null %s", what)
 	}
-	return elementPath(col.Type, k.Bytes), nil
+	return rowview.ElementPath(col.Type, k.Bytes), nil
 }
 
 // setIndex is l[index] = value.
@@ -293,9 +289,9 @@ func (o *setField) apply(w *write, r *row.Row) error {
 	}
 	switch v.Kind {
 	case wire.ValueSet:
-		r.Cells = append(r.Cells, w.cell(o.col, fieldPath(o.field), v.Bytes))
+		r.Cells = append(r.Cells, w.cell(o.col, rowview.FieldPath(o.field), v.Bytes))
 	case wire.ValueNull:
-		r.Cells = append(r.Cells, w.tombstone(o.col, fieldPath(o.field)))
+		r.Cells = append(r.Cells, w.tombstone(o.col, rowview.FieldPath(o.field)))
 	}
 	return nil
 }
@@ -304,7 +300,7 @@ func (o *setField) apply(w *write, r *row.Row) error {
 type deleteColumn struct{ target }
 
 func (o *deleteColumn) apply(w *write, r *row.Row) error {
-	if o.col.Type.MultiCell() || isCounter(o.col) {
+	if o.col.Type.MultiCell() || o.col.IsCounter() {
 		r.Complex = append(r.Complex, row.ComplexDeletion{Column: o.col.ID,
 			Deletion: row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}})
 		return nil
@@ -357,6 +353,6 @@ type deleteField struct {
 }
 
 func (o *deleteField) apply(w *write, r *row.Row) error {
-	r.Cells = append(r.Cells, w.tombstone(o.col, fieldPath(o.field)))
+	r.Cells = append(r.Cells, w.tombstone(o.col, rowview.FieldPath(o.field)))
 	return nil
 }

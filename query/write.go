@@ -2,11 +2,12 @@ package query
 
 import (
 	"bytes"
-	"math"
 	"slices"
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -31,8 +32,8 @@ type write struct {
 	values     [][]byte
 	row        row.Row
 	builder    row.Mutation
-	found      *rowView                         // the current row, for operations that read it
-	known      func(clustering []byte) *rowView // returns the current row, instead of a read
+	found      *rowview.View                         // the current row, for operations that read it
+	known      func(clustering []byte) *rowview.View // returns the current row, instead of a read
 }
 
 // Bounds of time to live (Cassandra's Attributes).
@@ -133,13 +134,13 @@ func (w *write) build(m *modification, add func(*row.Mutation)) error {
 	if m.single {
 		return w.buildSingle(m, add)
 	}
-	keys, err := m.where.partitionKeys(&w.scope)
+	keys, err := m.where.PartitionKeys(&w.scope)
 	if err != nil {
 		return err
 	}
-	slices, err := m.where.slices(&w.scope)
+	slices, err := m.where.Slices(&w.scope)
 	if err == nil {
-		err = checkProduct(len(keys), len(slices))
+		err = restriction.CheckProduct(len(keys), len(slices))
 	}
 	if err != nil {
 		return err
@@ -163,14 +164,13 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 			return err
 		}
 	}
-	whole := len(m.where.missingClustering()) == 0 &&
-		!slices.ContainsFunc(m.where.clustering, func(r *restriction) bool { return r.kind == restrictSlice })
+	whole := m.where.WholeRows()
 	switch {
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 		return nil
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.where.clustering) == 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && !m.where.HasClustering():
 		w.addPartitionDeletion(m.table)
-	case m.kind == kindDelete && len(m.regular) == 0 && !whole:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && !whole:
 		for _, s := range in {
 			w.addRangeTombstone(s)
 		}
@@ -214,16 +214,8 @@ func (w *write) addRangeTombstone(s row.Slice) {
 
 // buildSingle is build for a statement that selects one row: it builds no lists.
 func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
-	w.values = w.values[:0]
-	for _, r := range m.where.partition {
-		v, err := w.keyValue(r)
-		if err != nil {
-			return err
-		}
-		w.values = append(w.values, v)
-	}
-	w.key = row.AppendKeyComponents(w.key[:0], w.values)
-	if err := checkPartitionKey(w.key, w.values); err != nil {
+	var err error
+	if w.key, w.values, err = m.where.SingleKey(&w.scope, w.key[:0], w.values); err != nil {
 		return err
 	}
 	key := row.PartitionKey{Token: ring.Murmur3(w.key), Bytes: w.key}
@@ -233,32 +225,19 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 			return err
 		}
 	}
-	if len(m.where.clustering) == 0 && len(m.table.Clustering) > 0 {
-		if m.kind == kindDelete && len(m.static) == 0 {
+	if !m.where.HasClustering() && len(m.table.Clustering) > 0 {
+		if m.kind == restriction.Delete && len(m.static) == 0 {
 			w.addPartitionDeletion(m.table)
 		}
 		return w.finish(add)
 	}
-	w.clustering = w.clustering[:0]
-	length := 0
-	for _, r := range m.where.clustering {
-		v, err := w.keyValue(r)
-		if err != nil {
-			return err
-		}
-		if length += len(v); length > math.MaxUint16 {
-			continue // the error contains the total length
-		}
-		col := r.columns[0]
-		w.clustering = col.Type.AppendOrdered(w.clustering, v, col.Desc)
-	}
-	if err := checkKeyLength(length); err != nil {
+	if w.clustering, err = m.where.SingleClustering(&w.scope, w.clustering[:0]); err != nil {
 		return err
 	}
 	switch {
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
 		w.addPartitionDeletion(m.table)
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 	default:
 		if err := w.addRow(m, key, w.clustering); err != nil {
 			return err
@@ -272,21 +251,6 @@ func (w *write) finish(add func(*row.Mutation)) error {
 		add(&w.builder)
 	}
 	return nil
-}
-
-func (w *write) keyValue(r *restriction) ([]byte, error) {
-	v, err := r.equal.terms[0].Eval(&w.scope)
-	if err != nil {
-		return nil, err
-	}
-	col := r.columns[0]
-	switch v.Kind {
-	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset value for column %s", col.Name)
-	case wire.ValueNull:
-		return nil, checkKeyValue(col, nil)
-	}
-	return v.Bytes, checkKeyValue(col, term.NotNil(v.Bytes))
 }
 
 func (w *write) addStatic(m *modification, key row.PartitionKey) error {
@@ -318,12 +282,12 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	w.row.Reset()
 	w.row.Clustering = clustering
 	switch {
-	case m.kind == kindInsert:
+	case m.kind == restriction.Insert:
 		w.row.Liveness = row.Liveness{Timestamp: w.timestamp}
 		if w.ttl > 0 {
 			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.ttl, w.now+int64(w.ttl)
 		}
-	case m.kind == kindDelete && len(m.regular) == 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0:
 		w.row.Deletion = w.deletion()
 	}
 	for _, o := range m.regular {
@@ -365,18 +329,18 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	defer call.Release()
 	w.request.Cost.Path = string(pathPartitionKey)
 	w.request.Cost.CountPage(call.Page(), w.now)
-	v := &rowView{}
-	v.reset(t, w.now)
+	v := &rowview.View{}
+	v.Reset(t, w.now)
 	var r row.PageReader
 	r.Reset(call.Page())
 	if r.NextPartition() {
-		v.header = r.Header
-		v.partition(r.Key)
-		if r.NextRow(&v.row) {
-			v.clustering = v.row.Clustering
-			v.mark(&v.row)
+		v.Header = r.Header
+		v.Partition(r.Key)
+		if r.NextRow(&v.Row) {
+			v.Clustering = v.Row.Clustering
+			v.Mark(&v.Row)
 		}
-		v = v.clone()
+		v = v.Clone()
 	}
 	w.found = v
 	return r.Err()
@@ -391,7 +355,7 @@ func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 			deleted = max(deleted, d.Timestamp)
 		}
 	}
-	w.found.elements(col, func(c *row.Cell) {
+	w.found.Elements(col, func(c *row.Cell) {
 		if c.Timestamp > deleted {
 			cells = append(cells, c)
 		}
