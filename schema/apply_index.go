@@ -62,6 +62,11 @@ func (c *CreateIndex) index(k *Keyspace, t *Table) (*Index, error) {
 	if ix.Target == IndexSimple && col.Type.IsCollection() {
 		ix.Target = IndexValues
 	}
+	if c.Class != LegacyIndex {
+		if err := checkCustomColumn(col.Name); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.checkIndexTarget(col, ix.Target); err != nil {
 		return nil, err
 	}
@@ -116,9 +121,6 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 	}
 	return nil
 }
-
-// checkIndexClass checks the rules of the class of an index that t does not have yet.
-func (t *Table) checkIndexClass(ix *Index) error { return nil }
 
 func applyDropIndex(s *Schema, c *DropIndex) (*Schema, error) {
 	t, ix := s.Index(c.Keyspace, c.Name)

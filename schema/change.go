@@ -123,7 +123,7 @@ type CreateIndex struct {
 	Table       string
 	Name        string `json:",omitempty"` // empty means that Apply chooses one
 	IfNotExists bool
-	Class       IndexClass
+	Class       IndexClass // zero means a class that does not exist, which Apply refuses
 	Column      string
 	Target      IndexTarget       // IndexSimple means the default of the column
 	Options     map[string]string `json:",omitempty"` // as in Index
