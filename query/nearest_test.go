@@ -1,7 +1,6 @@
 package query
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,21 +11,10 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/ring"
-	"cqld/schema"
-	"cqld/types/similarity"
 )
 
-// createIndex creates a storage-attached index on a table of keyspace ks.
-func createIndex(t testing.TB, p *Processor, table, column string, target schema.IndexTarget, options map[string]string) {
-	t.Helper()
-	shown := map[string]string{schema.IndexClassOption: "StorageAttachedIndex"}
-	for k, v := range options {
-		shown[k] = v
-	}
-	if err := p.o.Changer.ProposeSchema(context.Background(), &schema.CreateIndex{Keyspace: "ks", Table: table, Column: column,
-		Class: schema.SAI, Target: target, Options: shown}); err != nil {
-		t.Fatal(err)
-	}
+func vectorIndexOf(function string) string {
+	return "CREATE CUSTOM INDEX ON t (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': '" + function + "'}"
 }
 
 // TestNearestAnswersAsCassandra executes SELECT … ANN OF. The answers were compared with those of Cassandra 5.0.9.
@@ -34,9 +22,9 @@ func TestNearestAnswersAsCassandra(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{},
 		"CREATE TABLE t (pk int, ck int, v vector<float,3>, w vector<float,3>, x int, s text, m map<text,text>, PRIMARY KEY (pk,ck))",
 		"CREATE TABLE t4 (pk int PRIMARY KEY, i vector<int,3>, f frozen<list<float>>)")
-	createIndex(t, p, "t", "v", schema.IndexSimple, map[string]string{similarity.Option: "cosine"})
-	createIndex(t, p, "t", "x", schema.IndexSimple, nil)
-	createIndex(t, p, "t", "m", schema.IndexEntries, nil)
+	mustQuery(t, p, s, vectorIndexOf("cosine"))
+	mustQuery(t, p, s, "CREATE INDEX ON t (x) USING 'sai'")
+	mustQuery(t, p, s, "CREATE CUSTOM INDEX ON t (ENTRIES(m)) USING 'org.apache.cassandra.index.sai.StorageAttachedIndex'")
 	datadriven.RunTest(t, "testdata/nearest.txt", func(_ *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
 		for _, text := range strings.Split(d.Input, "\n") {
@@ -49,7 +37,7 @@ func TestNearestAnswersAsCassandra(t *testing.T) {
 // TestNearestHasNoPages checks levels, page sizes and values of markers.
 func TestNearestHasNoPages(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (pk int, ck int, v vector<float,2>, PRIMARY KEY (pk, ck))")
-	createIndex(t, p, "t", "v", schema.IndexSimple, nil)
+	mustQuery(t, p, s, vectorIndexOf("cosine"))
 	for i := range 10 {
 		mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (pk, ck, v) VALUES (%d, 1, [1, %d])", i, i))
 	}
@@ -97,8 +85,8 @@ func TestNearestIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for name, function := range map[string]string{"cosine": "similarity_cosine", "euclidean": "similarity_euclidean", "dot_product": "similarity_dot_product"} {
 		p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (pk int, ck int, v vector<float,3>, x int, PRIMARY KEY (pk, ck))")
-		createIndex(t, p, "t", "v", schema.IndexSimple, map[string]string{similarity.Option: name})
-		createIndex(t, p, "t", "x", schema.IndexSimple, nil)
+		mustQuery(t, p, s, vectorIndexOf(name))
+		mustQuery(t, p, s, "CREATE INDEX ON t (x) USING 'sai'")
 		random := func() string {
 			return fmt.Sprintf("[%d, %d, %d]", rng.IntN(9)+1, rng.IntN(19)-9, rng.IntN(19)-9)
 		}
