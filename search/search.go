@@ -82,9 +82,19 @@ type NotBuilt struct {
 	Index schema.StorageID
 	// Nodes are the replicas that answered so.
 	Nodes int
+	// Failure is the failure of the read as clients know it; nil if this node does not know the index.
+	Failure *coordinator.ReadFailure
 }
 
 // Error implements error.
 func (e *NotBuilt) Error() string {
 	return fmt.Sprintf("search: the index %d is not built on %d replicas", e.Index, e.Nodes)
+}
+
+// Unwrap returns the failure, if there is one.
+func (e *NotBuilt) Unwrap() error {
+	if e.Failure == nil {
+		return nil
+	}
+	return e.Failure
 }

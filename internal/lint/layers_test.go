@@ -51,8 +51,8 @@ tlsconfig/authority: tlsconfig
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
-storage/index: ring row schema storage
 storage/index/vector: types/similarity
+storage/index: internal/env ring row schema storage storage/index/vector types types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 

@@ -95,3 +95,12 @@ const (
 	ByTerm                   // terms, then as ByToken
 	ByScore                  // the best score first; not of Values
 )
+
+// OfKey reports whether the terms are those of a column of the partition key.
+func (d *Definition) OfKey() bool { _, ok := d.Terms.(*keyTerms); return ok }
+
+// HasTermOf reports whether one of the terms of found is that of a position in ByTerm.
+func (d *Definition) HasTermOf(found *Found, at Position) bool {
+	n, ok := splitTerm(at)
+	return ok && d.has(found, consumeTerm(nil, at[:n]))
+}
