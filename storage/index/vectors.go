@@ -103,7 +103,9 @@ type bestScored struct {
 func (h *bestScored) Len() int { return len(h.list) }
 
 // Less implements heap.Interface.
-func (h *bestScored) Less(i, k int) bool { return bytes.Compare(h.list[i].position, h.list[k].position) > 0 }
+func (h *bestScored) Less(i, k int) bool {
+	return bytes.Compare(h.list[i].position, h.list[k].position) > 0
+}
 
 // Swap implements heap.Interface.
 func (h *bestScored) Swap(i, k int) { h.list[i], h.list[k] = h.list[k], h.list[i] }
