@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
+	"cqld/query/condition"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
@@ -48,7 +49,7 @@ type cas struct {
 type casRow struct {
 	clustering        []byte
 	exists, notExists bool
-	columns           []boundCondition
+	columns           []condition.Bound
 }
 
 // executeConditional executes statements of which at least one has a condition.
@@ -141,7 +142,7 @@ func (x *cas) environment() *environment {
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
 func (m *modification) touchesStatic() bool {
-	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition) bool { return c.col.Kind == schema.Static })
+	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition.Condition) bool { return c.Column.Kind == schema.Static })
 }
 
 func (x *cas) checkLists(m *modification) error {
@@ -183,25 +184,25 @@ func (x *cas) addConditions(m *modification, clustering []byte, s *term.Scope) e
 		x.all = true
 		return x.at(clustering).requireExistence(c.notExists)
 	}
-	for _, condition := range c.columns {
+	for _, on := range c.columns {
 		at := clustering
-		if condition.col.Kind == schema.Static {
+		if on.Column.Kind == schema.Static {
 			at = nil
 		}
 		r := x.at(at)
 		if r.exists || r.notExists {
 			return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
 		}
-		b, err := condition.bind(s)
+		b, err := on.Bind(s)
 		if err != nil {
 			return err
 		}
 		r.columns = append(r.columns, b)
 	}
 	for _, kind := range []schema.ColumnKind{schema.Regular, schema.Static} {
-		for _, condition := range c.columns {
-			if condition.col.Kind == kind && !slices.Contains(x.shown, condition.col) {
-				x.shown = append(x.shown, condition.col)
+		for _, on := range c.columns {
+			if on.Column.Kind == kind && !slices.Contains(x.shown, on.Column) {
+				x.shown = append(x.shown, on.Column)
 			}
 		}
 	}
@@ -320,7 +321,7 @@ func (x *cas) holds() (bool, error) {
 			return false, nil
 		}
 		for i := range r.columns {
-			if ok, err := r.columns[i].holds(v); !ok || err != nil {
+			if ok, err := r.columns[i].Holds(v); !ok || err != nil {
 				return false, err
 			}
 		}

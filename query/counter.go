@@ -1,14 +1,8 @@
 package query
 
 import (
-	"encoding/binary"
-	"math"
-
 	"cqld/cql"
-	"cqld/internal/wire"
-	"cqld/query/term"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 )
 
@@ -34,48 +28,6 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions
 	case u.TTL != nil:
 		return invalidf("Cannot provide custom TTL for counter updates")
 	}
-	return nil
-}
-
-// counterAddition compiles c = c + term and c = c - term of a counter.
-func (c *compiler) counterAddition(col *schema.Column, value cql.Term, negative bool) (operation, error) {
-	t, err := c.ColumnTerm(value, col)
-	if err != nil {
-		return nil, err
-	}
-	return &addToCounter{target{col}, t, negative}, nil
-}
-
-// addToCounter is c = c + value or, if negative, c = c - value. Its cell contains the addend: the replica that leads
-// the update computes the sum.
-type addToCounter struct {
-	target
-	value    term.Term
-	negative bool
-}
-
-func (o *addToCounter) apply(w *write, r *row.Row) error {
-	v, err := o.value.Eval(&w.scope)
-	if err != nil || v.Kind == wire.ValueUnset {
-		return err
-	}
-	if v.Kind == wire.ValueNull || len(v.Bytes) != 8 {
-		return invalidf("Invalid null value for counter increment")
-	}
-	delta := int64(binary.BigEndian.Uint64(v.Bytes))
-	if o.negative && delta == math.MinInt64 {
-		return invalidf("The negation of %d overflows supported counter precision (signed 8 bytes integer)", delta)
-	}
-	if o.negative {
-		delta = -delta
-	}
-	for i := range r.Cells { // SET c = c + 1, c = c + 2
-		if c := &r.Cells[i]; c.Column == o.col.ID {
-			c.Value = wire.AppendInt64(nil, delta+int64(binary.BigEndian.Uint64(c.Value)))
-			return nil
-		}
-	}
-	r.Cells = append(r.Cells, w.cell(o.col, nil, wire.AppendInt64(nil, delta)))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/schema"
@@ -44,7 +45,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 			keys[col] = t
 			continue
 		}
-		m.addOperation(assign(col, t))
+		m.addOperation(operation.Set(col, t))
 	}
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/schema"
@@ -15,8 +16,8 @@ type modification struct {
 	kind      restriction.Statement
 	table     *schema.Table
 	where     *restriction.Set
-	regular   []operation
-	static    []operation
+	regular   []operation.Operation
+	static    []operation.Operation
 	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
@@ -73,7 +74,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 			keys[col] = t
 			continue
 		}
-		m.addOperation(assign(col, t))
+		m.addOperation(operation.Set(col, t))
 	}
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
@@ -98,22 +99,14 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 	return nil
 }
 
-// assign returns the operation that sets a column.
-func assign(col *schema.Column, t term.Term) operation {
-	if col.Type.MultiCell() {
-		return &setParts{target{col}, t}
-	}
-	return &setValue{target{col}, t}
-}
-
-func (m *modification) addOperation(o operation) {
-	if o.column().Kind == schema.Static {
+func (m *modification) addOperation(o operation.Operation) {
+	if o.Column().Kind == schema.Static {
 		m.static = append(m.static, o)
 	} else {
 		m.regular = append(m.regular, o)
 	}
-	m.reads = m.reads || o.reads()
-	byID := func(a, b operation) int { return int(a.column().ID) - int(b.column().ID) }
+	m.reads = m.reads || o.Reads()
+	byID := func(a, b operation.Operation) int { return int(a.Column().ID) - int(b.Column().ID) }
 	slices.SortStableFunc(m.static, byID)
 	slices.SortStableFunc(m.regular, byID)
 }
@@ -144,7 +137,7 @@ func (c *compiler) update(stmt *cql.Update) (*modification, error) {
 		return nil, err
 	}
 	for _, a := range stmt.Assignments {
-		o, err := c.assignment(a)
+		o, err := operation.Assignment(&c.Compiler, a)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +166,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	}
 	m := &modification{kind: restriction.Delete, table: c.Table}
 	for _, t := range stmt.Targets {
-		o, err := c.deletion(t)
+		o, err := operation.Deletion(&c.Compiler, t)
 		if err != nil {
 			return nil, err
 		}
@@ -205,57 +198,4 @@ func (c *compiler) delete(stmt *cql.Delete) (*modification, error) {
 	m.where = rs
 	m.single = rs.Single()
 	return m, nil
-}
-
-func (c *compiler) deletion(t cql.DeleteTarget) (operation, error) {
-	col, err := c.Column(t.Column)
-	if err != nil {
-		return nil, err
-	}
-	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-		return nil, invalidf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
-	}
-	typ := col.Type
-	switch {
-	case t.Key != nil:
-		return c.elementDeletion(col, t.Key)
-	case t.Field != "":
-		if typ.Kind() != types.UDT {
-			return nil, invalidf("Invalid field deletion operation for non-UDT column %s", col.Name)
-		}
-		if !typ.MultiCell() {
-			return nil, invalidf("Frozen UDT column %s does not support field deletions", col.Name)
-		}
-		i := typ.FieldIndex(t.Field)
-		if i < 0 {
-			return nil, invalidf("UDT column %s does not have a field named %s", col.Name, t.Field)
-		}
-		return &deleteField{target{col}, i}, nil
-	}
-	return &deleteColumn{target{col}}, nil
-}
-
-func (c *compiler) elementDeletion(col *schema.Column, key cql.Term) (operation, error) {
-	typ := col.Type
-	if !typ.IsCollection() {
-		return nil, invalidf("Invalid deletion operation for non collection column %s", col.Name)
-	}
-	if !typ.MultiCell() {
-		return nil, invalidf("Invalid deletion operation for frozen collection column %s", col.Name)
-	}
-	spec := c.Receiver("key("+col.Name+")", typ.Elems()[0])
-	switch typ.Kind() {
-	case types.List:
-		spec = c.Receiver("idx("+col.Name+")", types.Native(types.Int))
-	case types.Set:
-		spec = c.Receiver("value("+col.Name+")", typ.Elems()[0])
-	}
-	k, err := c.Term(key, spec)
-	if err != nil {
-		return nil, err
-	}
-	if typ.Kind() == types.List {
-		return &deleteIndex{readingTarget{target{col}}, k}, nil
-	}
-	return &deleteKey{target{col}, k}, nil
 }

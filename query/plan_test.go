@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/cql"
+	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/row"
@@ -61,12 +62,12 @@ func explain(t *testing.T, p *Processor, pl *plan) string {
 	case pl.modification != nil:
 		m := pl.modification
 		explainWhere(t, &out, m.where, sc)
-		for _, o := range append(append([]operation{}, m.static...), m.regular...) {
+		for _, o := range append(append([]operation.Operation{}, m.static...), m.regular...) {
 			reads := ""
-			if o.reads() {
+			if o.Reads() {
 				reads = ", reads before it writes"
 			}
-			fmt.Fprintf(&out, "%s %s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", o), "*query."), o.column().Name, reads)
+			fmt.Fprintf(&out, "%s %s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", o), "*operation."), o.Column().Name, reads)
 		}
 	}
 	return out.String()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -138,7 +139,7 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 		}
 		return invalidf("Unsupported restriction: %s", term.RelationText(relation))
 	default:
-		return invalidf("An index expression in WHERE is not supported yet")
+		return function.NotSupported("An index expression in WHERE")
 	}
 	if err != nil {
 		return err

@@ -222,7 +222,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	case *cql.UDTSelector:
 		return b.udt(x, t)
 	default:
-		return selected{}, invalidf("This selector is not supported yet")
+		return selected{}, function.NotSupported("This selector")
 	}
 	return selected{out, t, name}, nil
 }
