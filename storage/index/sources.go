@@ -14,8 +14,10 @@ import (
 // bounds is an interval of places, or of keys: from start on and before end.
 type bounds struct{ start, end []byte }
 
-func (b bounds) empty() bool               { return bytes.Compare(b.start, b.end) >= 0 }
-func (b bounds) contains(place []byte) bool { return bytes.Compare(place, b.start) >= 0 && bytes.Compare(place, b.end) < 0 }
+func (b bounds) empty() bool { return bytes.Compare(b.start, b.end) >= 0 }
+func (b bounds) contains(place []byte) bool {
+	return bytes.Compare(place, b.start) >= 0 && bytes.Compare(place, b.end) < 0
+}
 
 // placeBounds returns the interval of the places of the query.
 func (s *search) placeBounds() (b bounds) {

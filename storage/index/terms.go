@@ -134,7 +134,9 @@ func (t *keyTerms) Append(found *Found, x *Source, now int64) {
 	}
 	var backing [8][]byte
 	values := row.KeyComponents(backing[:0], x.Key.Bytes, len(t.columns))
-	found.Add(func(dst []byte) []byte { return t.columns[t.position].Type.AppendOrdered(dst, values[t.position], false) }, nil)
+	found.Add(func(dst []byte) []byte {
+		return t.columns[t.position].Type.AppendOrdered(dst, values[t.position], false)
+	}, nil)
 }
 
 // ColumnDefinition returns the definition of an index of one column of a table. part counts for regular and static columns only.

@@ -79,7 +79,9 @@ func NewValues(definitions func(schema.StorageID) []Definition) *Values {
 }
 
 // MaintainValues lets an engine that is opened with o keep the indexes of x.
-func MaintainValues(o *storage.Options, x *Values) { o.Maintainers = append(slices.Clone(o.Maintainers), x) }
+func MaintainValues(o *storage.Options, x *Values) {
+	o.Maintainers = append(slices.Clone(o.Maintainers), x)
+}
 
 // Space implements storage.Maintainer.
 func (x *Values) Space() storage.KeySpace { return storage.KeySpace{Entries: 3, Marks: 'i'} }
