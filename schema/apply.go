@@ -30,6 +30,12 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyAlterType(s, c)
 	case *DropType:
 		return applyDropType(s, c)
+	case *CreateFunction:
+		return applyCreateFunction(s, c)
+	case *CreateAggregate:
+		return applyCreateAggregate(s, c)
+	case *DropFunction:
+		return applyDropFunction(s, c)
 	}
 	return nil, invalidf("unknown schema change %T", c)
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateFunction, *CreateAggregate,
+// *DropFunction.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.
@@ -117,12 +118,39 @@ type DropType struct {
 	IfExists bool
 }
 
-func (*CreateKeyspace) change() {}
-func (*AlterKeyspace) change()  {}
-func (*DropKeyspace) change()   {}
-func (*CreateTable) change()    {}
-func (*AlterTable) change()     {}
-func (*DropTable) change()      {}
-func (*CreateType) change()     {}
-func (*AlterType) change()      {}
-func (*DropType) change()       {}
+// CreateFunction creates or replaces a function.
+type CreateFunction struct {
+	OrReplace   bool
+	IfNotExists bool
+	Function    *Function
+}
+
+// CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions.
+type CreateAggregate struct {
+	OrReplace   bool
+	IfNotExists bool
+	Aggregate   *Aggregate
+}
+
+// DropFunction drops a function or an aggregate.
+type DropFunction struct {
+	Aggregate bool
+	Keyspace  string
+	Name      string
+	Args      []*types.Type
+	HasArgs   bool // otherwise the only function with this name
+	IfExists  bool
+}
+
+func (*CreateKeyspace) change()  {}
+func (*AlterKeyspace) change()   {}
+func (*DropKeyspace) change()    {}
+func (*CreateTable) change()     {}
+func (*AlterTable) change()      {}
+func (*DropTable) change()       {}
+func (*CreateType) change()      {}
+func (*AlterType) change()       {}
+func (*DropType) change()        {}
+func (*CreateFunction) change()  {}
+func (*CreateAggregate) change() {}
+func (*DropFunction) change()    {}
