@@ -8,11 +8,12 @@ import (
 
 // Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event.
 type Event struct {
-	Change   string // CREATED, UPDATED, DROPPED
-	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
-	Keyspace string
-	Name     string   // empty for KEYSPACE
-	Args     []string // the types of the arguments of a FUNCTION or AGGREGATE
+	Change    string // CREATED, UPDATED, DROPPED
+	Target    string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
+	Keyspace  string
+	Name      string   // empty for KEYSPACE
+	Signature string   // of a FUNCTION or AGGREGATE: it identifies the element
+	Args      []string // the types of the arguments of a FUNCTION or AGGREGATE
 }
 
 // The values of Event.Change and Event.Target.
@@ -124,11 +125,11 @@ func diffFunctions(events []Event, b, a *Keyspace) []Event {
 }
 
 func (f *Function) event(change string) Event {
-	return Event{Change: change, Target: TargetFunction, Keyspace: f.Keyspace, Name: f.Name, Args: ArgumentTexts(f.ArgTypes)}
+	return Event{Change: change, Target: TargetFunction, Keyspace: f.Keyspace, Name: f.Name, Signature: f.Signature(), Args: ArgumentTexts(f.ArgTypes)}
 }
 
 func (a *Aggregate) event(change string) Event {
-	return Event{Change: change, Target: TargetAggregate, Keyspace: a.Keyspace, Name: a.Name, Args: ArgumentTexts(a.ArgTypes)}
+	return Event{Change: change, Target: TargetAggregate, Keyspace: a.Keyspace, Name: a.Name, Signature: a.Signature(), Args: ArgumentTexts(a.ArgTypes)}
 }
 
 // sameDefinition reports whether both tables have the same definition, apart from their replication.

@@ -15,10 +15,11 @@ import (
 // Functions returns the functions of users as those of package function.
 type Functions struct {
 	runtime *udf.Runtime
+	enabled bool
 }
 
-// New returns Functions that runtime executes.
-func New(runtime *udf.Runtime) *Functions { return &Functions{runtime} }
+// New returns Functions that runtime executes. If they are not enabled, calls fail.
+func New(runtime *udf.Runtime, enabled bool) *Functions { return &Functions{runtime, enabled} }
 
 // Named returns the functions and aggregates of k, which may be nil, with a name.
 func (u *Functions) Named(k *schema.Keyspace, name string) []*function.Function {
@@ -44,6 +45,9 @@ func (u *Functions) Scalar(f *schema.Function) *function.Function {
 
 // call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
 func (u *Functions) call(f *schema.Function, args [][]byte) ([]byte, error) {
+	if !u.enabled {
+		return nil, &function.Invalid{Msg: "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable"}
+	}
 	if !f.CalledOnNull {
 		for i, a := range args {
 			if a == nil || len(a) == 0 && !hasEmpty(f.ArgTypes[i]) {
