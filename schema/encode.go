@@ -28,9 +28,11 @@ type encodedKeyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	Extensions    map[string][]byte `json:",omitempty"`
-	Types         []string          `json:",omitempty"` // classes
-	Tables        []encodedTable    `json:",omitempty"`
+	Extensions    map[string][]byte  `json:",omitempty"`
+	Types         []string           `json:",omitempty"` // classes
+	Tables        []encodedTable     `json:",omitempty"`
+	Functions     []encodedFunction  `json:",omitempty"`
+	Aggregates    []encodedAggregate `json:",omitempty"`
 }
 
 type encodedTable struct {
@@ -94,6 +96,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.TableNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
+	encodeFunctions(&e, k)
 	return e
 }
 
@@ -198,7 +201,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, nil
+	return k, decodeFunctions(e, k)
 }
 
 func decodeType(class string) (*types.Type, error) {
