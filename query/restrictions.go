@@ -256,8 +256,11 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 		if hasSlice {
 			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements", o.kind)
 		}
-		if missing := rs.missingClustering(); !o.onlyStatic && len(missing) > 0 {
+		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0 // such a row may have the first parts of a clustering
+		if missing := rs.missingClustering(); !o.onlyStatic && len(missing) > 0 && !partial {
 			return invalidf("Some clustering keys are missing: %s", columnNames(missing))
+		} else if !o.onlyStatic && len(missing) > 0 {
+			return rs.checkPrefix()
 		}
 		return nil
 	}
@@ -275,6 +278,14 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 	if !filtering || o.allowFiltering || freeToFilter(rs.table) && o.kind == kindSelect {
 		return nil
 	}
+	if err := rs.checkPrefix(); err != nil {
+		return err
+	}
+	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+}
+
+// checkPrefix returns an error unless the restricted clustering columns are the first ones.
+func (rs *restrictions) checkPrefix() error {
 	i := 0
 	for _, r := range rs.clustering {
 		for _, col := range r.columns {
@@ -285,7 +296,7 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 			i++
 		}
 	}
-	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+	return nil
 }
 
 // inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.

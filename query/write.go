@@ -318,7 +318,7 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	w.row.Reset()
 	w.row.Clustering = clustering
 	switch {
-	case m.kind == kindInsert:
+	case m.kind == kindInsert && m.table.Compact == schema.NotCompact:
 		w.row.Liveness = row.Liveness{Timestamp: w.timestamp}
 		if w.ttl > 0 {
 			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.ttl, w.now+int64(w.ttl)
