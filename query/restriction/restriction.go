@@ -131,6 +131,9 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	case cql.NotEqual:
 		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	case cql.Like:
+		if err := checkComparable(col, r.Operator.String()); err != nil {
+			return nil, err
+		}
 		if _, err := c.ColumnTerm(r.Value, col); err != nil {
 			return nil, err
 		}
