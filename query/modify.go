@@ -133,6 +133,9 @@ func (m *modification) addOperation(o operation) {
 
 // using compiles USING TIMESTAMP and TTL.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if u.Timeout != nil {
+		return NotSupported("USING TIMEOUT")
+	}
 	if u.Timestamp != nil {
 		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
 		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {

@@ -136,6 +136,8 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 		return nil, err
 	}
 	switch r.Operator {
+	case cql.NotContains, cql.NotContainsKey, cql.ILike:
+		return nil, NotSupported(r.Operator.String())
 	case cql.Contains, cql.ContainsKey:
 		return c.containsRestriction(col, r)
 	case cql.NotEqual:
@@ -257,6 +259,9 @@ func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	col, err := c.column(r.Column)
 	if err != nil {
 		return nil, err
+	}
+	if r.Not {
+		return nil, NotSupported("NOT IN")
 	}
 	if err := checkComparable(col, "IN"); err != nil {
 		return nil, err
@@ -384,6 +389,9 @@ func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, err
 	columns, err := c.tupleColumns(r.Columns, r)
 	if err != nil {
 		return nil, err
+	}
+	if r.Not {
+		return nil, NotSupported("NOT IN")
 	}
 	x := &restriction{columns: columns, multi: true, kind: restrictIn}
 	if r.In.Marker != nil {

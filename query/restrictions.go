@@ -89,6 +89,13 @@ func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restri
 	var r *restriction
 	var err error
 	switch relation := relation.(type) {
+	case *cql.BetweenRelation:
+		if err := c.addRelation(rs, relation.Low, o); err != nil {
+			return err
+		}
+		return c.addRelation(rs, relation.High, o)
+	case *cql.OrRelation:
+		return NotSupported("OR in WHERE")
 	case *cql.ColumnRelation:
 		if o.kind != kindSelect && (relation.Operator == cql.Contains || relation.Operator == cql.ContainsKey) {
 			return invalidf("Cannot use %s with %s", o.kind, relation.Operator)

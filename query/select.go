@@ -37,6 +37,12 @@ type orderColumn struct {
 func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
+	if stmt.Offset != nil {
+		return nil, NotSupported("OFFSET")
+	}
+	if stmt.Timeout != nil {
+		return nil, NotSupported("USING TIMEOUT")
+	}
 	p := &selectPlan{table: c.Table, distinct: stmt.Distinct}
 	sel, err := c.selection(stmt)
 	if err != nil {
