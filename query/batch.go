@@ -33,7 +33,7 @@ type batchStatement struct {
 func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 	b := &batchPlan{kind: stmt.Kind}
 	if stmt.Using.Timeout != nil {
-		return nil, NotSupported("USING TIMEOUT")
+		return nil, unsupported("USING TIMEOUT")
 	}
 	if stmt.Using.TTL != nil {
 		return nil, invalidf("Global TTL on the BATCH statement is not supported.")

@@ -159,7 +159,7 @@ func (p *Processor) newTimeUUID() schema.UUID {
 // executeTruncate drops all rows of a table on all replicas.
 func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
 	if stmt.Timeout != nil {
-		return nil, NotSupported("USING TIMEOUT")
+		return nil, unsupported("USING TIMEOUT")
 	}
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {

@@ -91,6 +91,9 @@ type Invalid struct{ Msg string }
 // Error returns the message.
 func (e *Invalid) Error() string { return e.Msg }
 
+// NotSupported returns the error for statements that can be parsed but not executed yet.
+func NotSupported(what string) error { return invalidf("%s is not supported yet", what) }
+
 func invalidf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...)}
 }

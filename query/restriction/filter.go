@@ -1,22 +1,25 @@
-package query
+package restriction
 
 import (
 	"slices"
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
 )
 
-// rowFilter is a restriction with its values that is checked on rows.
-type rowFilter struct {
+// Filter is a restriction with its values that is checked on rows.
+type Filter struct {
 	r        *restriction
 	equal    [][]byte
 	in       [][][]byte
 	lower    [][]byte
 	upper    [][]byte
 	elements []elementFilter
+	pattern  pattern
+	any      [][]Filter // of OR
 }
 
 type elementFilter struct {
@@ -24,38 +27,60 @@ type elementFilter struct {
 	key, value []byte
 }
 
-// rowFilters evaluates the restrictions of WHERE that must be checked on rows.
-func (rs *restrictions) rowFilters(s *term.Scope, dst []rowFilter) ([]rowFilter, error) {
-	for _, r := range rs.filters {
-		f := rowFilter{r: r}
-		var err error
-		switch r.kind {
-		case restrictEqual:
-			f.equal, err = filterValues(s, r.equal, r.columns)
-		case restrictIn:
-			f.in, err = r.evalIn(s)
-		case restrictSlice:
-			if r.lower != nil {
-				f.lower, err = filterValues(s, r.lower.value, r.columns)
-			}
-			if r.upper != nil && err == nil {
-				f.upper, err = filterValues(s, r.upper.value, r.columns)
-			}
-		case restrictContains:
-			for _, e := range r.elements {
-				var x elementFilter
-				if x, err = e.eval(s, r.first()); err != nil {
-					break
-				}
-				f.elements = append(f.elements, x)
-			}
-		}
-		if err != nil {
+// Filters evaluates the restrictions of WHERE that must be checked on rows.
+func (rs *Set) Filters(s *term.Scope, dst []Filter) ([]Filter, error) {
+	return appendFilters(s, dst, rs.filters)
+}
+
+// appendFilters evaluates restrictions.
+func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, error) {
+	for _, r := range all {
+		f := Filter{r: r}
+		if err := f.eval(s); err != nil {
 			return nil, err
 		}
 		dst = append(dst, f)
 	}
 	return dst, nil
+}
+
+// eval evaluates the values of the filter's restriction.
+func (f *Filter) eval(s *term.Scope) (err error) {
+	r := f.r
+	switch r.kind {
+	case kindEqual:
+		f.equal, err = filterValues(s, r.equal, r.columns)
+	case kindIn:
+		f.in, err = r.evalIn(s)
+	case kindNotIn:
+		f.in, err = r.evalNotIn(s)
+	case kindSlice:
+		if r.lower != nil {
+			f.lower, err = filterValues(s, r.lower.value, r.columns)
+		}
+		if r.upper != nil && err == nil {
+			f.upper, err = filterValues(s, r.upper.value, r.columns)
+		}
+	case kindContains, kindNotContains:
+		for _, e := range r.elements {
+			x, err := e.eval(s, r.first())
+			if err != nil {
+				return err
+			}
+			f.elements = append(f.elements, x)
+		}
+	case kindLike:
+		f.pattern, err = r.evalPattern(s)
+	case kindOr:
+		for _, all := range r.any {
+			filters, err := appendFilters(s, nil, all)
+			if err != nil {
+				return err
+			}
+			f.any = append(f.any, filters)
+		}
+	}
+	return err
 }
 
 // filterValues evaluates a value with which rows are compared. It must be set.
@@ -106,8 +131,8 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	return x, supported(v, what, col)
 }
 
-// matches reports whether a row passes all filters.
-func matches(filters []rowFilter, v *rowView) bool {
+// Matches reports whether a row passes all filters.
+func Matches(filters []Filter, v *rowview.View) bool {
 	for i := range filters {
 		if !filters[i].matches(v) {
 			return false
@@ -116,27 +141,33 @@ func matches(filters []rowFilter, v *rowView) bool {
 	return true
 }
 
-func (f *rowFilter) matches(v *rowView) bool {
+func (f *Filter) matches(v *rowview.View) bool {
 	columns := f.r.columns
-	if f.r.kind == restrictContains {
-		return f.contains(v.value(columns[0]))
+	switch f.r.kind {
+	case kindContains, kindNotContains:
+		return f.contains(v.Value(columns[0]))
+	case kindOr:
+		return slices.ContainsFunc(f.any, func(all []Filter) bool { return Matches(all, v) })
 	}
 	var array [4][]byte
 	values := array[:0]
 	for _, c := range columns {
-		x := v.value(c)
+		x := v.Value(c)
 		if x == nil {
 			return false
 		}
 		values = append(values, x)
 	}
 	switch f.r.kind {
-	case restrictEqual:
+	case kindEqual:
 		return compareTuples(columns, values, f.equal) == 0
-	case restrictIn:
-		return slices.ContainsFunc(f.in, func(in [][]byte) bool {
+	case kindIn, kindNotIn:
+		found := slices.ContainsFunc(f.in, func(in [][]byte) bool {
 			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) && compareTuples(columns, values, in) == 0
 		})
+		return found == (f.r.kind == kindIn)
+	case kindLike:
+		return f.pattern.matches(values[0])
 	}
 	if f.lower != nil {
 		if n := compareTuples(columns, values, f.lower); n < 0 || n == 0 && !f.r.lower.inclusive {
@@ -161,7 +192,7 @@ func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	return 0
 }
 
-func (f *rowFilter) contains(collection []byte) bool {
+func (f *Filter) contains(collection []byte) bool {
 	if collection == nil {
 		return false
 	}
@@ -173,6 +204,11 @@ func (f *rowFilter) contains(collection []byte) bool {
 			_, ok = t.Lookup(collection, e.value)
 		case cql.Contains:
 			ok = t.Contains(collection, e.value)
+		case cql.NotContainsKey:
+			_, found := t.Lookup(collection, e.value)
+			ok = !found
+		case cql.NotContains:
+			ok = !t.Contains(collection, e.value)
 		case cql.Equal:
 			var found []byte
 			found, ok = t.Lookup(collection, e.key)
