@@ -53,6 +53,11 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 		return nil, err
 	}
 	p.selection, p.metadata = sel, newMetadata(sel.Columns)
+	for _, o := range stmt.OrderBy { // Cassandra resolves these names first
+		if _, err := c.Column(o.Column); err != nil {
+			return nil, err
+		}
+	}
 	onlyStatic := c.onlyStatic(stmt)
 	p.where, err = restriction.Compile(&c.Compiler, stmt.Where, restriction.Options{
 		Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering})

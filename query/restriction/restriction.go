@@ -139,6 +139,9 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	case cql.NotEqual:
 		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	case cql.Like, cql.ILike:
+		if err := checkComparable(col, r.Operator.String()); err != nil {
+			return nil, err
+		}
 		return c.likeRestriction(col, r)
 	}
 	if err := checkComparable(col, r.Operator.String()); err != nil {
