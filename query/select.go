@@ -25,6 +25,8 @@ type selectPlan struct {
 	reversed     bool
 	order        []orderColumn // set if partitions must be merged in memory
 	limit        term.Term
+	offset       term.Term
+	timeout      term.Term
 	perPartition term.Term
 	staticCounts bool
 	single       bool // one partition, at most one row
@@ -41,12 +43,6 @@ type orderColumn struct {
 func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
-	if stmt.Offset != nil {
-		return nil, unsupported("OFFSET")
-	}
-	if stmt.Timeout != nil {
-		return nil, unsupported("USING TIMEOUT")
-	}
 	p := &selectPlan{table: c.Table, distinct: stmt.Distinct}
 	sel, err := selection.Compile(&c.Compiler, stmt)
 	if err != nil {
@@ -85,6 +81,14 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 		if p.limit, err = c.Term(stmt.Limit, c.Receiver("[limit]", types.Native(types.Int))); err != nil {
 			return nil, err
 		}
+	}
+	if stmt.Offset != nil {
+		if p.offset, err = c.Term(stmt.Offset, c.Receiver("[offset]", types.Native(types.Int))); err != nil {
+			return nil, err
+		}
+	}
+	if p.timeout, err = c.timeout(stmt.Timeout); err != nil {
+		return nil, err
 	}
 	if stmt.PerPartitionLimit != nil {
 		r := c.Receiver("[per_partition_limit]", types.Native(types.Int))

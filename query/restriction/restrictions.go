@@ -40,7 +40,7 @@ type Set struct {
 	other      []*restriction // statics and regulars, by name of the first relation
 	extra      []*restriction // those that only filter rows
 	filters    []*restriction // by which rows are filtered, including extra
-	writes     bool // the statement changes rows
+	writes     bool           // the statement changes rows
 }
 
 // Options contains what the rules depend on besides WHERE.
