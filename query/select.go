@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/query/function"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/selection"
@@ -29,7 +28,8 @@ type selectPlan struct {
 	timeout      term.Term
 	perPartition term.Term
 	staticCounts bool
-	single       bool // one partition, at most one row
+	single       bool     // one partition, at most one row
+	near         *nearest // of ANN OF
 	masking      *mask.Decision
 }
 
@@ -54,9 +54,16 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 			return nil, err
 		}
 	}
-	onlyStatic := c.onlyStatic(stmt)
-	p.where, err = restriction.Compile(&c.Compiler, stmt.Where, restriction.Options{
-		Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering})
+	near, err := nearestOrdering(stmt.OrderBy)
+	if err != nil {
+		return nil, err
+	}
+	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
+	if near != nil {
+		p.where, p.near, err = c.nearestWhere(stmt, near, options)
+	} else if err = c.checkVectors(stmt.Where); err == nil {
+		p.where, err = restriction.Compile(&c.Compiler, stmt.Where, options)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,35 +78,43 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
 		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
-	if err := c.orderBy(p, stmt.OrderBy); err != nil {
+	if p.near != nil {
+		err = p.checkNearest(stmt)
+	} else if err = c.orderBy(p, stmt.OrderBy); err == nil {
+		err = p.where.CheckFiltering(stmt.AllowFiltering)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := p.where.CheckFiltering(stmt.AllowFiltering); err != nil {
+	if err := c.limits(p, stmt); err != nil {
 		return nil, err
-	}
-	if stmt.Limit != nil {
-		if p.limit, err = c.Term(stmt.Limit, c.Receiver("[limit]", types.Native(types.Int))); err != nil {
-			return nil, err
-		}
-	}
-	if stmt.Offset != nil {
-		if p.offset, err = c.Term(stmt.Offset, c.Receiver("[offset]", types.Native(types.Int))); err != nil {
-			return nil, err
-		}
-	}
-	if p.timeout, err = c.timeout(stmt.Timeout); err != nil {
-		return nil, err
-	}
-	if stmt.PerPartitionLimit != nil {
-		r := c.Receiver("[per_partition_limit]", types.Native(types.Int))
-		if p.perPartition, err = c.Term(stmt.PerPartitionLimit, r); err != nil {
-			return nil, err
-		}
 	}
 	p.masking = c.masking(p.where.Columns())
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil
+}
+
+// limits compiles LIMIT, OFFSET, PER PARTITION LIMIT and USING TIMEOUT.
+func (c *compiler) limits(p *selectPlan, stmt *cql.Select) (err error) {
+	for _, l := range []struct {
+		value cql.Term
+		name  string
+		into  *term.Term
+	}{{stmt.Limit, "[limit]", &p.limit}, {stmt.Offset, "[offset]", &p.offset},
+		{stmt.PerPartitionLimit, "[per_partition_limit]", &p.perPartition}} {
+		if l.value == nil {
+			continue
+		}
+		if *l.into, err = c.Term(l.value, c.Receiver(l.name, types.Native(types.Int))); err != nil {
+			return err
+		}
+	}
+	if p.near != nil && p.offset != nil {
+		return invalidf("OFFSET is not supported with ORDER BY … ANN OF")
+	}
+	p.timeout, err = c.timeout(stmt.Timeout)
+	return err
 }
 
 // onlyStatic reports whether a SELECT names only static columns and partition key columns.
@@ -240,9 +255,6 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 		col, err := c.Column(o.Column)
 		if err != nil {
 			return err
-		}
-		if o.ANN != nil {
-			return function.NotSupported("ORDER BY … ANN OF")
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}
