@@ -53,7 +53,7 @@ func Diff(before, after *Schema) []Event {
 }
 
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
-	for _, name := range b.TableNames() {
+	for _, name := range b.allNames() {
 		if t := a.tables[name]; t == nil || t.StorageID != b.tables[name].StorageID {
 			events = append(events, Event{Dropped, TargetTable, a.Name, name})
 		}
@@ -71,7 +71,7 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 			events = append(events, Event{Updated, TargetType, a.Name, name})
 		}
 	}
-	for _, name := range a.TableNames() {
+	for _, name := range a.allNames() {
 		t, old := a.tables[name], b.tables[name]
 		switch {
 		case old == nil || old.StorageID != t.StorageID:
@@ -93,5 +93,5 @@ func (t *Table) sameDefinition(o *Table) bool {
 	return t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
-		}) && t.Options.equal(&o.Options)
+		}) && t.Options.equal(&o.Options) && t.sameView(o)
 }

@@ -41,6 +41,7 @@ type encodedTable struct {
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
+	View       *View `json:",omitempty"`
 }
 
 type encodedColumn struct {
@@ -81,14 +82,14 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
-	for _, name := range k.TableNames() {
+	for _, name := range k.allNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
 	return e
 }
 
 func encodeTable(t *Table) encodedTable {
-	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options}
+	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options, View: t.View}
 	for _, c := range t.all {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
@@ -178,7 +179,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, nil
+	return k, k.checkViews()
 }
 
 func decodeType(class string) (*types.Type, error) {
@@ -191,7 +192,7 @@ func decodeType(class string) (*types.Type, error) {
 
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
-		NextColumn: e.NextColumn, Options: e.Options, Replication: k.Replication}
+		NextColumn: e.NextColumn, Options: e.Options, Replication: k.Replication, View: e.View}
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)

@@ -75,6 +75,7 @@ type Table struct {
 	NextColumn   ColumnID
 	Options      Options
 	Virtual      bool
+	View         *View // nil unless the table is a materialized view
 
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication
