@@ -156,11 +156,15 @@ func noKeyspace() error { return invalidf("No keyspace specified and no current 
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	switch kind {
 	case cql.DescribeTable, cql.DescribeGeneric:
-		if t := k.Table(name); t != nil {
+		t := k.Table(name)
+		switch {
+		case t != nil && t.View == nil:
 			d.addTable(k, t)
 			return nil
-		}
-		if kind == cql.DescribeTable {
+		case t != nil && kind == cql.DescribeGeneric:
+			d.addView(k, t)
+			return nil
+		case kind == cql.DescribeTable:
 			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
 		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
@@ -173,6 +177,10 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 	case cql.DescribeIndex:
 		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
+		if t := k.Table(name); t != nil && t.View != nil {
+			d.addView(k, t)
+			return nil
+		}
 		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeFunction:
 		return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
@@ -202,6 +210,13 @@ func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
 
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
+	for _, v := range d.Schema.Views(t) {
+		d.addView(k, v)
+	}
+}
+
+func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
+	d.addRow(types.QuoteName(k.Name), "materialized_view", types.QuoteName(t.Name), viewText(d.Schema.BaseOf(t), t, d.Internals))
 }
 
 // typesInOrder returns the types of k, each after the types of its parts.

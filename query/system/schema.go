@@ -21,7 +21,7 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no views, functions, aggregates, indexes or triggers yet, so their tables
+// schemaRows adds the rows of system_schema. There are no functions, aggregates, indexes or triggers yet, so their tables
 // are empty.
 func (s *Source) schemaRows(b *builder) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
@@ -32,6 +32,10 @@ func (s *Source) schemaRows(b *builder) {
 		case "tables":
 			for _, name := range k.TableNames() {
 				b.add(tableValues(k.Table(name)))
+			}
+		case "views":
+			for _, name := range k.ViewNames() {
+				b.add(s.viewValues(k.Table(name)))
 			}
 		case "columns":
 			columnRows(b, k)
@@ -60,14 +64,20 @@ func replicationMap(r ring.Replication) map[string]string {
 // tableValues returns a table's options. An option that Cassandra 4 does not have is null if it has the default value:
 // drivers interpret null as the default.
 func tableValues(t *schema.Table) values {
-	o := &t.Options
 	flags := []string{"compound"}
 	if t.IsCounter() {
 		flags = append(flags, "counter")
 	}
+	v := optionValues(t)
+	v["table_name"], v["flags"] = text(t.Name), texts(flags)
+	return v
+}
+
+// optionValues returns the options of a table or of a view.
+func optionValues(t *schema.Table) values {
+	o := &t.Options
 	v := values{
 		"keyspace_name":               text(t.Keyspace),
-		"table_name":                  text(t.Name),
 		"additional_write_policy":     text(o.AdditionalWritePolicy),
 		"bloom_filter_fp_chance":      double(o.BloomFilterFPChance),
 		"caching":                     textMap(o.Caching),
@@ -78,7 +88,6 @@ func tableValues(t *schema.Table) values {
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
-		"flags":                       texts(flags),
 		"gc_grace_seconds":            integer(o.GCGraceSeconds),
 		"id":                          uuid(t.ID),
 		"max_index_interval":          integer(o.MaxIndexInterval),
@@ -112,8 +121,19 @@ func blobMap(m map[string][]byte) []byte {
 	return b
 }
 
+// viewValues returns the definition of a view.
+func (s *Source) viewValues(t *schema.Table) values {
+	v := optionValues(t)
+	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
+	v["include_all_columns"] = boolean(t.View.All)
+	if base := s.o.View.Schema().BaseOf(t); base != nil {
+		v["where_clause"] = text(t.WhereText(base))
+	}
+	return v
+}
+
 func columnRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
+	for _, name := range slices.Concat(k.TableNames(), k.ViewNames()) {
 		for _, c := range k.Table(name).Columns() {
 			order := "none"
 			if c.Kind == schema.Clustering {
@@ -130,7 +150,7 @@ func columnRows(b *builder, k *schema.Keyspace) {
 }
 
 func maskRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
+	for _, name := range slices.Concat(k.TableNames(), k.ViewNames()) {
 		for _, c := range k.Table(name).Columns() {
 			if c.Mask == nil {
 				continue
