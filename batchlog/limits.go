@@ -1,6 +1,9 @@
 package batchlog
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits are the bounds of the batch log. Zero means the default.
 type Limits struct {
@@ -23,17 +26,11 @@ type Limits struct {
 
 // withDefaults replaces zero by the defaults.
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Bytes, 64<<20)
-	setDefault(&l.BytesPerSecond, 1<<20)
-	setDefault(&l.Retry, 5*time.Second)
-	setDefault(&l.Spare, 200*time.Millisecond)
-	setDefault(&l.HandOvers, 16)
-	setDefault(&l.Release, 20*time.Millisecond)
+	l.Bytes = cmp.Or(l.Bytes, 64<<20)
+	l.BytesPerSecond = cmp.Or(l.BytesPerSecond, 1<<20)
+	l.Retry = cmp.Or(l.Retry, 5*time.Second)
+	l.Spare = cmp.Or(l.Spare, 200*time.Millisecond)
+	l.HandOvers = cmp.Or(l.HandOvers, 16)
+	l.Release = cmp.Or(l.Release, 20*time.Millisecond)
 	return l
-}
-
-func setDefault[T ~int | ~int64](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }

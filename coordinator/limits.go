@@ -1,6 +1,9 @@
 package coordinator
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits are the coordinator's bounds. Zero means the default.
 type Limits struct {
@@ -33,20 +36,14 @@ type Limits struct {
 
 // withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.WritesInFlight, 16_384)
-	setDefault(&l.WriteBytesInFlight, 128<<20)
-	setDefault(&l.ReadsInFlight, 8_192)
-	setDefault(&l.RangesInFlight, 8)
-	setDefault(&l.RoundsMax, 1_000)
-	setDefault(&l.RoundRowsMax, 10_000)
-	setDefault(&l.ResultBytes, 4<<20)
-	setDefault(&l.PlansMax, 8)
-	setDefault(&l.TruncationMost, 2*time.Minute)
+	l.WritesInFlight = cmp.Or(l.WritesInFlight, 16_384)
+	l.WriteBytesInFlight = cmp.Or(l.WriteBytesInFlight, 128<<20)
+	l.ReadsInFlight = cmp.Or(l.ReadsInFlight, 8_192)
+	l.RangesInFlight = cmp.Or(l.RangesInFlight, 8)
+	l.RoundsMax = cmp.Or(l.RoundsMax, 1_000)
+	l.RoundRowsMax = cmp.Or(l.RoundRowsMax, 10_000)
+	l.ResultBytes = cmp.Or(l.ResultBytes, 4<<20)
+	l.PlansMax = cmp.Or(l.PlansMax, 8)
+	l.TruncationMost = cmp.Or(l.TruncationMost, 2*time.Minute)
 	return l
-}
-
-func setDefault[T ~int | ~int64 | ~uint32](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }

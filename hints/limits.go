@@ -1,6 +1,9 @@
 package hints
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits are the bounds of stored hints and of their replay. Zero means the default.
 type Limits struct {
@@ -24,18 +27,12 @@ type Limits struct {
 
 // withDefaults replaces zero by the defaults.
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.BytesPerNode, 128<<20)
-	setDefault(&l.Bytes, 512<<20)
-	setDefault(&l.BufferBytes, 256<<10)
-	setDefault(&l.Flush, 20*time.Millisecond)
-	setDefault(&l.BytesPerSecond, 4<<20)
-	setDefault(&l.Retry, time.Second)
-	setDefault(&l.Window, 3*time.Hour)
+	l.BytesPerNode = cmp.Or(l.BytesPerNode, 128<<20)
+	l.Bytes = cmp.Or(l.Bytes, 512<<20)
+	l.BufferBytes = cmp.Or(l.BufferBytes, 256<<10)
+	l.Flush = cmp.Or(l.Flush, 20*time.Millisecond)
+	l.BytesPerSecond = cmp.Or(l.BytesPerSecond, 4<<20)
+	l.Retry = cmp.Or(l.Retry, time.Second)
+	l.Window = cmp.Or(l.Window, 3*time.Hour)
 	return l
-}
-
-func setDefault[T ~int | ~int64](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }

@@ -1,5 +1,7 @@
 package listing
 
+import "cmp"
+
 // Limits are the bounds of listings. Zero means the default.
 type Limits struct {
 	// Keys is the most keys in one result: ten pages of a client.
@@ -14,16 +16,10 @@ type Limits struct {
 
 // withDefaults replaces zero by the defaults.
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Keys, 10_000)
-	setDefault(&l.Bytes, 4<<20)
-	setDefault(&l.ScanRows, 1_000)
+	l.Keys = cmp.Or(l.Keys, 10_000)
+	l.Bytes = cmp.Or(l.Bytes, 4<<20)
+	l.ScanRows = cmp.Or(l.ScanRows, 1_000)
 	return l
-}
-
-func setDefault[T ~int | ~uint32](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // pageKeysMax bounds the keys that another node can request in one page. Storage ends a page earlier.

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 )
@@ -52,23 +53,17 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.HashersMax, max(runtime.NumCPU()/2, 1))
-	setDefault(&l.QueueMax, queueMax)
-	setDefault(&l.QueuePerAddressMax, max(l.QueueMax/4, 1))
-	setDefault(&l.Cost, cost)
-	setDefault(&l.CostMax, costMax)
-	setDefault(&l.RememberedMax, rememberedMax)
-	setDefault(&l.RememberFor, rememberFor)
-	setDefault(&l.RejectedMax, rejectedMax)
-	setDefault(&l.RejectFor, rejectFor)
-	setDefault(&l.TrackedMax, trackedMax)
+	l.HashersMax = cmp.Or(l.HashersMax, max(runtime.NumCPU()/2, 1))
+	l.QueueMax = cmp.Or(l.QueueMax, queueMax)
+	l.QueuePerAddressMax = cmp.Or(l.QueuePerAddressMax, max(l.QueueMax/4, 1))
+	l.Cost = cmp.Or(l.Cost, cost)
+	l.CostMax = cmp.Or(l.CostMax, costMax)
+	l.RememberedMax = cmp.Or(l.RememberedMax, rememberedMax)
+	l.RememberFor = cmp.Or(l.RememberFor, rememberFor)
+	l.RejectedMax = cmp.Or(l.RejectedMax, rejectedMax)
+	l.RejectFor = cmp.Or(l.RejectFor, rejectFor)
+	l.TrackedMax = cmp.Or(l.TrackedMax, trackedMax)
 	return l
-}
-
-func setDefault[T int | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // policy says how long guesses are refused after failures: not at all for the first free ones, then for first, doubling with

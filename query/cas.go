@@ -6,7 +6,10 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
+	"cqld/query/condition"
 	"cqld/query/mask"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -38,15 +41,15 @@ type cas struct {
 	allStatic, allRegular bool
 	askedStatic           bool // a statement with a condition changes static columns, or has a condition on some
 
-	found  map[string]*rowView // rows of the current page, by clustering
-	header *rowView            // a view of the static row only
+	found  map[string]*rowview.View // rows of the current page, by clustering
+	header *rowview.View            // a view of the static row only
 }
 
 // casRow contains the conditions on one row.
 type casRow struct {
 	clustering        []byte
 	exists, notExists bool
-	columns           []boundCondition
+	columns           []condition.Bound
 }
 
 // executeConditional executes statements of which at least one has a condition.
@@ -101,7 +104,7 @@ func (x *cas) prepare() error {
 		if err := x.checkLists(st.m); err != nil {
 			return err
 		}
-		keys, err := st.m.where.partitionKeys(s)
+		keys, err := st.m.where.PartitionKeys(s)
 		if err != nil {
 			return err
 		}
@@ -112,7 +115,7 @@ func (x *cas) prepare() error {
 		}
 		x.allStatic = x.allStatic || len(st.m.static) > 0
 		x.askedStatic = x.askedStatic || st.m.conditional() && st.m.touchesStatic()
-		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || len(st.m.where.clustering) > 0
+		x.allRegular = x.allRegular || len(x.table.Clustering) == 0 || st.m.where.HasClustering()
 		if !st.m.conditional() && !st.m.reads {
 			continue
 		}
@@ -139,21 +142,21 @@ func (x *cas) environment() *environment {
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
 func (m *modification) touchesStatic() bool {
-	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition) bool { return c.col.Kind == schema.Static })
+	return len(m.static) > 0 || slices.ContainsFunc(m.conditions.columns, func(c *condition.Condition) bool { return c.Column.Kind == schema.Static })
 }
 
 func (x *cas) checkLists(m *modification) error {
 	what := "deletions"
-	if m.kind != kindDelete {
+	if m.kind != restriction.Delete {
 		what = "updates"
 	}
-	if slices.ContainsFunc(m.where.partition, func(r *restriction) bool { return r != nil && r.kind == restrictIn }) {
+	if m.where.KeyIn() {
 		if x.batch {
 			return invalidf("Batch with conditions cannot span multiple partitions (you cannot use IN on the partition key)")
 		}
 		return invalidf("IN on the partition key is not supported with conditional %s", what)
 	}
-	if slices.ContainsFunc(m.where.clustering, func(r *restriction) bool { return r.kind == restrictIn }) {
+	if m.where.ClusteringIn() {
 		return invalidf("IN on the clustering key columns is not supported with conditional %s", what)
 	}
 	return nil
@@ -161,10 +164,10 @@ func (x *cas) checkLists(m *modification) error {
 
 // clustering returns the row that a statement changes; nil means the static one.
 func (x *cas) clustering(m *modification, s *term.Scope) ([]byte, error) {
-	if len(m.where.clustering) == 0 && len(x.table.Clustering) > 0 {
+	if !m.where.HasClustering() && len(x.table.Clustering) > 0 {
 		return nil, nil
 	}
-	in, err := m.where.slices(s)
+	in, err := m.where.Slices(s)
 	if err != nil || len(in) == 0 {
 		return nil, err
 	}
@@ -181,25 +184,25 @@ func (x *cas) addConditions(m *modification, clustering []byte, s *term.Scope) e
 		x.all = true
 		return x.at(clustering).requireExistence(c.notExists)
 	}
-	for _, condition := range c.columns {
+	for _, on := range c.columns {
 		at := clustering
-		if condition.col.Kind == schema.Static {
+		if on.Column.Kind == schema.Static {
 			at = nil
 		}
 		r := x.at(at)
 		if r.exists || r.notExists {
 			return invalidf("Cannot mix IF conditions and IF NOT EXISTS for the same row")
 		}
-		b, err := condition.bind(s)
+		b, err := on.Bind(s)
 		if err != nil {
 			return err
 		}
 		r.columns = append(r.columns, b)
 	}
 	for _, kind := range []schema.ColumnKind{schema.Regular, schema.Static} {
-		for _, condition := range c.columns {
-			if condition.col.Kind == kind && !slices.Contains(x.shown, condition.col) {
-				x.shown = append(x.shown, condition.col)
+		for _, on := range c.columns {
+			if on.Column.Kind == kind && !slices.Contains(x.shown, on.Column) {
+				x.shown = append(x.shown, on.Column)
 			}
 		}
 	}
@@ -258,31 +261,31 @@ func (x *cas) command() *row.ReadCommand {
 
 // read creates views of the page's rows.
 func (x *cas) read(page []byte) error {
-	x.found = map[string]*rowView{}
-	x.header = &rowView{}
-	x.header.reset(x.table, x.now)
-	x.header.header.Reset()
-	x.header.partition(x.key)
+	x.found = map[string]*rowview.View{}
+	x.header = &rowview.View{}
+	x.header.Reset(x.table, x.now)
+	x.header.Header.Reset()
+	x.header.Partition(x.key)
 	var r row.PageReader
 	r.Reset(page)
 	static, regular := x.unseen(x.allStatic), x.unseen(x.allRegular)
-	v := &rowView{}
-	v.reset(x.table, x.now)
+	v := &rowview.View{}
+	v.Reset(x.table, x.now)
 	for r.NextPartition() {
 		r.Header.Cells = slices.DeleteFunc(r.Header.Cells, static)
-		x.header.header = r.Header.Clone()
-		x.header.partition(x.key)
-		v.header = r.Header
-		v.partition(r.Key)
-		fixed := len(v.marked)
-		for r.NextRow(&v.row) {
+		x.header.Header = r.Header.Clone()
+		x.header.Partition(x.key)
+		v.Header = r.Header
+		v.Partition(r.Key)
+		fixed := v.Marked()
+		for r.NextRow(&v.Row) {
 			// A row without relevant columns exists only if it was inserted.
-			if v.row.Cells = slices.DeleteFunc(v.row.Cells, regular); !v.live(&v.row) {
+			if v.Row.Cells = slices.DeleteFunc(v.Row.Cells, regular); !v.Live(&v.Row) {
 				continue
 			}
-			v.next(fixed, term.NotNil(v.row.Clustering))
-			v.mark(&v.row)
-			x.found[string(v.clustering)] = v.clone()
+			v.Next(fixed, term.NotNil(v.Row.Clustering))
+			v.Mark(&v.Row)
+			x.found[string(v.Clustering)] = v.Clone()
 		}
 	}
 	if r.More() && len(x.rows) > 0 {
@@ -300,11 +303,11 @@ func (x *cas) unseen(all bool) func(row.Cell) bool {
 }
 
 // view returns a row of the current page, or nil.
-func (x *cas) view(clustering []byte) *rowView {
+func (x *cas) view(clustering []byte) *rowview.View {
 	if clustering != nil {
 		return x.found[string(clustering)]
 	}
-	if x.header == nil || !x.header.live(&x.header.header) {
+	if x.header == nil || !x.header.Live(&x.header.Header) {
 		return nil
 	}
 	return x.header
@@ -318,7 +321,7 @@ func (x *cas) holds() (bool, error) {
 			return false, nil
 		}
 		for i := range r.columns {
-			if ok, err := r.columns[i].holds(v); !ok || err != nil {
+			if ok, err := r.columns[i].Holds(v); !ok || err != nil {
 				return false, err
 			}
 		}
@@ -355,15 +358,15 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 }
 
 // known returns the contents of a row for an operation that reads it.
-func (x *cas) known(clustering []byte) *rowView {
+func (x *cas) known(clustering []byte) *rowview.View {
 	if len(x.table.Clustering) == 0 {
 		clustering = []byte{}
 	}
 	if v := x.view(clustering); v != nil {
 		return v
 	}
-	v := &rowView{}
-	v.reset(x.table, x.now)
+	v := &rowview.View{}
+	v.Reset(x.table, x.now)
 	return v
 }
 
@@ -381,7 +384,7 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 	if err := x.read(page); err != nil {
 		return nil, err
 	}
-	var views []*rowView
+	var views []*rowview.View
 	if len(x.rows) == 0 { // the first row, whatever its clustering
 		for _, v := range x.found {
 			views = append(views, v)
@@ -406,7 +409,7 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 	for _, v := range views {
 		r.Rows = wire.AppendBytes(r.Rows, []byte{0})
 		for _, c := range shown {
-			b := v.value(c)
+			b := v.Value(c)
 			if x.masks != nil {
 				var err error
 				if b, err = x.masks.Value(x.environment(), c, b); err != nil {

@@ -1,26 +1,17 @@
 package query
 
 import (
-	"encoding/binary"
-	"math"
-
 	"cqld/cql"
-	"cqld/internal/wire"
-	"cqld/query/term"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
-	"cqld/types"
 )
-
-func isCounter(c *schema.Column) bool { return c.Type.Kind() == types.Counter }
 
 // isCounterTable reports whether a table has counters; such a table has only counters besides its key.
 func isCounterTable(t *schema.Table) bool {
 	if len(t.Regulars) > 0 {
-		return isCounter(t.Regulars[0])
+		return t.Regulars[0].IsCounter()
 	}
-	return len(t.Statics) > 0 && isCounter(t.Statics[0])
+	return len(t.Statics) > 0 && t.Statics[0].IsCounter()
 }
 
 // checkCounterModification refuses clauses that statements on counter tables must not have.
@@ -38,72 +29,6 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions
 		return invalidf("Cannot provide custom TTL for counter updates")
 	}
 	return nil
-}
-
-// counterAddition compiles c = c + term and c = c - term of a counter.
-func (c *compiler) counterAddition(col *schema.Column, value cql.Term, negative bool) (operation, error) {
-	t, err := c.ColumnTerm(value, col)
-	if err != nil {
-		return nil, err
-	}
-	return &addToCounter{target{col}, t, negative}, nil
-}
-
-// addToCounter is c = c + value or, if negative, c = c - value. Its cell contains the addend: the replica that leads
-// the update computes the sum.
-type addToCounter struct {
-	target
-	value    term.Term
-	negative bool
-}
-
-func (o *addToCounter) apply(w *write, r *row.Row) error {
-	v, err := o.value.Eval(&w.scope)
-	if err != nil || v.Kind == wire.ValueUnset {
-		return err
-	}
-	if v.Kind == wire.ValueNull || len(v.Bytes) != 8 {
-		return invalidf("Invalid null value for counter increment")
-	}
-	delta := int64(binary.BigEndian.Uint64(v.Bytes))
-	if o.negative && delta == math.MinInt64 {
-		return invalidf("The negation of %d overflows supported counter precision (signed 8 bytes integer)", delta)
-	}
-	if o.negative {
-		delta = -delta
-	}
-	for i := range r.Cells { // SET c = c + 1, c = c + 2
-		if c := &r.Cells[i]; c.Column == o.col.ID {
-			c.Value = wire.AppendInt64(nil, delta+int64(binary.BigEndian.Uint64(c.Value)))
-			return nil
-		}
-	}
-	r.Cells = append(r.Cells, w.cell(o.col, nil, wire.AppendInt64(nil, delta)))
-	return nil
-}
-
-// counterValue returns the sum of a counter's shards, or null without shards.
-func (v *rowView) counterValue(c *schema.Column) []byte {
-	sum, any := int64(0), false
-	v.elements(c, func(cell *row.Cell) {
-		if len(cell.Value) == 8 {
-			sum, any = sum+int64(binary.BigEndian.Uint64(cell.Value)), true
-		}
-	})
-	if !any {
-		return nil
-	}
-	return wire.AppendInt64(nil, sum)
-}
-
-// counterCell returns the newest live cell of a counter, or nil.
-func (v *rowView) counterCell(c *schema.Column) (newest *row.Cell) {
-	v.elements(c, func(cell *row.Cell) {
-		if newest == nil || cell.Timestamp > newest.Timestamp {
-			newest = cell
-		}
-	})
-	return newest
 }
 
 func checkCounterConsistency(c ring.Consistency) error {

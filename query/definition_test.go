@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
+
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
-
-	"github.com/cockroachdb/datadriven"
 )
 
 // oneNode is a cluster of one node whose schema changes immediately.

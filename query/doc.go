@@ -2,7 +2,8 @@
 // values.
 //
 // It does not parse (package cql does), does not evaluate literals, bound values and function calls (package
-// query/term does), does not know which replicas hold a row or how many must answer (package coordinator does), and
+// query/term does), leaves each clause to a package (WHERE to query/restriction, the select clause to query/selection, IF to
+// query/condition, SET, VALUES and the targets of DELETE to query/operation), does not know which replicas hold a row or how many must answer (package coordinator does), and
 // never accesses storage or the network. It waits for the coordinator through a Waiter from its caller, so that a
 // simulation can run it one goroutine at a time.
 //

@@ -15,11 +15,6 @@ func invalidf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...)}
 }
 
-// NotSupported returns the error for statements that can be parsed but not executed yet.
-func NotSupported(what string) error {
-	return &Invalid{Msg: what + " is not supported yet"}
-}
-
 // Unauthorized means that the user lacks a permission (0x2100).
 type Unauthorized struct{ Msg string }
 

@@ -11,6 +11,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/mask"
+	"cqld/query/restriction"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
@@ -40,11 +41,11 @@ func (p *selectPlan) paths(virtual bool) []accessPath {
 	if virtual {
 		return []accessPath{{pathVirtual, true, "this node makes the rows"}}
 	}
-	key := accessPath{pathPartitionKey, !p.where.keyRange, "every column of the partition key is restricted by = or IN"}
+	key := accessPath{pathPartitionKey, !p.where.KeyRange, "every column of the partition key is restricted by = or IN"}
 	scan := accessPath{pathScan, true, "all partitions of the table are read"}
-	if p.where.keyRange {
-		key.reason = "not every column of the partition key (" + columnNames(p.table.PartitionKey) + ") is restricted by = or IN"
-		if p.where.token != nil {
+	if p.where.KeyRange {
+		key.reason = "not every column of the partition key (" + restriction.ColumnNames(p.table.PartitionKey) + ") is restricted by = or IN"
+		if p.where.HasToken() {
 			key.reason = "token() does not name partitions"
 			scan.reason = "the partitions of a range of tokens are read"
 		}
@@ -148,10 +149,10 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	x.add("clustering", "%s", describeSlices(run))
 	atReplicas, atCoordinator := run.filterPlaces(level)
 	if len(atReplicas) > 0 {
-		x.add("filter at replicas", "%s", columnNames(atReplicas))
+		x.add("filter at replicas", "%s", restriction.ColumnNames(atReplicas))
 	}
 	if len(atCoordinator) > 0 {
-		x.add("filter at coordinator", "%s", columnNames(atCoordinator))
+		x.add("filter at coordinator", "%s", restriction.ColumnNames(atCoordinator))
 	}
 	if x.plan.order != nil {
 		x.add("sort", "in memory, by the coordinator")

@@ -5,6 +5,8 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/operation"
+	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -24,10 +26,10 @@ type jsonTerm struct{ index int }
 func (t *jsonTerm) Eval(s *term.Scope) (wire.Value, error) { return s.JSON[t.index], nil }
 
 func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
-	if err := c.checkModifiable(kindInsert); err != nil {
+	if err := c.checkModifiable(restriction.Insert); err != nil {
 		return nil, err
 	}
-	m := &modification{kind: kindInsert, table: c.Table}
+	m := &modification{kind: restriction.Insert, table: c.Table}
 	m.json = &jsonValues{columns: c.Table.Columns(), missing: wire.ValueNull}
 	if stmt.DefaultUnset {
 		m.json.missing = wire.ValueUnset
@@ -43,7 +45,7 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*modification, error) {
 			keys[col] = t
 			continue
 		}
-		m.addOperation(assign(col, t))
+		m.addOperation(operation.Set(col, t))
 	}
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err

@@ -33,9 +33,6 @@ const (
 
 	// pageBytesMax ends a page before it is complete: a message may have 256 MiB.
 	pageBytesMax = 64 << 20
-
-	// keysMax bounds the product of the keys or rows in lists of IN: each takes some 100 bytes.
-	keysMax = 1 << 17
 )
 
 func defaultLimits(l Limits) Limits {

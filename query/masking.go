@@ -32,21 +32,3 @@ func (p *Processor) masksFor(r *request.Request, d *mask.Decision) (*mask.Table,
 	}
 	return masks, nil
 }
-
-// columns returns the columns that WHERE restricts.
-func (rs *restrictions) columns() []*schema.Column {
-	var out []*schema.Column
-	add := func(list ...*restriction) {
-		for _, r := range list {
-			if r != nil {
-				out = append(out, r.columns...)
-			}
-		}
-	}
-	add(rs.token)
-	add(rs.partition...)
-	add(rs.clustering...)
-	add(rs.other...)
-	add(rs.filters...)
-	return out
-}

@@ -3,6 +3,8 @@ package query
 import (
 	"bytes"
 	"slices"
+
+	"cqld/query/rowview"
 )
 
 // orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. Rows are
@@ -20,7 +22,7 @@ type orderedRow struct {
 
 // orderRow evaluates a row of the result and stores it for endOrdered. It fails if the rows to sort exceed
 // pageBytesMax, because such a SELECT cannot be paged.
-func (run *selectRun) orderRow(v *rowView) error {
+func (run *selectRun) orderRow(v *rowview.View) error {
 	start := len(run.buf.b)
 	if err := run.appendRow(v); err != nil {
 		return err
@@ -29,7 +31,7 @@ func (run *selectRun) orderRow(v *rowView) error {
 	run.buf.b = run.buf.b[:start]
 	run.ordered.bytes += len(r.encoded)
 	for i, o := range run.plan.order {
-		r.keys[i] = bytes.Clone(v.value(o.col))
+		r.keys[i] = bytes.Clone(v.Value(o.col))
 		run.ordered.bytes += len(r.keys[i])
 	}
 	if run.ordered.bytes > pageBytesMax {

@@ -73,7 +73,7 @@ func sameColumn(a, b *schema.Column) bool {
 // metadata returns the metadata of the statement's rows, or nil.
 func (pl *plan) metadata() *Metadata {
 	if pl.selectPlan != nil {
-		return pl.selectPlan.selection.metadata
+		return pl.selectPlan.metadata
 	}
 	if pl.explain != nil {
 		return pl.explain.metadata

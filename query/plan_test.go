@@ -8,6 +8,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/cql"
+	"cqld/query/operation"
+	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/row"
 )
@@ -44,37 +46,37 @@ func explain(t *testing.T, p *Processor, pl *plan) string {
 	case pl.selectPlan != nil:
 		sp := pl.selectPlan
 		explainWhere(t, &out, sp.where, sc)
-		for _, f := range sp.where.filters {
-			fmt.Fprintf(&out, "filter on %s\n", columnNames(f.columns))
+		for _, columns := range sp.where.FilterColumns() {
+			fmt.Fprintf(&out, "filter on %s\n", restriction.ColumnNames(columns))
 		}
 		flags := map[string]bool{"single row": sp.single, "reversed": sp.reversed, "distinct": sp.distinct, "sort in memory": sp.order != nil,
-			"partitions without rows count": sp.staticCounts, "plain columns": sp.selection.columns != nil}
+			"partitions without rows count": sp.staticCounts, "plain columns": sp.selection.Plain != nil}
 		for _, name := range []string{"single row", "reversed", "distinct", "sort in memory", "partitions without rows count", "plain columns"} {
 			if flags[name] {
 				out.WriteString(name + "\n")
 			}
 		}
 		if sp.aggregates() {
-			fmt.Fprintf(&out, "groups by %d clustering columns, %d aggregations\n", len(sp.groups), len(sp.selection.aggregates))
+			fmt.Fprintf(&out, "groups by %d clustering columns, %d aggregations\n", len(sp.groups), len(sp.selection.Aggregates))
 		}
 	case pl.modification != nil:
 		m := pl.modification
 		explainWhere(t, &out, m.where, sc)
-		for _, o := range append(append([]operation{}, m.static...), m.regular...) {
+		for _, o := range append(append([]operation.Operation{}, m.static...), m.regular...) {
 			reads := ""
-			if o.reads() {
+			if o.Reads() {
 				reads = ", reads before it writes"
 			}
-			fmt.Fprintf(&out, "%s %s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", o), "*query."), o.column().Name, reads)
+			fmt.Fprintf(&out, "%s %s%s\n", strings.TrimPrefix(fmt.Sprintf("%T", o), "*operation."), o.Column().Name, reads)
 		}
 	}
 	return out.String()
 }
 
-func explainWhere(t *testing.T, out *strings.Builder, rs *restrictions, sc *term.Scope) {
+func explainWhere(t *testing.T, out *strings.Builder, rs *restriction.Set, sc *term.Scope) {
 	t.Helper()
-	if rs.keyRange {
-		tokens, empty, err := rs.tokenRange(sc)
+	if rs.KeyRange {
+		tokens, empty, err := rs.Tokens(sc)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +86,7 @@ func explainWhere(t *testing.T, out *strings.Builder, rs *restrictions, sc *term
 		}
 		out.WriteByte('\n')
 	} else {
-		keys, err := rs.partitionKeys(sc)
+		keys, err := rs.PartitionKeys(sc)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +94,7 @@ func explainWhere(t *testing.T, out *strings.Builder, rs *restrictions, sc *term
 			fmt.Fprintf(out, "partition %x\n", k.Bytes)
 		}
 	}
-	in, err := rs.slices(sc)
+	in, err := rs.Slices(sc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package query
 import (
 	"slices"
 
-	"cqld/cql"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -16,7 +15,7 @@ func (run *selectRun) replicaFilter() (f *row.Filter, whole bool) {
 	f, whole = &row.Filter{PartitionKey: len(table.PartitionKey)}, true
 	last := -1
 	for i := range run.filters {
-		for _, c := range run.filters[i].conditions() {
+		for _, c := range run.filters[i].Conditions() {
 			if !c.Supports() || !f.Add(c) {
 				whole = false
 				continue
@@ -25,7 +24,7 @@ func (run *selectRun) replicaFilter() (f *row.Filter, whole bool) {
 				last = max(last, c.Position)
 			}
 		}
-		whole = whole && run.filters[i].expressible()
+		whole = whole && run.filters[i].Expressible()
 	}
 	if len(f.Conditions) == 0 {
 		return nil, false
@@ -34,62 +33,6 @@ func (run *selectRun) replicaFilter() (f *row.Filter, whole bool) {
 		f.Clustering = append(f.Clustering, row.ClusteringColumn{Type: c.Type, Desc: c.Desc})
 	}
 	return f, whole
-}
-
-// expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
-// Comparisons of several clustering columns at once stay with the coordinator.
-func (f *rowFilter) expressible() bool {
-	return len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
-}
-
-// conditions returns the filter as conditions, or nil if replicas cannot evaluate it.
-func (f *rowFilter) conditions() (out []row.Condition) {
-	if !f.expressible() {
-		return nil
-	}
-	col := f.r.first()
-	add := func(op row.FilterOperator, values ...[]byte) {
-		out = append(out, row.Condition{Kind: col.Kind, Column: col.ID, Position: col.Position, Operator: op, Type: col.Type, Values: values})
-	}
-	switch f.r.kind {
-	case restrictEqual:
-		add(row.FilterEqual, f.equal[0])
-	case restrictIn:
-		var values [][]byte
-		for _, in := range f.in {
-			if in[0] != nil { // null equals nothing
-				values = append(values, in[0])
-			}
-		}
-		add(row.FilterIn, values...)
-	case restrictSlice:
-		if f.lower != nil {
-			add(operatorOf(f.r.lower, row.FilterGreater, row.FilterGreaterOrEqual), f.lower[0])
-		}
-		if f.upper != nil {
-			add(operatorOf(f.r.upper, row.FilterLess, row.FilterLessOrEqual), f.upper[0])
-		}
-	case restrictContains:
-		for _, e := range f.elements {
-			switch e.operator {
-			case cql.Contains:
-				add(row.FilterContains, e.value)
-			case cql.ContainsKey:
-				add(row.FilterContainsKey, e.value)
-			case cql.Equal:
-				add(row.FilterEntry, e.key, e.value)
-			}
-		}
-	}
-	return out
-}
-
-// operatorOf returns the operator of a bound.
-func operatorOf(b *bound, exclusive, inclusive row.FilterOperator) row.FilterOperator {
-	if b.inclusive {
-		return inclusive
-	}
-	return exclusive
 }
 
 // pushDown gives the scan the filter for replicas, at a consistency level. pushed means that the rows which the scan
@@ -123,7 +66,7 @@ func (run *selectRun) filterPlaces(level ring.Consistency) (replicas, coordinato
 	run.pushDown(level)
 	versions := run.oneAnswers(level)
 	for i := range run.filters {
-		columns := run.filters[i].r.columns
+		columns := run.filters[i].Columns()
 		sent := run.cursor.Command.Filter != nil && slices.ContainsFunc(run.cursor.Command.Filter.Conditions, func(c row.Condition) bool {
 			return c.Kind == columns[0].Kind && c.Column == columns[0].ID && (c.OnKey() || versions)
 		})

@@ -10,7 +10,7 @@ import (
 // read executes the SELECT's reads, all of them through one cursor, and passes their rows to consume.
 func (run *selectRun) read(r *request.Request) error {
 	s := &run.scan
-	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.p.o.Executor, r, run, run, &run.view.row
+	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.p.o.Executor, r, run, run, &run.view.Row
 	if run.p.isVirtual(run.plan.table) {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) {
 			if err := checkLocalLevel(run.plan.table, r.Consistency); err != nil {
@@ -19,7 +19,7 @@ func (run *selectRun) read(r *request.Request) error {
 			return run.p.virtualPage(run.plan.table, cmd, r.Principal)
 		}
 	}
-	run.view.reset(run.plan.table, run.cursor.Command.Now)
+	run.view.Reset(run.plan.table, run.cursor.Command.Now)
 	return s.Run()
 }
 
@@ -61,22 +61,22 @@ func (run *selectRun) Wanted() int { return 1 }
 // Partition implements request.Consumer.
 func (run *selectRun) Partition(r *request.Read) {
 	v := &run.view
-	v.header = r.Reader.Header
-	v.partition(r.Reader.Key)
-	run.fixed = len(v.marked)
+	v.Header = r.Reader.Header
+	v.Partition(r.Reader.Key)
+	run.fixed = v.Marked()
 }
 
 // Live implements request.Consumer.
-func (run *selectRun) Live(x *row.Row) bool { return run.view.live(x) }
+func (run *selectRun) Live(x *row.Row) bool { return run.view.Live(x) }
 
 // Row implements request.Consumer.
 func (run *selectRun) Row(_ *request.Read, x *row.Row) (request.Verdict, error) {
 	v := &run.view
 	if x == nil {
-		v.next(run.fixed, nil)
+		v.Next(run.fixed, nil)
 	} else {
-		v.next(run.fixed, term.NotNil(x.Clustering))
-		v.mark(x)
+		v.Next(run.fixed, term.NotNil(x.Clustering))
+		v.Mark(x)
 	}
 	return run.consume(v)
 }

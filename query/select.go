@@ -4,7 +4,10 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/query/mask"
+	"cqld/query/restriction"
+	"cqld/query/selection"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -13,11 +16,12 @@ import (
 // selectPlan is the plan of a SELECT.
 type selectPlan struct {
 	table        *schema.Table
-	where        *restrictions
-	selection    *selection
+	where        *restriction.Set
+	selection    *selection.Selection
+	metadata     *Metadata
 	distinct     bool
-	groups       []selector // of GROUP BY; each partition begins a new group
-	grouped      bool       // the statement has GROUP BY
+	groups       []selection.Selector // of GROUP BY; each partition begins a new group
+	grouped      bool                 // the statement has GROUP BY
 	reversed     bool
 	order        []orderColumn // set if partitions must be merged in memory
 	limit        term.Term
@@ -34,18 +38,23 @@ type orderColumn struct {
 }
 
 // aggregates reports whether rows are combined.
-func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.aggregates) > 0 }
+func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	p := &selectPlan{table: c.Table, distinct: stmt.Distinct}
-	sel, err := c.selection(stmt)
+	sel, err := selection.Compile(&c.Compiler, stmt)
 	if err != nil {
 		return nil, err
 	}
-	p.selection = sel
+	p.selection, p.metadata = sel, newMetadata(sel.Columns)
+	for _, o := range stmt.OrderBy { // Cassandra resolves these names first
+		if _, err := c.Column(o.Column); err != nil {
+			return nil, err
+		}
+	}
 	onlyStatic := c.onlyStatic(stmt)
-	p.where, err = c.restrictions(stmt.Where, restrictionOptions{
-		kind: kindSelect, onlyStatic: onlyStatic, allowFiltering: stmt.AllowFiltering})
+	p.where, err = restriction.Compile(&c.Compiler, stmt.Where, restriction.Options{
+		Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering})
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +66,13 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if err := c.groupBy(p, stmt.GroupBy); err != nil {
 		return nil, err
 	}
-	if len(sel.aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
+	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
 		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
 	if err := c.orderBy(p, stmt.OrderBy); err != nil {
 		return nil, err
 	}
-	if err := p.where.checkFiltering(stmt.AllowFiltering); err != nil {
+	if err := p.where.CheckFiltering(stmt.AllowFiltering); err != nil {
 		return nil, err
 	}
 	if stmt.Limit != nil {
@@ -77,11 +86,9 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 			return nil, err
 		}
 	}
-	p.masking = c.masking(p.where.columns())
-	p.staticCounts = len(p.where.clustering) == 0 &&
-		!slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
-	p.single = !p.where.keyRange && p.where.token == nil && p.where.isSingle() && len(p.where.filters) == 0 &&
-		len(p.where.clustering) == len(c.Table.Clustering) && !p.aggregates()
+	p.masking = c.masking(p.where.Columns())
+	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
+	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil
 }
 
@@ -106,9 +113,7 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	clustering := len(p.where.clustering) > 0
-	regular := slices.ContainsFunc(p.where.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
-	if clustering || regular {
+	if p.where.HasClustering() || p.where.HasRegular() {
 		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	}
 	requested := p.table.Columns()
@@ -119,7 +124,7 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 		}
 	}
 	for _, o := range stmt.OrderBy {
-		if col := p.table.Column(o.Column); col != nil && p.where.keyLists {
+		if col := p.table.Column(o.Column); col != nil && p.where.KeyLists {
 			requested = append(slices.Clip(requested), col)
 		}
 	}
@@ -129,7 +134,7 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 		}
 	}
 	// A partition that is selected by = need not be shown.
-	if !p.where.keyRange {
+	if !p.where.KeyRange {
 		return nil
 	}
 	for _, col := range p.table.PartitionKey {
@@ -161,18 +166,17 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 	p.grouped = true
 	key := slices.Concat(c.Table.PartitionKey, c.Table.Clustering)
 	at, ended := 0, false
-	b := newSelectorCompiler(c, &selection{})
 	for _, g := range groups {
 		if ended {
 			return invalidf("Functions are only supported on the last element of the GROUP BY clause")
 		}
-		x, err := b.compile(g, nil)
+		x, err := selection.CompileOne(&c.Compiler, g)
 		if err != nil {
 			return err
 		}
 		var col *schema.Column
-		if plain, ok := x.sel.(*columnSelector); ok {
-			col = plain.col
+		if plain, ok := x.(*selection.Column); ok {
+			col = plain.Column
 			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
 				return invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", col.Name)
 			}
@@ -183,7 +187,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 			case len(columns) == 0:
 				return invalidf("GROUP BY functions must have one clustering column name as parameter")
 			case len(columns) > 1:
-				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s", columnNames(columns))
+				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s", restriction.ColumnNames(columns))
 			case columns[0].Kind != schema.Clustering:
 				return invalidf("Group by functions are only supported on clustering columns, got %s", columns[0].Name)
 			}
@@ -198,7 +202,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 			if k == col {
 				break
 			}
-			if !p.where.equalTo(k) {
+			if !p.where.EqualTo(k) {
 				return &Invalid{Msg: groupByOrder}
 			}
 		}
@@ -206,7 +210,7 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 			if p.distinct {
 				return invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
 			}
-			p.groups = append(p.groups, x.sel)
+			p.groups = append(p.groups, x)
 		}
 	}
 	if at < len(c.Table.PartitionKey) {
@@ -223,16 +227,16 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 	}
 	var columns []orderColumn
 	for _, o := range orderings {
-		col, err := c.column(o.Column)
+		col, err := c.Column(o.Column)
 		if err != nil {
 			return err
 		}
 		if o.ANN != nil {
-			return NotSupported("ORDER BY … ANN OF")
+			return function.NotSupported("ORDER BY … ANN OF")
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}
-	if p.where.keyRange {
+	if p.where.KeyRange {
 		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
 	}
 	at := 0
@@ -241,7 +245,7 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", o.col.Name)
 		}
 		for at != o.col.Position {
-			if at >= len(c.Table.Clustering) || !p.where.equalTo(c.Table.Clustering[at]) {
+			if at >= len(c.Table.Clustering) || !p.where.EqualTo(c.Table.Clustering[at]) {
 				return &Invalid{Msg: orderByDeclared}
 			}
 			at++
@@ -253,7 +257,7 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 		}
 		p.reversed = reversed
 	}
-	if p.where.keyIn() {
+	if p.where.KeyIn() {
 		p.order = columns
 	}
 	return nil

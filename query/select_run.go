@@ -9,6 +9,9 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/mask"
 	"cqld/query/paging"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
+	"cqld/query/selection"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -19,11 +22,11 @@ import (
 // selectRun is one execution of a SELECT. It is reused. What it contains itself keeps its memory, and selectState is cleared.
 type selectRun struct {
 	selectState
-	x       selectionContext
+	x       selection.Context
 	scan    request.Scan
 	cursor  request.Read // what the scan reads
-	view    rowView      // the current row
-	filters []rowFilter
+	view    rowview.View // the current row
+	filters []restriction.Filter
 	values  [][]byte
 }
 
@@ -44,7 +47,7 @@ type selectState struct {
 	paged        bool
 
 	// State of GROUP BY and aggregates.
-	group       *rowView
+	group       *rowview.View
 	groupValues [][]byte
 	given       bool // the group's row has not been appended yet
 
@@ -135,9 +138,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value, now int64) {
 	run.p, run.plan = p, plan
 	run.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
-	run.x = selectionContext{scope: term.Scope{Values: values, Env: &run.env}, masks: run.masks, aggs: run.x.aggs[:0]}
-	for _, a := range plan.selection.aggregates {
-		run.x.aggs = append(run.x.aggs, a.fn.New())
+	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks, Aggregates: run.x.Aggregates[:0]}
+	for _, a := range plan.selection.Aggregates {
+		run.x.Aggregates = append(run.x.Aggregates, a.Function.New())
 	}
 	run.cursor.Tokens = ring.FullRange()
 	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed, StaticCounts: plan.staticCounts, Now: now}
@@ -151,14 +154,10 @@ func (run *selectRun) put() {
 	if run.buf != nil {
 		p.rowBuffers.Put(run.buf)
 	}
-	view := &run.view
-	view.table, view.key, view.header = nil, row.PartitionKey{}, row.Row{}
-	view.row.Clustering = nil
-	view.row.Reset()
-	clear(view.keyValues)
+	run.view.Release()
 	run.scan.Reset()
 	run.cursor.Reset()
-	run.x = selectionContext{aggs: run.x.aggs[:0]}
+	run.x = selection.Context{Aggregates: run.x.Aggregates[:0]}
 	run.filters, run.values = run.filters[:0], run.values[:0]
 	run.selectState = selectState{}
 	p.selects.Put(run)
@@ -169,7 +168,7 @@ func (run *selectRun) limit(t term.Term) (uint32, error) {
 	if t == nil {
 		return 0, nil
 	}
-	v, err := t.Eval(&run.x.scope)
+	v, err := t.Eval(&run.x.Scope)
 	if err != nil || v.Kind == wire.ValueUnset {
 		return 0, err
 	}
@@ -186,83 +185,53 @@ func (run *selectRun) limit(t term.Term) (uint32, error) {
 
 // where evaluates WHERE. empty means that no row can match.
 func (run *selectRun) where() (empty bool, err error) {
-	rs, s := run.plan.where, &run.x.scope
+	rs, s := run.plan.where, &run.x.Scope
 	run.cursor.Keys = nil
 	if run.plan.single {
 		return false, run.singleRow()
 	}
-	if run.cursor.Command.Slices, err = rs.slices(s); err != nil {
+	if run.cursor.Command.Slices, err = rs.Slices(s); err != nil {
 		return false, err
 	}
 	if len(run.cursor.Command.Slices) == 0 {
 		return true, nil // whatever the partition key is
 	}
-	if rs.keyRange {
-		if run.cursor.Tokens, empty, err = rs.tokenRange(s); err != nil {
+	if rs.KeyRange {
+		if run.cursor.Tokens, empty, err = rs.Tokens(s); err != nil {
 			return false, err
 		}
 	} else {
-		if run.cursor.Keys, err = rs.partitionKeys(s); err != nil {
+		if run.cursor.Keys, err = rs.PartitionKeys(s); err != nil {
 			return false, err
 		}
-		if err = checkProduct(len(run.cursor.Keys), len(run.cursor.Command.Slices)); err != nil {
+		if err = restriction.CheckProduct(len(run.cursor.Keys), len(run.cursor.Command.Slices)); err != nil {
 			return false, err
 		}
 		empty = len(run.cursor.Keys) == 0
 	}
-	if run.filters, err = rs.rowFilters(s, run.filters[:0]); err != nil {
+	if run.filters, err = rs.Filters(s, run.filters[:0]); err != nil {
 		return false, err
 	}
 	return empty, nil
 }
 
 // singleRow is where for the key of one row: it builds no lists.
-func (run *selectRun) singleRow() error {
-	rs := run.plan.where
-	run.values = run.values[:0]
-	size := 0
-	for _, r := range rs.partition {
-		v, err := run.keyValue(r)
-		if err != nil {
-			return err
-		}
-		run.values = append(run.values, v)
-		size += len(v) + 3
-	}
-	key := row.AppendKeyComponents(make([]byte, 0, size), run.values)
-	if err := checkPartitionKey(key, run.values); err != nil {
+func (run *selectRun) singleRow() (err error) {
+	rs, s := run.plan.where, &run.x.Scope
+	var key []byte
+	if key, run.values, err = rs.SingleKey(s, nil, run.values); err != nil {
 		return err
 	}
 	run.cursor.One(row.NewPartitionKey(key))
-	b := make([]byte, 0, 32)
-	if len(rs.clustering) > 0 {
-		for _, r := range rs.clustering {
-			v, err := run.keyValue(r)
-			if err != nil {
-				return err
-			}
-			b = r.first().Type.AppendOrdered(b, v, r.first().Desc)
-		}
+	b, err := rs.SingleClustering(s, make([]byte, 0, 32))
+	if err != nil {
+		return err
 	}
 	n := len(b)
 	b = append(b, 0)
 	// row.ExactRow(b[:n]) without a copy. The command may be used after its result, so the slice must not be pooled.
 	run.cursor.Command.Slices = []row.Slice{{Start: b[:n:n], End: b}}
 	return nil
-}
-
-func (run *selectRun) keyValue(r *restriction) ([]byte, error) {
-	v, err := r.equal.terms[0].Eval(&run.x.scope)
-	if err != nil {
-		return nil, err
-	}
-	switch v.Kind {
-	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset value for column %s", r.first().Name)
-	case wire.ValueNull:
-		return nil, checkKeyValue(r.first(), nil)
-	}
-	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
 
 // limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
@@ -288,8 +257,8 @@ func (run *selectRun) limits(pageSize int32, pushed bool) {
 }
 
 // consume handles a row of the scan.
-func (run *selectRun) consume(v *rowView) (request.Verdict, error) {
-	if len(run.filters) > 0 && !matches(run.filters, v) {
+func (run *selectRun) consume(v *rowview.View) (request.Verdict, error) {
+	if len(run.filters) > 0 && !restriction.Matches(run.filters, v) {
 		return request.SkipRow, nil
 	}
 	if run.plan.aggregates() {
@@ -323,18 +292,18 @@ func (run *selectRun) afterRow() request.Verdict {
 }
 
 // appendRow appends the selected values of a row to the result.
-func (run *selectRun) appendRow(v *rowView) error {
+func (run *selectRun) appendRow(v *rowview.View) error {
 	dst := run.buf.b
-	if columns := run.plan.selection.columns; columns != nil && run.x.masks == nil {
+	if columns := run.plan.selection.Plain; columns != nil && run.x.Masks == nil {
 		for _, c := range columns {
-			dst = wire.AppendBytes(dst, v.value(c))
+			dst = wire.AppendBytes(dst, v.Value(c))
 		}
 		run.buf.b = dst
 		return nil
 	}
-	run.x.row = v
-	for _, s := range run.plan.selection.selectors {
-		b, err := s.value(&run.x)
+	run.x.Row = v
+	for _, s := range run.plan.selection.Selectors {
+		b, err := s.Value(&run.x)
 		if err != nil {
 			return err
 		}
@@ -345,16 +314,16 @@ func (run *selectRun) appendRow(v *rowView) error {
 }
 
 // consumeGroup adds a row to its group. A row of another group ends the previous one.
-func (run *selectRun) consumeGroup(v *rowView) (request.Verdict, error) {
-	run.x.row = v
+func (run *selectRun) consumeGroup(v *rowview.View) (request.Verdict, error) {
+	run.x.Row = v
 	values, err := groupValues(&run.x, run.plan.groups)
 	if err != nil {
 		return 0, err
 	}
-	same := run.given && (!run.plan.grouped || bytes.Equal(v.key.Bytes, run.group.key.Bytes) &&
+	same := run.given && (!run.plan.grouped || bytes.Equal(v.Key.Bytes, run.group.Key.Bytes) &&
 		slices.EqualFunc(values, run.groupValues, bytes.Equal))
 	if run.given && !same {
-		samePartition := bytes.Equal(v.key.Bytes, run.group.key.Bytes)
+		samePartition := bytes.Equal(v.Key.Bytes, run.group.Key.Bytes)
 		if err := run.endGroup(); err != nil {
 			return 0, err
 		}
@@ -368,21 +337,21 @@ func (run *selectRun) consumeGroup(v *rowView) (request.Verdict, error) {
 		if samePartition && run.perPartition > 0 && run.cursor.At.Given >= run.perPartition {
 			return request.NextPartition, nil
 		}
-		run.x.row = v
+		run.x.Row = v
 	}
 	if !same {
-		run.group, run.given = v.clone(), true
+		run.group, run.given = v.Clone(), true
 		run.groupValues = run.groupValues[:0]
 		for _, b := range values {
 			run.groupValues = append(run.groupValues, bytes.Clone(b))
 		}
 	}
-	for i, a := range run.plan.selection.aggregates {
-		args, err := evalAll(&run.x, a.args)
+	for i, a := range run.plan.selection.Aggregates {
+		args, err := selection.EvalAll(&run.x, a.Args)
 		if err != nil {
 			return 0, err
 		}
-		if err := run.x.aggs[i].Add(args); err != nil {
+		if err := run.x.Aggregates[i].Add(args); err != nil {
 			return 0, err
 		}
 	}
@@ -390,15 +359,15 @@ func (run *selectRun) consumeGroup(v *rowView) (request.Verdict, error) {
 }
 
 // groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client sees.
-func groupValues(x *selectionContext, groups []selector) ([][]byte, error) {
+func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, error) {
 	out := make([][]byte, len(groups))
 	for i, g := range groups {
-		if plain, ok := g.(*columnSelector); ok {
-			out[i] = x.row.value(plain.col)
+		if plain, ok := g.(*selection.Column); ok {
+			out[i] = x.Row.Value(plain.Column)
 			continue
 		}
 		var err error
-		if out[i], err = g.value(x); err != nil {
+		if out[i], err = g.Value(x); err != nil {
 			return nil, err
 		}
 	}
@@ -423,7 +392,7 @@ func (run *selectRun) endGroup() error {
 		return err
 	}
 	run.given = false
-	for _, a := range run.x.aggs {
+	for _, a := range run.x.Aggregates {
 		a.Reset()
 	}
 	return nil
@@ -433,8 +402,8 @@ func (run *selectRun) endGroup() error {
 func (run *selectRun) end() error {
 	if run.plan.aggregates() {
 		if !run.given && !run.plan.grouped {
-			run.group = &rowView{}
-			run.group.reset(run.plan.table, run.cursor.Command.Now)
+			run.group = &rowview.View{}
+			run.group.Reset(run.plan.table, run.cursor.Command.Now)
 			run.given = true
 		}
 		if run.given && !run.enough() {
@@ -451,13 +420,13 @@ func (run *selectRun) end() error {
 
 func (run *selectRun) result(r *request.Request, s *Session, params *Params, remaining uint32) (*Result, error) {
 	result := &Result{Kind: KindRows, RowCount: run.count, Rows: run.buf.b, pooled: run.buf}
-	result.setMetadata(run.plan.selection.metadata, s, params)
+	result.setMetadata(run.plan.metadata, s, params)
 	run.buf = nil
 	if run.plan.aggregates() {
 		switch where := run.plan.where; {
-		case !where.keyNamed:
+		case !where.KeyNamed:
 			r.Warn("Aggregation query used without partition key")
-		case where.keyLists:
+		case where.KeyLists:
 			r.Warn("Aggregation query used on multiple partition keys (IN restriction)")
 		}
 	}

@@ -1,12 +1,13 @@
 package query
 
 import (
-	"bytes"
-	"math"
 	"slices"
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/operation"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
@@ -16,23 +17,19 @@ import (
 
 // write is one execution of a modification. It is reused; its results are copies.
 type write struct {
-	scope     term.Scope
-	p         *Processor
-	request   *request.Request
-	env       environment
-	params    *Params
-	timestamp int64 // µs
-	stated    bool  // set by USING
-	now       int64 // seconds
-	ttl       int32 // seconds; 0 means no expiry
+	operation.Context
+	p       *Processor
+	request *request.Request
+	env     environment
+	params  *Params
+	stated  bool // the timestamp was set by USING
 
 	key        []byte
 	clustering []byte
 	values     [][]byte
 	row        row.Row
 	builder    row.Mutation
-	found      *rowView                         // the current row, for operations that read it
-	known      func(clustering []byte) *rowView // returns the current row, instead of a read
+	known      func(clustering []byte) *rowview.View // returns the current row, instead of a read
 }
 
 // Bounds of time to live (Cassandra's Attributes).
@@ -41,20 +38,19 @@ const ttlMax = 20 * 365 * 24 * 60 * 60
 // begin prepares w for one statement with its values.
 func (w *write) begin(p *Processor, r *request.Request, params *Params, values []wire.Value, now int64) {
 	w.p, w.request, w.params = p, r, params
-	w.now = now
-	w.scope = term.Scope{Values: values, Env: &w.env}
 	w.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
+	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: p.ids, Millis: w.env.millis, Now: now}
 }
 
 // attributes evaluates USING. fallback is the timestamp if the statement has none.
 func (w *write) attributes(m *modification, fallback int64) error {
-	w.timestamp, w.stated, w.ttl = fallback, w.params.stated, m.table.Options.DefaultTTL
+	w.Timestamp, w.stated, w.TTL = fallback, w.params.stated, m.table.Options.DefaultTTL
 	if m.timestamp != nil && w.known == nil { // conditional changes have the ballot's timestamp
-		v, err := m.timestamp.Eval(&w.scope)
+		v, err := m.timestamp.Eval(&w.Scope)
 		if err != nil {
 			return err
 		}
-		if err := setTimestamp(v, &w.timestamp); err != nil {
+		if err := setTimestamp(v, &w.Timestamp); err != nil {
 			return err
 		}
 		w.stated = v.Kind != wire.ValueUnset
@@ -65,12 +61,12 @@ func (w *write) attributes(m *modification, fallback int64) error {
 	if m.ttl == nil {
 		return nil
 	}
-	v, err := m.ttl.Eval(&w.scope)
+	v, err := m.ttl.Eval(&w.Scope)
 	switch {
 	case err != nil || v.Kind == wire.ValueUnset:
 		return err // the table's default
 	case v.Kind == wire.ValueNull || len(v.Bytes) == 0:
-		w.ttl = 0
+		w.TTL = 0
 		return nil
 	}
 	c := wire.NewCursor(v.Bytes)
@@ -81,7 +77,7 @@ func (w *write) attributes(m *modification, fallback int64) error {
 	case ttl > ttlMax:
 		return invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, ttlMax)
 	}
-	w.ttl = ttl
+	w.TTL = ttl
 	return nil
 }
 
@@ -93,11 +89,11 @@ func (w *write) ordered(t *schema.Table) bool {
 // checkAhead refuses a timestamp in the far future: data with it could not be overwritten before that time.
 func (w *write) checkAhead(t *schema.Table) error {
 	ahead := w.p.o.Limits.TimestampAheadMax
-	if ahead <= 0 || w.timestamp <= w.env.millis*1000+ahead.Microseconds() {
+	if ahead <= 0 || w.Timestamp <= w.Millis*1000+ahead.Microseconds() {
 		return nil
 	}
 	return invalidf("Guardrail maximum_timestamp violated: The modification timestamp %d requested for table %s.%s lies more "+
-		"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.timestamp, t.Keyspace, t.Name, ahead)
+		"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name, ahead)
 }
 
 func setTimestamp(v wire.Value, to *int64) error {
@@ -126,20 +122,20 @@ type pending struct {
 // build builds the mutations of m and passes each to add, which must not keep it.
 func (w *write) build(m *modification, add func(*row.Mutation)) error {
 	if m.json != nil {
-		if err := m.json.eval(&w.scope); err != nil {
+		if err := m.json.eval(&w.Scope); err != nil {
 			return err
 		}
 	}
 	if m.single {
 		return w.buildSingle(m, add)
 	}
-	keys, err := m.where.partitionKeys(&w.scope)
+	keys, err := m.where.PartitionKeys(&w.Scope)
 	if err != nil {
 		return err
 	}
-	slices, err := m.where.slices(&w.scope)
+	slices, err := m.where.Slices(&w.Scope)
 	if err == nil {
-		err = checkProduct(len(keys), len(slices))
+		err = restriction.CheckProduct(len(keys), len(slices))
 	}
 	if err != nil {
 		return err
@@ -163,14 +159,13 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 			return err
 		}
 	}
-	whole := len(m.where.missingClustering()) == 0 &&
-		!slices.ContainsFunc(m.where.clustering, func(r *restriction) bool { return r.kind == restrictSlice })
+	whole := m.where.WholeRows()
 	switch {
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 		return nil
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.where.clustering) == 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && !m.where.HasClustering():
 		w.addPartitionDeletion(m.table)
-	case m.kind == kindDelete && len(m.regular) == 0 && !whole:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && !whole:
 		for _, s := range in {
 			w.addRangeTombstone(s)
 		}
@@ -187,7 +182,7 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 // deletion returns the deletion of a row, of rows, or of a partition. In a conditional change its timestamp is just
 // before that of the written cells, as in Cassandra, so that a batch may delete and write a row.
 func (w *write) deletion() row.Deletion {
-	d := row.Deletion{Timestamp: w.timestamp, LocalTime: w.now}
+	d := row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
 	if w.known != nil {
 		d.Timestamp--
 	}
@@ -214,16 +209,8 @@ func (w *write) addRangeTombstone(s row.Slice) {
 
 // buildSingle is build for a statement that selects one row: it builds no lists.
 func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
-	w.values = w.values[:0]
-	for _, r := range m.where.partition {
-		v, err := w.keyValue(r)
-		if err != nil {
-			return err
-		}
-		w.values = append(w.values, v)
-	}
-	w.key = row.AppendKeyComponents(w.key[:0], w.values)
-	if err := checkPartitionKey(w.key, w.values); err != nil {
+	var err error
+	if w.key, w.values, err = m.where.SingleKey(&w.Scope, w.key[:0], w.values); err != nil {
 		return err
 	}
 	key := row.PartitionKey{Token: ring.Murmur3(w.key), Bytes: w.key}
@@ -233,32 +220,19 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 			return err
 		}
 	}
-	if len(m.where.clustering) == 0 && len(m.table.Clustering) > 0 {
-		if m.kind == kindDelete && len(m.static) == 0 {
+	if !m.where.HasClustering() && len(m.table.Clustering) > 0 {
+		if m.kind == restriction.Delete && len(m.static) == 0 {
 			w.addPartitionDeletion(m.table)
 		}
 		return w.finish(add)
 	}
-	w.clustering = w.clustering[:0]
-	length := 0
-	for _, r := range m.where.clustering {
-		v, err := w.keyValue(r)
-		if err != nil {
-			return err
-		}
-		if length += len(v); length > math.MaxUint16 {
-			continue // the error contains the total length
-		}
-		col := r.columns[0]
-		w.clustering = col.Type.AppendOrdered(w.clustering, v, col.Desc)
-	}
-	if err := checkKeyLength(length); err != nil {
+	if w.clustering, err = m.where.SingleClustering(&w.Scope, w.clustering[:0]); err != nil {
 		return err
 	}
 	switch {
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
 		w.addPartitionDeletion(m.table)
-	case m.kind == kindDelete && len(m.regular) == 0 && len(m.static) > 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 	default:
 		if err := w.addRow(m, key, w.clustering); err != nil {
 			return err
@@ -274,21 +248,6 @@ func (w *write) finish(add func(*row.Mutation)) error {
 	return nil
 }
 
-func (w *write) keyValue(r *restriction) ([]byte, error) {
-	v, err := r.equal.terms[0].Eval(&w.scope)
-	if err != nil {
-		return nil, err
-	}
-	col := r.columns[0]
-	switch v.Kind {
-	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset value for column %s", col.Name)
-	case wire.ValueNull:
-		return nil, checkKeyValue(col, nil)
-	}
-	return v.Bytes, checkKeyValue(col, term.NotNil(v.Bytes))
-}
-
 func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	if m.reads {
 		if err := w.find(m.table, key, nil); err != nil {
@@ -297,7 +256,7 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	}
 	w.row.Reset()
 	for _, o := range m.static {
-		if err := o.apply(w, &w.row); err != nil {
+		if err := o.Apply(&w.Context, &w.row); err != nil {
 			return err
 		}
 	}
@@ -318,16 +277,16 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	w.row.Reset()
 	w.row.Clustering = clustering
 	switch {
-	case m.kind == kindInsert:
-		w.row.Liveness = row.Liveness{Timestamp: w.timestamp}
-		if w.ttl > 0 {
-			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.ttl, w.now+int64(w.ttl)
+	case m.kind == restriction.Insert:
+		w.row.Liveness = row.Liveness{Timestamp: w.Timestamp}
+		if w.TTL > 0 {
+			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.TTL, w.Now+int64(w.TTL)
 		}
-	case m.kind == kindDelete && len(m.regular) == 0:
+	case m.kind == restriction.Delete && len(m.regular) == 0:
 		w.row.Deletion = w.deletion()
 	}
 	for _, o := range m.regular {
-		if err := o.apply(w, &w.row); err != nil {
+		if err := o.Apply(&w.Context, &w.row); err != nil {
 			return err
 		}
 	}
@@ -344,7 +303,7 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 // find reads the contents of a row, or, with a nil clustering, of the static row.
 func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
 	if w.known != nil {
-		w.found = w.known(clustering)
+		w.Found = w.known(clustering)
 		return nil
 	}
 	level := w.request.Consistency
@@ -352,7 +311,7 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 		return invalidf("ANY ConsistencyLevel is only supported for writes")
 	}
 	cmd := &row.ReadCommand{Table: t.StorageID, Key: row.PartitionKey{Token: key.Token, Bytes: slices.Clone(key.Bytes)},
-		Now: w.now, Limits: row.Limits{Rows: 1}, StaticCounts: true}
+		Now: w.Now, Limits: row.Limits{Rows: 1}, StaticCounts: true}
 	if clustering != nil {
 		cmd.Slices = []row.Slice{row.ExactRow(clustering)}
 	} else {
@@ -364,55 +323,22 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	}
 	defer call.Release()
 	w.request.Cost.Path = string(pathPartitionKey)
-	w.request.Cost.CountPage(call.Page(), w.now)
-	v := &rowView{}
-	v.reset(t, w.now)
+	w.request.Cost.CountPage(call.Page(), w.Now)
+	v := &rowview.View{}
+	v.Reset(t, w.Now)
 	var r row.PageReader
 	r.Reset(call.Page())
 	if r.NextPartition() {
-		v.header = r.Header
-		v.partition(r.Key)
-		if r.NextRow(&v.row) {
-			v.clustering = v.row.Clustering
-			v.mark(&v.row)
+		v.Header = r.Header
+		v.Partition(r.Key)
+		if r.NextRow(&v.Row) {
+			v.Clustering = v.Row.Clustering
+			v.Mark(&v.Row)
 		}
-		v = v.clone()
+		v = v.Clone()
 	}
-	w.found = v
+	w.Found = v
 	return r.Err()
-}
-
-// existing returns the live cells of a column, in order: those found, as changed by the earlier operations in the
-// same statement, which are in r.
-func (w *write) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
-	deleted := int64(row.NoTimestamp)
-	for _, d := range r.Complex {
-		if d.Column == col.ID {
-			deleted = max(deleted, d.Timestamp)
-		}
-	}
-	w.found.elements(col, func(c *row.Cell) {
-		if c.Timestamp > deleted {
-			cells = append(cells, c)
-		}
-	})
-	byPath := func(a, b *row.Cell) int { return bytes.Compare(a.Path, b.Path) }
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		if c.Column != col.ID {
-			continue
-		}
-		at, found := slices.BinarySearchFunc(cells, c, byPath)
-		switch {
-		case found && c.Tombstone:
-			cells = slices.Delete(cells, at, at+1)
-		case found:
-			cells[at] = c
-		case !c.Tombstone:
-			cells = slices.Insert(cells, at, c)
-		}
-	}
-	return cells
 }
 
 // executeModification executes an INSERT, UPDATE or DELETE.

@@ -138,15 +138,18 @@ func hasOrderedKey(t *Table) bool {
 	return is(t.PartitionKey, "PartitionKey") && is(t.Clustering, "RowKey")
 }
 
+// IsCounter reports whether c is a counter.
+func (c *Column) IsCounter() bool { return c.Type.Kind() == types.Counter }
+
 // IsCounter reports whether t is a counter table.
 func (t *Table) IsCounter() bool {
 	for _, c := range t.Regulars {
-		if c.Type.Kind() == types.Counter {
+		if c.IsCounter() {
 			return true
 		}
 	}
 	for _, c := range t.Statics {
-		if c.Type.Kind() == types.Counter {
+		if c.IsCounter() {
 			return true
 		}
 	}

@@ -47,8 +47,9 @@ func describe(value string) string {
 	return value
 }
 
-// read returns the bytes of a value, which are at most limit.
-func read(value string, limit int64) ([]byte, error) {
+// read returns the bytes of a value, which are at most limit. If secret is true, other users must not be able to read its
+// file. The check is of the opened file, so that a replacement between the check and the read has no effect.
+func read(value string, limit int64, secret bool) ([]byte, error) {
 	if inline(value) {
 		return []byte(value), nil
 	}
@@ -57,44 +58,24 @@ func read(value string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readOpen(f, limit)
-}
-
-// readSecret is read for a file that other users must not be able to read. It checks the file that it reads, so that a
-// replacement between the check and the read has no effect.
-func readSecret(value string, limit int64) ([]byte, error) {
-	if inline(value) {
-		return []byte(value), nil
-	}
-	f, err := os.Open(value)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkPrivate(value, info); err != nil {
-		return nil, err
-	}
-	return readOpen(f, limit)
-}
-
-func readOpen(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", f.Name())
+		return nil, fmt.Errorf("%s is not a regular file", value)
+	}
+	if secret {
+		if err := checkPrivate(value, info); err != nil {
+			return nil, err
+		}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), limit)
+		return nil, fmt.Errorf("%s is larger than %d bytes", value, limit)
 	}
 	return b, nil
 }

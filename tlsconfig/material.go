@@ -21,7 +21,7 @@ func load(f Files, now time.Time) (*material, error) {
 	m := &material{revoked: &revoked{}}
 	var authorities []*x509.Certificate
 	if f.TrustedCertificates != "" {
-		b, err := read(f.TrustedCertificates, pemBytesMax)
+		b, err := read(f.TrustedCertificates, pemBytesMax, false)
 		if err != nil {
 			return nil, fmt.Errorf("trusted certificates: %w", err)
 		}

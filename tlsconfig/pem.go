@@ -148,14 +148,14 @@ func checkNames(c *x509.Certificate) error {
 
 // loadPair reads the certificate and the private key of this process.
 func loadPair(f Files) (*tls.Certificate, error) {
-	keyText, err := readSecret(f.PrivateKey, pemBytesMax)
+	keyText, err := read(f.PrivateKey, pemBytesMax, true)
 	if err != nil {
 		return nil, err
 	}
 	certificate, certText := f.Certificate, keyText
 	if certificate == "" {
 		certificate = f.PrivateKey
-	} else if certText, err = read(certificate, pemBytesMax); err != nil {
+	} else if certText, err = read(certificate, pemBytesMax, false); err != nil {
 		return nil, err
 	}
 	chain, err := ParseCertificates(describe(certificate), certText, chainMax)

@@ -30,7 +30,7 @@ func newRevokedKey(authority *x509.Certificate, serial *big.Int) revokedKey {
 func loadRevoked(files []string, authorities []*x509.Certificate) (*revoked, error) {
 	r := &revoked{entries: map[revokedKey]struct{}{}}
 	for _, file := range files {
-		b, err := read(file, revocationBytesMax)
+		b, err := read(file, revocationBytesMax, false)
 		if err != nil {
 			return nil, err
 		}

@@ -103,7 +103,7 @@ func (s *Source) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := newSignature(s.paths); s.retry || !now.equal(s.signature) {
-		_ = s.reloadLocked(now) // it has logged the error
+		_ = s.reloadLocked(now, now.equal(s.signature)) // it has logged the error
 	}
 	s.warnExpiry()
 }
@@ -112,21 +112,24 @@ func (s *Source) check() {
 func (s *Source) Reload() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reloadLocked(newSignature(s.paths))
+	return s.reloadLocked(newSignature(s.paths), true)
 }
 
-// reloadLocked reads the files, whose signature was taken before: a change during the read is noticed by the next check.
-func (s *Source) reloadLocked(now signature) error {
-	changed := !now.equal(s.signature)
+// reloadLocked reads the files, whose signature was taken before: a change during the read is noticed by the next check. A
+// failure is logged and counted once, and only if settled: files that have just changed may not have been replaced
+// completely, because a key and its certificate are renamed one after the other.
+func (s *Source) reloadLocked(now signature, settled bool) error {
 	s.signature = now
 	m, err := load(s.files, s.options.Clock.Now())
 	if err != nil {
 		s.retry = true
-		if changed || s.failure != err.Error() {
+		if !settled {
+			s.failure = ""
+		} else if s.failure != err.Error() {
 			s.failures.Add(1)
 			s.log.Error("cannot use changed certificate files; the previous ones stay in use", "err", err)
+			s.failure = err.Error()
 		}
-		s.failure = err.Error()
 		return fmt.Errorf("reload certificates: %w", err)
 	}
 	s.retry, s.failure, s.warned = false, "", false

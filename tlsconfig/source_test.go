@@ -286,6 +286,35 @@ func TestReloadTakesEffectForNewConnections(t *testing.T) {
 	}
 }
 
+// TestKeyAndCertificateAreReplacedOneAfterTheOther checks that the watcher does not report the moment between the renames
+// of a key and its certificate, and reports a pair that remains inconsistent once.
+func TestKeyAndCertificateAreReplacedOneAfterTheOther(t *testing.T) {
+	p := newPKI(t)
+	s := p.open(p.files(p.issue(p.ca, nodeRequest())))
+	second := p.issue(p.ca, nodeRequest())
+	key, err := second.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write("node.key", key)
+	tlsconfig.Check(s)
+	if got := s.Stats(); got.Failures != 0 || strings.Contains(p.log.String(), "ERROR") {
+		t.Errorf("%+v\n%s", got, p.log)
+	}
+	p.write("node.pem", second.CertificatePEM())
+	tlsconfig.Check(s)
+	if got := s.Stats(); got.Reloads != 1 || got.Failures != 0 {
+		t.Errorf("%+v\n%s", got, p.log)
+	}
+	p.write("node.pem", p.issue(p.ca, nodeRequest()).CertificatePEM())
+	for range 3 {
+		tlsconfig.Check(s)
+	}
+	if got := s.Stats(); got.Reloads != 1 || got.Failures != 1 || strings.Count(p.log.String(), "the previous ones stay in use") != 1 {
+		t.Errorf("%+v\n%s", got, p.log)
+	}
+}
+
 func TestRevokedCertificatesAreRefused(t *testing.T) {
 	p := newPKI(t)
 	f := p.files(p.issue(p.ca, nodeRequest()))

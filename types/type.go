@@ -1,6 +1,7 @@
 package types
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,6 +73,11 @@ func (t *Type) MultiCell() bool {
 		return !t.frozen
 	}
 	return false
+}
+
+// HasDuration reports whether t is duration, or contains it. Such values have no order.
+func (t *Type) HasDuration() bool {
+	return t.kind == Duration || slices.ContainsFunc(t.Elems(), (*Type).HasDuration)
 }
 
 // IsCollection reports whether t is a list, set or map, frozen or not.

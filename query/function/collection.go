@@ -26,7 +26,7 @@ func (l *Library) addCollections() {
 		})
 	}
 	for name, average := range map[string]bool{"collection_sum": false, "collection_avg": true} {
-		l.makeOf(name, isNumericSetOrList, "a numeric set or list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
+		l.makeOf(name, isNumericSetOrList, "a numeric set/list", "numeric_set_or_list", func(name string, t *types.Type) *Function {
 			e := t.Elems()[0]
 			return accumulate(name, t, e, newSum(e, e, average))
 		})

@@ -91,6 +91,9 @@ type Invalid struct{ Msg string }
 // Error returns the message.
 func (e *Invalid) Error() string { return e.Msg }
 
+// NotSupported returns the error for statements that can be parsed but not executed yet.
+func NotSupported(what string) error { return invalidf("%s is not supported yet", what) }
+
 func invalidf(format string, args ...any) error {
 	return &Invalid{Msg: fmt.Sprintf(format, args...)}
 }
@@ -126,7 +129,11 @@ func compatible(from, to *types.Type) bool {
 	case types.Text:
 		return f == types.Ascii || f == types.Text
 	case types.Varint:
-		return f == types.Varint || f == types.Int || f == types.Bigint
+		return f == types.Varint || f == types.Int || f == types.Bigint || f == types.Timestamp
+	case types.Date:
+		return f == types.Date || f == types.Int
+	case types.Time:
+		return f == types.Time || f == types.Bigint
 	case types.Bigint:
 		return f == types.Bigint || f == types.Timestamp
 	case types.Timestamp:

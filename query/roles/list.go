@@ -88,18 +88,26 @@ func (e *execution) datacenters(r *auth.Role) string {
 	return strings.Join(r.Datacenters.Names, ", ")
 }
 
-// listUsers lists the roles that may log in, of those that LIST ROLES shows to the caller.
-func (e *execution) listUsers() error {
+// shownRoles returns the names of the roles that LIST ROLES shows to the caller.
+func (e *execution) shownRoles() ([]string, error) {
 	if err := e.loggedIn(); err != nil {
-		return err
+		return nil, err
 	}
 	all, err := e.permitted(auth.Describe, auth.AllRoles())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	names := e.granted(e.caller.Principal.Name, false)
 	if all {
-		names = e.directory.RoleNames()
+		return e.directory.RoleNames(), nil
+	}
+	return e.granted(e.caller.Principal.Name, false), nil
+}
+
+// listUsers lists the roles that may log in, of those that LIST ROLES shows to the caller.
+func (e *execution) listUsers() error {
+	names, err := e.shownRoles()
+	if err != nil {
+		return err
 	}
 	e.result.Table = "users"
 	e.result.Columns = []Column{textColumn("name"), booleanColumn("super"), textColumn("datacenters")}
@@ -114,16 +122,9 @@ func (e *execution) listUsers() error {
 // listSuperusers lists the superusers among the roles that LIST ROLES shows to the caller, including those by a role that is
 // granted to them.
 func (e *execution) listSuperusers() error {
-	if err := e.loggedIn(); err != nil {
-		return err
-	}
-	all, err := e.permitted(auth.Describe, auth.AllRoles())
+	names, err := e.shownRoles()
 	if err != nil {
 		return err
-	}
-	names := e.granted(e.caller.Principal.Name, false)
-	if all {
-		names = e.directory.RoleNames()
 	}
 	e.result.Table = "roles"
 	e.result.Columns = []Column{textColumn("role")}

@@ -63,6 +63,16 @@ func (c *Compiler) Receiver(name string, t *types.Type) Spec {
 	return r
 }
 
+// Column returns a column of the statement's table.
+func (c *Compiler) Column(name string) (*schema.Column, error) {
+	col := c.Table.Column(name)
+	if col == nil {
+		return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name),
+			cql.QuoteIdentifier(c.Table.Keyspace), cql.QuoteIdentifier(c.Table.Name))
+	}
+	return col, nil
+}
+
 // ColumnTerm compiles a term that is assigned to a column.
 func (c *Compiler) ColumnTerm(t cql.Term, col *schema.Column) (Term, error) {
 	r := c.Receiver(col.Name, col.Type)

@@ -1,8 +1,7 @@
-package query
+package restriction
 
 import (
 	"bytes"
-	"math"
 	"slices"
 
 	"cqld/internal/wire"
@@ -42,14 +41,14 @@ func keyLength(values [][]byte) (n int) {
 // checkKeyLength refuses partition keys, and written clusterings, of more than 64 KiB. A read may contain a longer
 // clustering: no such row exists.
 func checkKeyLength(n int) error {
-	if n > math.MaxUint16 {
-		return invalidf("Key length of %d is longer than maximum of %d", n, math.MaxUint16)
+	if n > keyBytesMax {
+		return invalidf("Key length of %d is longer than maximum of %d", n, keyBytesMax)
 	}
 	return nil
 }
 
-// partitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates.
-func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
+// PartitionKeys returns the keys that WHERE selects, in the order of their values, without duplicates.
+func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	choices := make([][][]byte, len(rs.partition))
 	for i, r := range rs.partition {
 		var err error
@@ -92,16 +91,16 @@ func (rs *restrictions) partitionKeys(s *term.Scope) ([]row.PartitionKey, error)
 	if rs.token == nil {
 		return keys, nil
 	}
-	tokens, empty, err := rs.tokenRange(s)
+	tokens, empty, err := rs.Tokens(s)
 	if err != nil || empty {
 		return nil, err
 	}
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
 }
 
-// checkProduct refuses lists of IN whose product exceeds keysMax rows: every key is read with every slice. Cassandra
+// CheckProduct refuses lists of IN whose product exceeds keysMax rows: every key is read with every slice. Cassandra
 // does not bound this product.
-func checkProduct(keys, slices int) error {
+func CheckProduct(keys, slices int) error {
 	if product := keys * slices; product > keysMax {
 		return tooManyValues("primary key", product)
 	}
@@ -118,7 +117,7 @@ func tooManyValues(what string, product int) error {
 // keyChoices returns the values of one key column, sorted, without duplicates.
 func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	col := r.first()
-	if r.kind == restrictEqual {
+	if r.kind == kindEqual {
 		v, err := r.equal.eval(s, r.columns, nil)
 		if err != nil {
 			return nil, err
@@ -140,14 +139,14 @@ func (r *restriction) keyChoices(s *term.Scope) ([][]byte, error) {
 	return slices.CompactFunc(choices, bytes.Equal), nil
 }
 
-// tokenRange returns the tokens that WHERE selects. empty means that there are none.
-func (rs *restrictions) tokenRange(s *term.Scope) (tokens ring.Range, empty bool, err error) {
+// Tokens returns the tokens that WHERE selects. empty means that there are none.
+func (rs *Set) Tokens(s *term.Scope) (tokens ring.Range, empty bool, err error) {
 	tokens = ring.FullRange()
 	if rs.token == nil {
 		return tokens, false, nil
 	}
 	lower, upper := rs.token.lower, rs.token.upper
-	if rs.token.kind == restrictEqual {
+	if rs.token.kind == kindEqual {
 		lower = &bound{rs.token.equal, true}
 		upper = lower
 	}
@@ -186,7 +185,7 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 	}
 	if value.Kind != wire.ValueSet || len(value.Bytes) != 8 {
 		if value.Kind == wire.ValueUnset {
-			return 0, invalidf("Invalid unset value for column %s", columnNames(columns))
+			return 0, invalidf("Invalid unset value for column %s", ColumnNames(columns))
 		}
 		return 0, invalidf("Invalid null token value")
 	}
@@ -194,15 +193,15 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 	return ring.Token(c.Int64()), nil
 }
 
-// slices returns the clusterings that WHERE selects, ascending and disjoint.
-func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
+// Slices returns the clusterings that WHERE selects, ascending and disjoint.
+func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	prefixes := [][]byte{nil}
 	position, longest := 0, 0 // longest is the length of the longest clustering's values
 	for _, r := range rs.clustering {
 		if inFilter(r, position) {
 			break
 		}
-		if r.kind == restrictSlice {
+		if r.kind == kindSlice {
 			return rs.boundSlices(s, r, prefixes)
 		}
 		values, err := r.tuples(s)
@@ -255,7 +254,7 @@ func (rs *restrictions) slices(s *term.Scope) ([]row.Slice, error) {
 // tuples returns the values of = or IN on clustering columns.
 func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	var values [][][]byte
-	if r.kind == restrictEqual {
+	if r.kind == kindEqual {
 		v, err := r.equal.eval(s, r.columns, nil)
 		if err != nil {
 			return nil, err
@@ -280,7 +279,7 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	return values, nil
 }
 
-func (rs *restrictions) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
+func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]row.Slice, error) {
 	var lower, upper [][]byte
 	var err error
 	if r.lower != nil {

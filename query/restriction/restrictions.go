@@ -1,23 +1,24 @@
-package query
+package restriction
 
 import (
 	"slices"
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
 )
 
-// statementKind is the kind of statement, on which the rules for WHERE depend.
-type statementKind string
+// Statement is the kind of statement, on which the rules for WHERE depend.
+type Statement string
 
 const (
-	kindSelect statementKind = "SELECT"
-	kindInsert statementKind = "INSERT"
-	kindUpdate statementKind = "UPDATE"
-	kindDelete statementKind = "DELETE"
+	Select Statement = "SELECT"
+	Insert Statement = "INSERT"
+	Update Statement = "UPDATE"
+	Delete Statement = "DELETE"
 )
 
 // allowFilteringMessage is Cassandra's text.
@@ -25,32 +26,36 @@ const allowFilteringMessage = "Cannot execute this query as it might involve dat
 	"unpredictable performance. If you want to execute this query despite the performance unpredictability, " +
 	"use ALLOW FILTERING"
 
-// restrictions are the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of
-// clusterings, and filters for the rest.
-type restrictions struct {
+// Set is the relations in WHERE, by how they are satisfied: partition keys or tokens to read, slices of
+// clusterings, and filters for the rest. It is immutable.
+type Set struct {
+	KeyRange bool // the command scans partitions
+	KeyNamed bool // WHERE restricts the partition key
+	KeyLists bool // some column of the partition key by IN
+
 	table      *schema.Table
 	partition  []*restriction // by position; nil if the column is not restricted
 	token      *restriction   // lower and upper, or equal, of token(partition key)
 	clustering []*restriction // by first column
 	other      []*restriction // statics and regulars, by name of the first relation
-
-	keyRange bool // the command scans partitions
-	keyNamed bool // WHERE restricts the partition key
-	keyLists bool // some column by IN
-	filters  []*restriction
-	writes   bool // the statement changes rows
+	filters    []*restriction
+	writes     bool // the statement changes rows
 }
 
-// restrictionOptions contains what the rules depend on besides WHERE.
-type restrictionOptions struct {
-	kind           statementKind
-	onlyStatic     bool // the statement reads or writes static columns only
-	allowFiltering bool
+// Options contains what the rules depend on besides WHERE.
+type Options struct {
+	Statement      Statement
+	OnlyStatic     bool // the statement reads or writes static columns only
+	AllowFiltering bool
 }
 
-// restrictions compiles WHERE.
-func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*restrictions, error) {
-	rs := &restrictions{table: c.Table, writes: o.kind != kindSelect, partition: make([]*restriction, len(c.Table.PartitionKey))}
+// compiler compiles relations.
+type compiler struct{ *term.Compiler }
+
+// Compile compiles the WHERE of a statement on the compiler's table.
+func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
+	c := compiler{in}
+	rs := &Set{table: c.Table, writes: o.Statement != Select, partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for _, relation := range where {
 		if err := c.addRelation(rs, relation, o); err != nil {
 			return nil, err
@@ -59,11 +64,11 @@ func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*re
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
 	}
-	if o.onlyStatic && len(rs.clustering) > 0 {
-		switch o.kind {
-		case kindUpdate, kindDelete:
-			return nil, invalidf("Invalid restrictions on clustering columns since the %s statement modifies only static columns", o.kind)
-		case kindSelect:
+	if o.OnlyStatic && len(rs.clustering) > 0 {
+		switch o.Statement {
+		case Update, Delete:
+			return nil, invalidf("Invalid restrictions on clustering columns since the %s statement modifies only static columns", o.Statement)
+		case Select:
 			return nil, invalidf("Cannot restrict clustering columns when selecting only static columns")
 		}
 	}
@@ -76,22 +81,43 @@ func (c *compiler) restrictions(where []cql.Relation, o restrictionOptions) (*re
 	return rs, nil
 }
 
-// checkFiltering refuses a search in all partitions without ALLOW FILTERING.
-func (rs *restrictions) checkFiltering(allowed bool) error {
+// CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic means that
+// all other columns are static.
+func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStatic bool) (*Set, error) {
+	rs := &Set{table: t, writes: true, partition: make([]*restriction, len(t.PartitionKey))}
+	for i, col := range t.PartitionKey {
+		if value, ok := keys[col]; ok {
+			rs.partition[i] = compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term.Term{value}})
+		}
+	}
+	for _, col := range t.Clustering {
+		if value, ok := keys[col]; ok {
+			rs.clustering = append(rs.clustering, compare([]*schema.Column{col}, cql.Equal, &valueTerm{terms: []term.Term{value}}))
+		}
+	}
+	o := Options{Statement: Insert, OnlyStatic: onlyStatic && len(rs.clustering) == 0}
+	if err := rs.checkPartition(o); err != nil {
+		return nil, err
+	}
+	return rs, rs.checkClustering(o)
+}
+
+// CheckFiltering refuses a search in all partitions without ALLOW FILTERING.
+func (rs *Set) CheckFiltering(allowed bool) error {
 	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
-	if rs.keyRange && filtering && !allowed && !freeToFilter(rs.table) {
-		return &Invalid{Msg: allowFilteringMessage}
+	if rs.KeyRange && filtering && !allowed && !freeToFilter(rs.table) {
+		return invalidf(allowFilteringMessage)
 	}
 	return nil
 }
 
-func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restrictionOptions) error {
+func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	var r *restriction
 	var err error
 	switch relation := relation.(type) {
 	case *cql.ColumnRelation:
-		if o.kind != kindSelect && (relation.Operator == cql.Contains || relation.Operator == cql.ContainsKey) {
-			return invalidf("Cannot use %s with %s", o.kind, relation.Operator)
+		if o.Statement != Select && (relation.Operator == cql.Contains || relation.Operator == cql.ContainsKey) {
+			return invalidf("Cannot use %s with %s", o.Statement, relation.Operator)
 		}
 		r, err = c.columnRestriction(relation)
 	case *cql.InRelation:
@@ -105,12 +131,12 @@ func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restri
 	case *cql.TokenRelation:
 		return c.addToken(rs, relation)
 	case *cql.NotNullRelation:
-		if _, err := c.column(relation.Column); err != nil {
+		if _, err := c.Column(relation.Column); err != nil {
 			return err
 		}
 		return invalidf("Unsupported restriction: %s", term.RelationText(relation))
 	default:
-		return NotSupported("An index expression in WHERE")
+		return function.NotSupported("An index expression in WHERE")
 	}
 	if err != nil {
 		return err
@@ -135,10 +161,10 @@ func (c *compiler) addRelation(rs *restrictions, relation cql.Relation, o restri
 	return nil
 }
 
-func (c *compiler) addToken(rs *restrictions, relation *cql.TokenRelation) error {
+func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
 	columns := make([]*schema.Column, len(relation.Columns))
 	for i, n := range relation.Columns {
-		col, err := c.column(n)
+		col, err := c.Column(n)
 		if err != nil {
 			return err
 		}
@@ -149,7 +175,7 @@ func (c *compiler) addToken(rs *restrictions, relation *cql.TokenRelation) error
 		sorted := slices.Clone(columns)
 		slices.SortFunc(sorted, func(a, b *schema.Column) int { return int(a.Kind-b.Kind)*1000 + a.Position - b.Position })
 		if slices.Equal(sorted, keys) {
-			return invalidf("The token function arguments must be in the partition key order: %s", columnNames(keys))
+			return invalidf("The token function arguments must be in the partition key order: %s", ColumnNames(keys))
 		}
 		return invalidf("The token() function must be applied to all partition key components or none of them")
 	}
@@ -165,26 +191,26 @@ func (c *compiler) addToken(rs *restrictions, relation *cql.TokenRelation) error
 		rs.token = r
 		return nil
 	}
-	if rs.token.kind == restrictSlice && r.kind == restrictEqual {
-		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", columnNames(keys))
+	if rs.token.kind == kindSlice && r.kind == kindEqual {
+		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", ColumnNames(keys))
 	}
 	return rs.token.merge(r)
 }
 
 // addClustering adds r in the order of its first column; the last restriction may be a slice.
-func (rs *restrictions) addClustering(r *restriction, o restrictionOptions) error {
+func (rs *Set) addClustering(r *restriction, o Options) error {
 	for _, x := range rs.clustering {
 		if slices.ContainsFunc(x.columns, func(col *schema.Column) bool { return slices.Contains(r.columns, col) }) {
 			return x.merge(r)
 		}
 	}
-	if n := len(rs.clustering); n > 0 && !o.allowFiltering {
+	if n := len(rs.clustering); n > 0 && !o.AllowFiltering {
 		last := rs.clustering[n-1]
-		if last.kind == restrictSlice && r.first().Position > last.first().Position {
+		if last.kind == kindSlice && r.first().Position > last.first().Position {
 			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
 				r.first().Name, last.first().Name)
 		}
-		if r.kind == restrictSlice && r.first().Position < last.first().Position {
+		if r.kind == kindSlice && r.first().Position < last.first().Position {
 			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
 				rs.nextClustering(r.first()).Name, r.first().Name)
 		}
@@ -195,7 +221,7 @@ func (rs *restrictions) addClustering(r *restriction, o restrictionOptions) erro
 }
 
 // nextClustering returns the restricted column that follows col.
-func (rs *restrictions) nextClustering(col *schema.Column) *schema.Column {
+func (rs *Set) nextClustering(col *schema.Column) *schema.Column {
 	for _, r := range rs.clustering {
 		if r.first().Position > col.Position {
 			return r.first()
@@ -204,37 +230,37 @@ func (rs *restrictions) nextClustering(col *schema.Column) *schema.Column {
 	return col
 }
 
-func (rs *restrictions) checkPartition(o restrictionOptions) error {
+func (rs *Set) checkPartition(o Options) error {
 	var missing []*schema.Column
 	slice := false
 	for i, r := range rs.partition {
 		if r == nil {
 			missing = append(missing, rs.table.PartitionKey[i])
-		} else if r.kind == restrictSlice || r.kind == restrictContains {
+		} else if r.kind == kindSlice || r.kind == kindContains {
 			slice = true
 		}
 	}
-	if o.kind != kindSelect {
+	if o.Statement != Select {
 		switch {
 		case rs.token != nil:
-			return invalidf("The token function cannot be used in WHERE clauses for %s statements", o.kind)
+			return invalidf("The token function cannot be used in WHERE clauses for %s statements", o.Statement)
 		case len(missing) > 0:
-			return invalidf("Some partition key parts are missing: %s", columnNames(missing))
+			return invalidf("Some partition key parts are missing: %s", ColumnNames(missing))
 		case slice:
-			return invalidf("Only EQ and IN relation are supported on the partition key (unless you use the token() function) for %s statements", o.kind)
+			return invalidf("Only EQ and IN relation are supported on the partition key (unless you use the token() function) for %s statements", o.Statement)
 		}
 		return nil
 	}
 	restricted := len(missing) < len(rs.partition)
-	rs.keyNamed, rs.keyLists = restricted || rs.token != nil, rs.keyIn()
+	rs.KeyNamed, rs.KeyLists = restricted || rs.token != nil, rs.KeyIn()
 	if rs.token != nil || !restricted {
-		rs.keyRange = true
+		rs.KeyRange = true
 	}
 	if restricted && (len(missing) > 0 || slice) {
-		if !o.allowFiltering && !freeToFilter(rs.table) {
-			return &Invalid{Msg: allowFilteringMessage}
+		if !o.AllowFiltering && !freeToFilter(rs.table) {
+			return invalidf(allowFilteringMessage)
 		}
-		rs.keyRange = true
+		rs.KeyRange = true
 		for _, r := range rs.partition {
 			if r != nil {
 				rs.filters = append(rs.filters, r)
@@ -244,20 +270,20 @@ func (rs *restrictions) checkPartition(o restrictionOptions) error {
 			rs.partition = make([]*restriction, len(rs.partition))
 		}
 	} else if restricted && rs.token != nil {
-		rs.keyRange = false // the token only filters the keys
+		rs.KeyRange = false // the token only filters the keys
 	}
 	return nil
 }
 
-func (rs *restrictions) checkClustering(o restrictionOptions) error {
-	updates := o.kind == kindUpdate || o.kind == kindInsert
-	hasSlice := slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == restrictSlice })
+func (rs *Set) checkClustering(o Options) error {
+	updates := o.Statement == Update || o.Statement == Insert
+	hasSlice := slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
 	if updates {
 		if hasSlice {
-			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements", o.kind)
+			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements", o.Statement)
 		}
-		if missing := rs.missingClustering(); !o.onlyStatic && len(missing) > 0 {
-			return invalidf("Some clustering keys are missing: %s", columnNames(missing))
+		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 {
+			return invalidf("Some clustering keys are missing: %s", ColumnNames(missing))
 		}
 		return nil
 	}
@@ -268,11 +294,11 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 			rs.filters = append(rs.filters, r)
 			continue
 		}
-		if r.kind != restrictSlice {
+		if r.kind != kindSlice {
 			position = r.last().Position + 1
 		}
 	}
-	if !filtering || o.allowFiltering || freeToFilter(rs.table) && o.kind == kindSelect {
+	if !filtering || o.AllowFiltering || freeToFilter(rs.table) && o.Statement == Select {
 		return nil
 	}
 	i := 0
@@ -290,10 +316,10 @@ func (rs *restrictions) checkClustering(o restrictionOptions) error {
 
 // inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.
 func inFilter(r *restriction, position int) bool {
-	return r.kind == restrictContains || r.first().Position != position
+	return r.kind == kindContains || r.first().Position != position
 }
 
-func (rs *restrictions) missingClustering() []*schema.Column {
+func (rs *Set) missingClustering() []*schema.Column {
 	var missing []*schema.Column
 	for _, col := range rs.table.Clustering {
 		if !slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return slices.Contains(r.columns, col) }) {
@@ -303,11 +329,11 @@ func (rs *restrictions) missingClustering() []*schema.Column {
 	return missing
 }
 
-func (rs *restrictions) checkOther(o restrictionOptions) error {
+func (rs *Set) checkOther(o Options) error {
 	if len(rs.other) == 0 {
 		return nil
 	}
-	if o.kind != kindSelect {
+	if o.Statement != Select {
 		var names []string
 		for _, r := range rs.other {
 			names = append(names, r.first().Name)
@@ -315,8 +341,8 @@ func (rs *restrictions) checkOther(o restrictionOptions) error {
 		slices.Sort(names)
 		return invalidf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
 	}
-	if !o.allowFiltering && !freeToFilter(rs.table) {
-		return &Invalid{Msg: allowFilteringMessage}
+	if !o.AllowFiltering && !freeToFilter(rs.table) {
+		return invalidf(allowFilteringMessage)
 	}
 	rs.filters = append(rs.filters, rs.other...)
 	return nil
@@ -325,26 +351,27 @@ func (rs *restrictions) checkOther(o restrictionOptions) error {
 // freeToFilter reports whether filtering needs no ALLOW FILTERING, because the rows are generated anyway.
 func freeToFilter(t *schema.Table) bool { return schema.IsVirtualSystem(t.Keyspace) }
 
-// equalTo reports whether WHERE restricts col to one value.
-func (rs *restrictions) equalTo(col *schema.Column) bool {
+// EqualTo reports whether WHERE restricts col to one value.
+func (rs *Set) EqualTo(col *schema.Column) bool {
 	if col.Kind == schema.PartitionKey {
 		r := rs.partition[col.Position]
-		return r != nil && r.kind == restrictEqual
+		return r != nil && r.kind == kindEqual
 	}
 	for _, r := range rs.clustering {
 		if slices.Contains(r.columns, col) {
-			return r.kind == restrictEqual
+			return r.kind == kindEqual
 		}
 	}
 	return false
 }
 
-// keyIn reports whether the partition key is restricted by an IN.
-func (rs *restrictions) keyIn() bool {
-	return slices.ContainsFunc(rs.partition, func(r *restriction) bool { return r != nil && r.kind == restrictIn })
+// KeyIn reports whether the partition key is restricted by an IN.
+func (rs *Set) KeyIn() bool {
+	return slices.ContainsFunc(rs.partition, func(r *restriction) bool { return r != nil && r.kind == kindIn })
 }
 
-func columnNames(columns []*schema.Column) string {
+// ColumnNames returns the names of columns as Cassandra lists them.
+func ColumnNames(columns []*schema.Column) string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		names[i] = c.Name

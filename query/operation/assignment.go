@@ -1,15 +1,20 @@
-package query
+package operation
 
 import (
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
 )
 
-// assignment compiles one element of SET.
-func (c *compiler) assignment(a cql.Assignment) (operation, error) {
-	col, err := c.column(assignedColumn(a))
+// compiler compiles operations.
+type compiler struct{ *term.Compiler }
+
+// Assignment compiles one element of SET.
+func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
+	c := compiler{in}
+	col, err := c.Column(assignedColumn(a))
 	if err != nil {
 		return nil, err
 	}
@@ -22,10 +27,10 @@ func (c *compiler) assignment(a cql.Assignment) (operation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isCounter(col) {
+		if col.IsCounter() {
 			return nil, invalidf("Cannot set the value of counter column %s (counters can only be incremented/decremented, not set)", col.Name)
 		}
-		return assign(col, t), nil
+		return Set(col, t), nil
 	case *cql.AddToColumn:
 		return c.addition(a, col)
 	case *cql.PrependToColumn:
@@ -37,7 +42,7 @@ func (c *compiler) assignment(a cql.Assignment) (operation, error) {
 	case *cql.SetField:
 		return c.fieldAssignment(a, col)
 	}
-	return nil, NotSupported("This assignment")
+	return nil, function.NotSupported("This assignment")
 }
 
 func assignedColumn(a cql.Assignment) string {
@@ -69,8 +74,8 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 	return nil
 }
 
-func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, error) {
-	if isCounter(col) {
+func (c compiler) addition(a *cql.AddToColumn, col *schema.Column) (Operation, error) {
+	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, false)
 	}
 	if err := checkMutable(a, col); err != nil {
@@ -86,7 +91,7 @@ func (c *compiler) addition(a *cql.AddToColumn, col *schema.Column) (operation, 
 	return &addElements{target{col}, t}, nil
 }
 
-func (c *compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (operation, error) {
+func (c compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (Operation, error) {
 	if col.Type.Kind() != types.List {
 		return nil, invalidf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
 	}
@@ -100,8 +105,8 @@ func (c *compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (opera
 	return &prependElements{target{col}, t}, nil
 }
 
-func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (operation, error) {
-	if isCounter(col) {
+func (c compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (Operation, error) {
+	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, true)
 	}
 	if err := checkMutable(a, col); err != nil {
@@ -129,7 +134,7 @@ func (c *compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (o
 	return &removeElements{readingTarget{target{col}}, t}, nil
 }
 
-func (c *compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (operation, error) {
+func (c compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (Operation, error) {
 	typ := col.Type
 	if !typ.IsCollection() {
 		return nil, invalidf("Invalid operation (%s) for non collection column %s", term.AssignmentText(a), col.Name)
@@ -162,7 +167,7 @@ func (c *compiler) elementAssignment(a *cql.SetElement, col *schema.Column) (ope
 	return nil, invalidf("Invalid operation (%s) for set column %s", term.AssignmentText(a), col.Name)
 }
 
-func (c *compiler) fieldAssignment(a *cql.SetField, col *schema.Column) (operation, error) {
+func (c compiler) fieldAssignment(a *cql.SetField, col *schema.Column) (Operation, error) {
 	typ := col.Type
 	if typ.Kind() != types.UDT {
 		return nil, invalidf("Invalid operation (%s) for non-UDT column %s", term.AssignmentText(a), col.Name)

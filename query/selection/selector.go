@@ -1,4 +1,4 @@
-package query
+package selection
 
 import (
 	"bytes"
@@ -7,41 +7,43 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/function"
 	"cqld/query/mask"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
 )
 
-// selectionContext is the input of selectors: a row, and the aggregations of its group.
-type selectionContext struct {
-	scope term.Scope
-	row   *rowView
-	masks *mask.Table // nil: the client sees all values
-	aggs  []function.Accumulator
+// Context is the input of selectors: a row, and the aggregations of its group.
+type Context struct {
+	Scope      term.Scope
+	Row        *rowview.View
+	Masks      *mask.Table // nil: the client sees all values
+	Aggregates []function.Accumulator
 }
 
-// selector computes a value of a row; nil means null.
-type selector interface {
-	value(x *selectionContext) ([]byte, error)
+// Selector computes a value of a row; nil means null.
+type Selector interface {
+	Value(x *Context) ([]byte, error)
 }
 
-// columnSelector is a column.
-type columnSelector struct{ col *schema.Column }
+// Column is the selector of a column.
+type Column struct{ Column *schema.Column }
 
-func (s *columnSelector) value(x *selectionContext) ([]byte, error) {
-	v := x.row.value(s.col)
-	if x.masks == nil {
+// Value returns the column's value, masked if the client does not see it.
+func (s *Column) Value(x *Context) ([]byte, error) {
+	v := x.Row.Value(s.Column)
+	if x.Masks == nil {
 		return v, nil
 	}
-	return x.masks.Value(x.scope.Env, s.col, v)
+	return x.Masks.Value(x.Scope.Env, s.Column, v)
 }
 
 // termSelector is a literal or bind marker.
 type termSelector struct{ t term.Term }
 
-func (s *termSelector) value(x *selectionContext) ([]byte, error) {
-	v, err := s.t.Eval(&x.scope)
+func (s *termSelector) Value(x *Context) ([]byte, error) {
+	v, err := s.t.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}
@@ -51,23 +53,24 @@ func (s *termSelector) value(x *selectionContext) ([]byte, error) {
 // callSelector is a scalar function of selectors.
 type callSelector struct {
 	fn   *function.Function
-	args []selector
+	args []Selector
 }
 
-func (s *callSelector) value(x *selectionContext) ([]byte, error) {
-	args, err := evalAll(x, s.args)
+func (s *callSelector) Value(x *Context) ([]byte, error) {
+	args, err := EvalAll(x, s.args)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.fn.Eval(x.scope.Env, args)
+	v, err := s.fn.Eval(x.Scope.Env, args)
 	return v, err
 }
 
-func evalAll(x *selectionContext, in []selector) ([][]byte, error) {
+// EvalAll evaluates selectors.
+func EvalAll(x *Context, in []Selector) ([][]byte, error) {
 	out := make([][]byte, len(in))
 	for i, s := range in {
 		var err error
-		if out[i], err = s.value(x); err != nil {
+		if out[i], err = s.Value(x); err != nil {
 			return nil, err
 		}
 	}
@@ -77,44 +80,44 @@ func evalAll(x *selectionContext, in []selector) ([][]byte, error) {
 // aggregateSelector is the result of an aggregation over the group.
 type aggregateSelector struct{ index int }
 
-func (s *aggregateSelector) value(x *selectionContext) ([]byte, error) {
-	v, err := x.aggs[s.index].Result()
+func (s *aggregateSelector) Value(x *Context) ([]byte, error) {
+	v, err := x.Aggregates[s.index].Result()
 	return v, err
 }
 
 // partsSelector is a tuple, list, set, map or user-defined type of selectors.
 type partsSelector struct {
 	t     *types.Type
-	parts []selector // nil means that a field is not set
+	parts []Selector // nil means that a field is not set
 }
 
-func (s *partsSelector) value(x *selectionContext) ([]byte, error) {
+func (s *partsSelector) Value(x *Context) ([]byte, error) {
 	values := make([][]byte, len(s.parts))
 	for i, p := range s.parts {
 		if p == nil {
 			continue
 		}
 		var err error
-		if values[i], err = p.value(x); err != nil {
+		if values[i], err = p.Value(x); err != nil {
 			return nil, err
 		}
 	}
 	b, err := s.t.AppendParts(nil, values)
 	if err != nil {
-		return nil, &Invalid{Msg: err.Error()}
+		return nil, invalidf("%s", err)
 	}
 	return term.NotNil(b), nil
 }
 
 // fieldSelector is x.field.
 type fieldSelector struct {
-	of    selector
+	of    Selector
 	t     *types.Type
 	index int
 }
 
-func (s *fieldSelector) value(x *selectionContext) ([]byte, error) {
-	v, err := s.of.value(x)
+func (s *fieldSelector) Value(x *Context) ([]byte, error) {
+	v, err := s.of.Value(x)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -124,18 +127,18 @@ func (s *fieldSelector) value(x *selectionContext) ([]byte, error) {
 
 // elementSelector is x[key] of a set or map.
 type elementSelector struct {
-	of   selector
+	of   Selector
 	t    *types.Type
 	key  term.Term
 	name string
 }
 
-func (s *elementSelector) value(x *selectionContext) ([]byte, error) {
+func (s *elementSelector) Value(x *Context) ([]byte, error) {
 	key, err := elementKey(x, s.key, s.name)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.of.value(x)
+	v, err := s.of.Value(x)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -146,8 +149,8 @@ func (s *elementSelector) value(x *selectionContext) ([]byte, error) {
 	return term.NotNil(found), nil
 }
 
-func elementKey(x *selectionContext, key term.Term, name string) ([]byte, error) {
-	v, err := key.Eval(&x.scope)
+func elementKey(x *Context, key term.Term, name string) ([]byte, error) {
+	v, err := key.Eval(&x.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +165,13 @@ func elementKey(x *selectionContext, key term.Term, name string) ([]byte, error)
 
 // sliceSelector is x[from..to] of a set or map.
 type sliceSelector struct {
-	of       selector
+	of       Selector
 	t        *types.Type
 	from, to term.Term // nil means open
 	name     string
 }
 
-func (s *sliceSelector) value(x *selectionContext) ([]byte, error) {
+func (s *sliceSelector) Value(x *Context) ([]byte, error) {
 	from, err := s.limit(x, s.from)
 	if err != nil {
 		return nil, err
@@ -177,7 +180,7 @@ func (s *sliceSelector) value(x *selectionContext) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.of.value(x)
+	v, err := s.of.Value(x)
 	if v == nil || err != nil {
 		return nil, err
 	}
@@ -199,11 +202,11 @@ func (s *sliceSelector) value(x *selectionContext) ([]byte, error) {
 	return s.t.AppendParts(nil, parts)
 }
 
-func (s *sliceSelector) limit(x *selectionContext, t term.Term) ([]byte, error) {
+func (s *sliceSelector) limit(x *Context, t term.Term) ([]byte, error) {
 	if t == nil {
 		return nil, nil
 	}
-	v, err := t.Eval(&x.scope)
+	v, err := t.Eval(&x.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +235,14 @@ func (s *metadataSelector) one() bool {
 	return !s.col.Type.MultiCell() || s.key != nil || s.field >= 0 || s.kind == cql.MaxWriteTime
 }
 
-func (s *metadataSelector) value(x *selectionContext) ([]byte, error) {
-	if (s.key != nil || s.slice) && x.masks.Masks(s.col) {
+func (s *metadataSelector) Value(x *Context) ([]byte, error) {
+	if (s.key != nil || s.slice) && x.Masks.Masks(s.col) {
 		return nil, nil // it would tell which elements exist
 	}
 	if !s.col.Type.MultiCell() {
-		c := x.row.liveCell(s.col)
-		if isCounter(s.col) {
-			c = x.row.counterCell(s.col)
+		c := x.Row.LiveCell(s.col)
+		if s.col.IsCounter() {
+			c = x.Row.CounterCell(s.col)
 		}
 		if c == nil {
 			return nil, nil
@@ -247,28 +250,28 @@ func (s *metadataSelector) value(x *selectionContext) ([]byte, error) {
 		if s.key != nil || s.field >= 0 || s.slice {
 			return s.frozenPart(x, c)
 		}
-		return s.of(c, x.row.now), nil
+		return s.of(c, x.Row.Now()), nil
 	}
 	if s.key != nil || s.field >= 0 {
-		path := fieldPath(max(s.field, 0))
+		path := rowview.FieldPath(max(s.field, 0))
 		if s.key != nil {
 			key, err := elementKey(x, s.key, s.col.Name)
 			if err != nil {
 				return nil, err
 			}
-			path = elementPath(s.col.Type, key)
+			path = rowview.ElementPath(s.col.Type, key)
 		}
-		c := x.row.findElement(s.col, path)
+		c := x.Row.FindElement(s.col, path)
 		if c == nil {
 			return nil, nil
 		}
-		return s.of(c, x.row.now), nil
+		return s.of(c, x.Row.Now()), nil
 	}
 	return s.all(x)
 }
 
 // frozenPart returns the metadata of the whole cell if the part exists.
-func (s *metadataSelector) frozenPart(x *selectionContext, c *row.Cell) ([]byte, error) {
+func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 	if s.key != nil {
 		key, err := elementKey(x, s.key, s.col.Name)
 		if err != nil {
@@ -278,11 +281,11 @@ func (s *metadataSelector) frozenPart(x *selectionContext, c *row.Cell) ([]byte,
 			return nil, nil
 		}
 	}
-	return s.of(c, x.row.now), nil
+	return s.of(c, x.Row.Now()), nil
 }
 
 // all returns the list of every cell's metadata, or the greatest.
-func (s *metadataSelector) all(x *selectionContext) ([]byte, error) {
+func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	var from, to []byte
 	if s.slice {
 		limits := &sliceSelector{name: s.col.Name}
@@ -295,23 +298,23 @@ func (s *metadataSelector) all(x *selectionContext) ([]byte, error) {
 			return nil, err
 		}
 		if f != nil {
-			from = elementPath(s.col.Type, f)
+			from = rowview.ElementPath(s.col.Type, f)
 		}
 		if t != nil {
-			to = elementPath(s.col.Type, t)
+			to = rowview.ElementPath(s.col.Type, t)
 		}
 	}
 	var out []byte
 	n := int32(0)
 	newest := int64(row.NoTimestamp)
-	x.row.elements(s.col, func(c *row.Cell) {
+	x.Row.Elements(s.col, func(c *row.Cell) {
 		if from != nil && bytes.Compare(c.Path, from) < 0 || to != nil && bytes.Compare(c.Path, to) > 0 {
 			return
 		}
 		if out == nil {
 			out = make([]byte, 4, 64)
 		}
-		out = wire.AppendBytes(out, s.of(c, x.row.now))
+		out = wire.AppendBytes(out, s.of(c, x.Row.Now()))
 		newest = max(newest, c.Timestamp)
 		n++
 	})
@@ -340,10 +343,10 @@ func (s *metadataSelector) of(c *row.Cell, now int64) []byte {
 type jsonSelector struct {
 	names []string
 	types []*types.Type
-	of    []selector
+	of    []Selector
 }
 
-func (s *jsonSelector) value(x *selectionContext) ([]byte, error) {
+func (s *jsonSelector) Value(x *Context) ([]byte, error) {
 	out := []byte{'{'}
 	for i, sel := range s.of {
 		if i > 0 {
@@ -351,7 +354,7 @@ func (s *jsonSelector) value(x *selectionContext) ([]byte, error) {
 		}
 		out = types.AppendJSONName(out, s.names[i])
 		out = append(out, ": "...)
-		v, err := sel.value(x)
+		v, err := sel.Value(x)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package query
+package restriction
 
 import (
 	"slices"
@@ -11,14 +11,14 @@ import (
 	"cqld/types"
 )
 
-// restrictionKind is the type of a restriction.
-type restrictionKind uint8
+// kind is the type of a restriction.
+type kind uint8
 
 const (
-	restrictEqual restrictionKind = iota + 1
-	restrictIn
-	restrictSlice
-	restrictContains // any number of CONTAINS, CONTAINS KEY and map elements
+	kindEqual kind = iota + 1
+	kindIn
+	kindSlice
+	kindContains // any number of CONTAINS, CONTAINS KEY and map elements
 )
 
 // valueTerm is a value for each of several columns: a term for each, or one bind marker for a tuple.
@@ -44,7 +44,7 @@ type element struct {
 type restriction struct {
 	columns  []*schema.Column
 	multi    bool // written as (c, d) op …
-	kind     restrictionKind
+	kind     kind
 	equal    *valueTerm
 	in       []*valueTerm
 	inMarker *term.MarkerTerm // IN ?, instead of in
@@ -60,20 +60,20 @@ func (r *restriction) last() *schema.Column  { return r.columns[len(r.columns)-1
 func (r *restriction) merge(o *restriction) error {
 	common := commonNames(r, o)
 	switch {
-	case r.kind == restrictEqual:
+	case r.kind == kindEqual:
 		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
-	case r.kind == restrictIn:
+	case r.kind == kindIn:
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
-	case r.kind == restrictSlice && o.kind == restrictSlice:
+	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
-	case r.kind == restrictSlice && (o.kind == restrictEqual || o.kind == restrictIn):
+	case r.kind == kindSlice && (o.kind == kindEqual || o.kind == kindIn):
 		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", common)
-	case r.kind == restrictContains && o.kind == restrictContains:
+	case r.kind == kindContains && o.kind == kindContains:
 		r.elements = append(r.elements, o.elements...)
 		return nil
-	case o.kind == restrictEqual:
+	case o.kind == kindEqual:
 		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
-	case o.kind == restrictIn:
+	case o.kind == kindIn:
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	}
 	return invalidf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality",
@@ -119,19 +119,9 @@ func commonNames(r, o *restriction) string {
 	return strings.Join(names, " ,")
 }
 
-// column returns a column that a statement names.
-func (c *compiler) column(name string) (*schema.Column, error) {
-	col := c.Table.Column(name)
-	if col == nil {
-		return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name),
-			cql.QuoteIdentifier(c.Table.Keyspace), cql.QuoteIdentifier(c.Table.Name))
-	}
-	return col, nil
-}
-
 // columnRestriction compiles c op term.
-func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error) {
-	col, err := c.column(r.Column)
+func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error) {
+	col, err := c.Column(r.Column)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +131,9 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 	case cql.NotEqual:
 		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	case cql.Like:
+		if err := checkComparable(col, r.Operator.String()); err != nil {
+			return nil, err
+		}
 		if _, err := c.ColumnTerm(r.Value, col); err != nil {
 			return nil, err
 		}
@@ -163,10 +156,10 @@ func (c *compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error
 
 // compare returns the restriction columns op value.
 func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restriction {
-	x := &restriction{columns: columns, kind: restrictSlice}
+	x := &restriction{columns: columns, kind: kindSlice}
 	switch op {
 	case cql.Equal:
-		x.kind, x.equal = restrictEqual, v
+		x.kind, x.equal = kindEqual, v
 	case cql.Less, cql.LessOrEqual:
 		x.upper = &bound{v, op == cql.LessOrEqual}
 	case cql.Greater, cql.GreaterOrEqual:
@@ -187,7 +180,7 @@ func checkComparable(col *schema.Column, operator string) error {
 }
 
 func checkSliceable(t *types.Type) error {
-	if !containsDuration(t) {
+	if !t.HasDuration() {
 		return nil
 	}
 	switch {
@@ -201,11 +194,7 @@ func checkSliceable(t *types.Type) error {
 	return invalidf("Slice restrictions are not supported on duration columns")
 }
 
-func containsDuration(t *types.Type) bool {
-	return t.Kind() == types.Duration || slices.ContainsFunc(t.Elems(), containsDuration)
-}
-
-func (c *compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
+func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
 	t := col.Type
 	switch {
 	case r.Operator == cql.ContainsKey && t.Kind() != types.Map:
@@ -221,13 +210,13 @@ func (c *compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation
 	if err != nil {
 		return nil, err
 	}
-	return &restriction{columns: []*schema.Column{col}, kind: restrictContains,
+	return &restriction{columns: []*schema.Column{col}, kind: kindContains,
 		elements: []element{{operator: r.Operator, value: value}}}, nil
 }
 
 // elementRestriction compiles m[key] = term.
-func (c *compiler) elementRestriction(r *cql.ElementRelation) (*restriction, error) {
-	col, err := c.column(r.Column)
+func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, error) {
+	col, err := c.Column(r.Column)
 	if err != nil {
 		return nil, err
 	}
@@ -249,19 +238,19 @@ func (c *compiler) elementRestriction(r *cql.ElementRelation) (*restriction, err
 	if e.value, err = c.Term(r.Value, c.Receiver("value("+col.Name+")", t.Elems()[1])); err != nil {
 		return nil, err
 	}
-	return &restriction{columns: []*schema.Column{col}, kind: restrictContains, elements: []element{e}}, nil
+	return &restriction{columns: []*schema.Column{col}, kind: kindContains, elements: []element{e}}, nil
 }
 
 // inRestriction compiles c IN (…).
-func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
-	col, err := c.column(r.Column)
+func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
+	col, err := c.Column(r.Column)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkComparable(col, "IN"); err != nil {
 		return nil, err
 	}
-	x := &restriction{columns: []*schema.Column{col}, kind: restrictIn}
+	x := &restriction{columns: []*schema.Column{col}, kind: kindIn}
 	if r.In.Marker != nil {
 		list := types.NewList(col.Type, false)
 		c.Bind(r.In.Marker, c.Receiver("in("+col.Name+")", list), nil)
@@ -280,11 +269,11 @@ func (c *compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 }
 
 // tupleColumns returns the clustering columns that a multi-column relation names.
-func (c *compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
+func (c compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
 	columns := make([]*schema.Column, len(names))
 	previous := -1
 	for i, n := range names {
-		col, err := c.column(n)
+		col, err := c.Column(n)
 		if err != nil {
 			return nil, err
 		}
@@ -324,7 +313,7 @@ func tupleName(columns []*schema.Column) string {
 }
 
 // tupleValue compiles (a, b) or a marker for columns.
-func (c *compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
+func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, error) {
 	if m, ok := t.(*cql.BindMarker); ok {
 		typ := tupleType(columns)
 		c.Bind(m, c.Receiver(tupleName(columns), typ), nil)
@@ -353,7 +342,7 @@ func (c *compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm,
 	return v, nil
 }
 
-func (c *compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
+func (c compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
 	columns, err := c.tupleColumns(r.Columns, r)
 	if err != nil {
 		return nil, err
@@ -380,12 +369,12 @@ func (c *compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) 
 	return x, nil
 }
 
-func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, error) {
+func (c compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, error) {
 	columns, err := c.tupleColumns(r.Columns, r)
 	if err != nil {
 		return nil, err
 	}
-	x := &restriction{columns: columns, multi: true, kind: restrictIn}
+	x := &restriction{columns: columns, multi: true, kind: kindIn}
 	if r.In.Marker != nil {
 		list := types.NewList(tupleType(columns), false)
 		c.Bind(r.In.Marker, c.Receiver("in"+tupleName(columns), list), nil)
@@ -406,7 +395,7 @@ func (c *compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, err
 // reduceIn replaces IN with one value by =.
 func (r *restriction) reduceIn() {
 	if len(r.in) == 1 {
-		r.kind, r.equal, r.in = restrictEqual, r.in[0], nil
+		r.kind, r.equal, r.in = kindEqual, r.in[0], nil
 	}
 }
 

@@ -1,29 +1,17 @@
-package query
+package condition
 
 import (
-	"slices"
-
 	"cqld/cql"
 	"cqld/internal/wire"
-	"cqld/query/mask"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
 )
 
-// conditions are the conditions in IF.
-type conditions struct {
-	exists, notExists bool
-	columns           []*condition
-	masking           *mask.Decision
-}
-
-// conditional reports whether the statement has an IF.
-func (m *modification) conditional() bool { return m.conditions != nil }
-
-// condition compares a column, an element or a field of one.
-type condition struct {
-	col      *schema.Column
+// Condition compares a column, an element or a field of one.
+type Condition struct {
+	Column   *schema.Column
 	key      term.Term // of c[key]
 	field    int       // of c.field, else -1
 	operator cql.Operator
@@ -32,35 +20,13 @@ type condition struct {
 	inMarker *term.MarkerTerm
 }
 
-// compileConditions compiles IF.
-func (c *compiler) compileConditions(exists, notExists bool, in []cql.Condition, using cql.Using) (*conditions, error) {
-	if !exists && !notExists && len(in) == 0 {
-		return nil, nil
-	}
-	out := &conditions{exists: exists, notExists: notExists}
-	var restricted []*schema.Column
-	for i := range in {
-		x, err := c.condition(&in[i])
-		if err != nil {
-			return nil, err
-		}
-		out.columns = append(out.columns, x)
-		restricted = append(restricted, x.col)
-	}
-	out.masking = c.masking(restricted)
-	if using.Timestamp != nil {
-		return nil, invalidf("Cannot provide custom timestamp for conditional updates")
-	}
-	return out, nil
-}
+// compiler compiles conditions.
+type compiler struct{ *term.Compiler }
 
-// regular reports whether a condition is on a regular column.
-func (c *conditions) regular() bool {
-	return slices.ContainsFunc(c.columns, func(x *condition) bool { return x.col.Kind == schema.Regular })
-}
-
-func (c *compiler) condition(in *cql.Condition) (*condition, error) {
-	col, err := c.column(in.Column)
+// Compile compiles one condition of IF.
+func Compile(terms *term.Compiler, in *cql.Condition) (*Condition, error) {
+	c := compiler{terms}
+	col, err := c.Column(in.Column)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +36,7 @@ func (c *compiler) condition(in *cql.Condition) (*condition, error) {
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 		return nil, invalidf("PRIMARY KEY column '%s' cannot have IF conditions", col.Name)
 	}
-	x := &condition{col: col, field: -1, operator: in.Operator}
+	x := &Condition{Column: col, field: -1, operator: in.Operator}
 	value := c.Receiver(col.Name, col.Type)
 	switch {
 	case in.Key != nil:
@@ -90,7 +56,7 @@ func (c *compiler) condition(in *cql.Condition) (*condition, error) {
 			return nil, err
 		}
 	case cql.Less, cql.LessOrEqual, cql.Greater, cql.GreaterOrEqual:
-		if containsDuration(value.Type) {
+		if value.Type.HasDuration() {
 			return nil, durationCondition(in.Operator, value.Type)
 		}
 	}
@@ -112,46 +78,46 @@ func durationCondition(operator cql.Operator, t *types.Type) error {
 }
 
 // conditionElement compiles the key of c[key] and returns the specification of its value.
-func (c *compiler) conditionElement(x *condition, in *cql.Condition) (value Column, err error) {
-	t := x.col.Type
+func (c compiler) conditionElement(x *Condition, in *cql.Condition) (value term.Spec, err error) {
+	t := x.Column.Type
 	switch t.Kind() {
 	case types.List:
-		x.key, err = c.Term(in.Key, c.Receiver("idx("+x.col.Name+")", types.Native(types.Int)))
-		return c.Receiver("value("+x.col.Name+")", t.Elems()[0]), err
+		x.key, err = c.Term(in.Key, c.Receiver("idx("+x.Column.Name+")", types.Native(types.Int)))
+		return c.Receiver("value("+x.Column.Name+")", t.Elems()[0]), err
 	case types.Map:
-		x.key, err = c.Term(in.Key, c.Receiver("key("+x.col.Name+")", t.Elems()[0]))
-		return c.Receiver("value("+x.col.Name+")", t.Elems()[1]), err
+		x.key, err = c.Term(in.Key, c.Receiver("key("+x.Column.Name+")", t.Elems()[0]))
+		return c.Receiver("value("+x.Column.Name+")", t.Elems()[1]), err
 	case types.Set:
-		return value, invalidf("Invalid element access syntax for set column %s", x.col.Name)
+		return value, invalidf("Invalid element access syntax for set column %s", x.Column.Name)
 	}
-	return value, invalidf("Invalid element access syntax for non-collection column %s", x.col.Name)
+	return value, invalidf("Invalid element access syntax for non-collection column %s", x.Column.Name)
 }
 
-func (c *compiler) conditionField(x *condition, in *cql.Condition) (value Column, err error) {
-	t := x.col.Type
+func (c compiler) conditionField(x *Condition, in *cql.Condition) (value term.Spec, err error) {
+	t := x.Column.Type
 	if t.Kind() != types.UDT {
-		return value, invalidf("Invalid element access syntax for non-UDT column %s", x.col.Name)
+		return value, invalidf("Invalid element access syntax for non-UDT column %s", x.Column.Name)
 	}
 	if x.field = t.FieldIndex(in.Field); x.field < 0 {
-		return value, invalidf("Unknown field %s for column %s", in.Field, x.col.Name)
+		return value, invalidf("Unknown field %s for column %s", in.Field, x.Column.Name)
 	}
-	return c.Receiver(x.col.Name+"."+in.Field, t.Elems()[x.field]), nil
+	return c.Receiver(x.Column.Name+"."+in.Field, t.Elems()[x.field]), nil
 }
 
-func (c *compiler) conditionContains(x *condition, of Column) (value Column, err error) {
+func (c compiler) conditionContains(x *Condition, of term.Spec) (value term.Spec, err error) {
 	t := of.Type
 	switch {
 	case x.operator == cql.ContainsKey && t.Kind() != types.Map:
-		return value, invalidf("Cannot use CONTAINS KEY on non-map column %s", x.col.Name)
+		return value, invalidf("Cannot use CONTAINS KEY on non-map column %s", x.Column.Name)
 	case x.operator == cql.ContainsKey:
-		return c.Receiver("key("+x.col.Name+")", t.Elems()[0]), nil
+		return c.Receiver("key("+x.Column.Name+")", t.Elems()[0]), nil
 	case !t.IsCollection():
-		return value, invalidf("Cannot use CONTAINS on non-collection column %s", x.col.Name)
+		return value, invalidf("Cannot use CONTAINS on non-collection column %s", x.Column.Name)
 	}
-	return c.Receiver("value("+x.col.Name+")", t.Elems()[len(t.Elems())-1]), nil
+	return c.Receiver("value("+x.Column.Name+")", t.Elems()[len(t.Elems())-1]), nil
 }
 
-func (c *compiler) conditionIn(x *condition, in *cql.InList, value Column) (err error) {
+func (c compiler) conditionIn(x *Condition, in *cql.InList, value term.Spec) (err error) {
 	x.operator = cql.OperatorInvalid
 	if in.Marker != nil {
 		list := types.NewList(value.Type, false)
@@ -168,9 +134,9 @@ func (c *compiler) conditionIn(x *condition, in *cql.InList, value Column) (err 
 	return nil
 }
 
-// boundCondition is a condition with its values.
-type boundCondition struct {
-	*condition
+// Bound is a condition with its values.
+type Bound struct {
+	*Condition
 	at     []byte // of c[key]
 	wanted []byte // nil means null
 	among  [][]byte
@@ -178,20 +144,21 @@ type boundCondition struct {
 	nowhere bool
 }
 
-func (x *condition) bind(s *term.Scope) (b boundCondition, err error) {
-	b.condition = x
+// Bind evaluates the values of the condition.
+func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
+	b.Condition = x
 	if x.key != nil {
 		v, err := x.key.Eval(s)
 		if err != nil {
 			return b, err
 		}
 		switch {
-		case v.Kind == wire.ValueUnset && x.col.Type.Kind() == types.Map:
+		case v.Kind == wire.ValueUnset && x.Column.Type.Kind() == types.Map:
 			b.nowhere = true // Cassandra finds no element there
 		case v.Kind == wire.ValueUnset:
-			return b, invalidf("Invalid unset value for element access on column %s", x.col.Name)
+			return b, invalidf("Invalid unset value for element access on column %s", x.Column.Name)
 		case v.Kind == wire.ValueNull:
-			return b, invalidf("Invalid null value for %s element access", collectionWord(x.col.Type))
+			return b, invalidf("Invalid null value for %s element access", collectionWord(x.Column.Type))
 		}
 		b.at = term.NotNil(v.Bytes)
 	}
@@ -243,8 +210,8 @@ func valueOrNil(v wire.Value) []byte {
 	return term.NotNil(v.Bytes)
 }
 
-// holds reports whether the condition holds for the row.
-func (b *boundCondition) holds(v *rowView) (bool, error) {
+// Holds reports whether the condition holds for the row.
+func (b *Bound) Holds(v *rowview.View) (bool, error) {
 	value, t, err := b.actual(v)
 	if err != nil {
 		return false, err
@@ -261,10 +228,10 @@ func (b *boundCondition) holds(v *rowView) (bool, error) {
 }
 
 // actual returns the value to which the condition applies, and its type.
-func (b *boundCondition) actual(v *rowView) (value []byte, t *types.Type, err error) {
-	t = b.col.Type
+func (b *Bound) actual(v *rowview.View) (value []byte, t *types.Type, err error) {
+	t = b.Column.Type
 	if v != nil {
-		value = v.value(b.col)
+		value = v.Value(b.Column)
 	}
 	switch {
 	case b.field >= 0:

@@ -1,16 +1,17 @@
-package query
+package restriction
 
 import (
 	"slices"
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
 )
 
-// rowFilter is a restriction with its values that is checked on rows.
-type rowFilter struct {
+// Filter is a restriction with its values that is checked on rows.
+type Filter struct {
 	r        *restriction
 	equal    [][]byte
 	in       [][][]byte
@@ -24,24 +25,24 @@ type elementFilter struct {
 	key, value []byte
 }
 
-// rowFilters evaluates the restrictions of WHERE that must be checked on rows.
-func (rs *restrictions) rowFilters(s *term.Scope, dst []rowFilter) ([]rowFilter, error) {
+// Filters evaluates the restrictions of WHERE that must be checked on rows.
+func (rs *Set) Filters(s *term.Scope, dst []Filter) ([]Filter, error) {
 	for _, r := range rs.filters {
-		f := rowFilter{r: r}
+		f := Filter{r: r}
 		var err error
 		switch r.kind {
-		case restrictEqual:
+		case kindEqual:
 			f.equal, err = filterValues(s, r.equal, r.columns)
-		case restrictIn:
+		case kindIn:
 			f.in, err = r.evalIn(s)
-		case restrictSlice:
+		case kindSlice:
 			if r.lower != nil {
 				f.lower, err = filterValues(s, r.lower.value, r.columns)
 			}
 			if r.upper != nil && err == nil {
 				f.upper, err = filterValues(s, r.upper.value, r.columns)
 			}
-		case restrictContains:
+		case kindContains:
 			for _, e := range r.elements {
 				var x elementFilter
 				if x, err = e.eval(s, r.first()); err != nil {
@@ -106,8 +107,8 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	return x, supported(v, what, col)
 }
 
-// matches reports whether a row passes all filters.
-func matches(filters []rowFilter, v *rowView) bool {
+// Matches reports whether a row passes all filters.
+func Matches(filters []Filter, v *rowview.View) bool {
 	for i := range filters {
 		if !filters[i].matches(v) {
 			return false
@@ -116,24 +117,24 @@ func matches(filters []rowFilter, v *rowView) bool {
 	return true
 }
 
-func (f *rowFilter) matches(v *rowView) bool {
+func (f *Filter) matches(v *rowview.View) bool {
 	columns := f.r.columns
-	if f.r.kind == restrictContains {
-		return f.contains(v.value(columns[0]))
+	if f.r.kind == kindContains {
+		return f.contains(v.Value(columns[0]))
 	}
 	var array [4][]byte
 	values := array[:0]
 	for _, c := range columns {
-		x := v.value(c)
+		x := v.Value(c)
 		if x == nil {
 			return false
 		}
 		values = append(values, x)
 	}
 	switch f.r.kind {
-	case restrictEqual:
+	case kindEqual:
 		return compareTuples(columns, values, f.equal) == 0
-	case restrictIn:
+	case kindIn:
 		return slices.ContainsFunc(f.in, func(in [][]byte) bool {
 			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) && compareTuples(columns, values, in) == 0
 		})
@@ -161,7 +162,7 @@ func compareTuples(columns []*schema.Column, a, b [][]byte) int {
 	return 0
 }
 
-func (f *rowFilter) contains(collection []byte) bool {
+func (f *Filter) contains(collection []byte) bool {
 	if collection == nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package query
+package selection
 
 import (
 	"strings"
@@ -31,9 +31,9 @@ func callOf(x cql.Selector) (name cql.QualifiedName, args []cql.Selector, ok boo
 }
 
 // prepare resolves the columns and calls in a selector, innermost first, before types are determined.
-func (b *selectorCompiler) prepare(x cql.Selector) error {
+func (b *compiler) prepare(x cql.Selector) error {
 	if c, ok := x.(*cql.ColumnSelector); ok {
-		_, err := b.c.column(c.Column)
+		_, err := b.c.Column(c.Column)
 		return err
 	}
 	if _, _, ok := callOf(x); ok {
@@ -51,7 +51,7 @@ func (b *selectorCompiler) prepare(x cql.Selector) error {
 // resolve resolves the function that a selector calls. As in Cassandra, only its arguments decide, not the expected
 // type of the result, so every call is resolved once, however deeply it is nested. The function is nil for a cast to
 // the type that the value has.
-func (b *selectorCompiler) resolve(x cql.Selector) (*function.Function, error) {
+func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 	if r, ok := b.calls[x]; ok {
 		return r.fn, r.err
 	}
@@ -60,7 +60,7 @@ func (b *selectorCompiler) resolve(x cql.Selector) (*function.Function, error) {
 	return fn, err
 }
 
-func (b *selectorCompiler) resolveCall(x cql.Selector) (*function.Function, error) {
+func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	name, in, _ := callOf(x)
 	args := make([]function.Arg, len(in))
 	for i, a := range in {
@@ -80,7 +80,7 @@ func (b *selectorCompiler) resolveCall(x cql.Selector) (*function.Function, erro
 			return nil, cannotInfer(cast.Value)
 		case from.Equal(t):
 			return nil, nil
-		case !b.c.p.functions.Exists(name.Name):
+		case !b.c.Functions.Exists(name.Name):
 			return nil, invalidf("%s cannot be cast to %s", term.SelectorText(cast.Value), t)
 		}
 	}
@@ -92,7 +92,7 @@ func (b *selectorCompiler) resolveCall(x cql.Selector) (*function.Function, erro
 }
 
 // call compiles f(a, b) in a selection.
-func (b *selectorCompiler) call(x *cql.FunctionSelector) (selected, error) {
+func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
@@ -114,8 +114,8 @@ func (b *selectorCompiler) call(x *cql.FunctionSelector) (selected, error) {
 	return selected{&callSelector{fn, args}, fn.Returns, text}, nil
 }
 
-func (b *selectorCompiler) arguments(fn *function.Function, in []cql.Selector) ([]selector, []string, error) {
-	args := make([]selector, len(in))
+func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Selector, []string, error) {
+	args := make([]Selector, len(in))
 	names := make([]string, len(in))
 	for i, a := range in {
 		x, err := b.compile(a, fn.Args[i])
@@ -128,13 +128,13 @@ func (b *selectorCompiler) arguments(fn *function.Function, in []cql.Selector) (
 }
 
 // aggregate adds an aggregation.
-func (b *selectorCompiler) aggregate(fn *function.Function, args []selector, name string) (selected, error) {
-	b.s.aggregates = append(b.s.aggregates, aggregate{fn, args})
-	return selected{&aggregateSelector{len(b.s.aggregates) - 1}, fn.Returns, name}, nil
+func (b *compiler) aggregate(fn *function.Function, args []Selector, name string) (selected, error) {
+	b.s.Aggregates = append(b.s.Aggregates, Aggregate{fn, args})
+	return selected{&aggregateSelector{len(b.s.Aggregates) - 1}, fn.Returns, name}, nil
 }
 
 // operator compiles an arithmetic operation. text returns its name from those of the operands.
-func (b *selectorCompiler) operator(x cql.Selector, text func(names []string) string) (selected, error) {
+func (b *compiler) operator(x cql.Selector, text func(names []string) string) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
@@ -147,7 +147,7 @@ func (b *selectorCompiler) operator(x cql.Selector, text func(names []string) st
 	return selected{&callSelector{fn, args}, fn.Returns, text(names)}, nil
 }
 
-func (b *selectorCompiler) cast(x *cql.CastSelector) (selected, error) {
+func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
@@ -161,12 +161,12 @@ func (b *selectorCompiler) cast(x *cql.CastSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	return selected{&callSelector{fn, []selector{v.sel}}, fn.Returns, "cast(" + v.name + " as " + t.String() + ")"}, nil
+	return selected{&callSelector{fn, []Selector{v.sel}}, fn.Returns, "cast(" + v.name + " as " + t.String() + ")"}, nil
 }
 
 // selectorArg is a selector as an argument of a function to be resolved.
 type selectorArg struct {
-	b *selectorCompiler
+	b *compiler
 	x cql.Selector
 }
 
@@ -316,8 +316,8 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 }
 
 // trial returns a compiler whose aggregates and bind markers are discarded.
-func (b *selectorCompiler) trial() *selectorCompiler {
+func (b *compiler) trial() *compiler {
 	c := *b.c
 	c.Markers = nil
-	return &selectorCompiler{c: &c, s: &selection{}, calls: b.calls}
+	return &compiler{c: &c, s: &Selection{}, calls: b.calls}
 }

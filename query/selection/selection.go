@@ -1,4 +1,4 @@
-package query
+package selection
 
 import (
 	"strings"
@@ -10,36 +10,36 @@ import (
 	"cqld/types"
 )
 
-// aggregate is one aggregation of a SELECT.
-type aggregate struct {
-	fn   *function.Function
-	args []selector
+// Aggregate is one aggregation of a SELECT.
+type Aggregate struct {
+	Function *function.Function
+	Args     []Selector
 }
 
-// selection is the compiled select clause.
-type selection struct {
-	metadata   *Metadata
-	selectors  []selector
-	aggregates []aggregate
-	// columns is set if every selector is a plain column: the fast path.
-	columns []*schema.Column
+// Selection is a compiled select clause. It is immutable.
+type Selection struct {
+	Columns    []term.Spec // of the result
+	Selectors  []Selector
+	Aggregates []Aggregate
+	// Plain is set if every selector is a plain column: the fast path.
+	Plain []*schema.Column
 }
 
 // selected is a compiled selector with its type and its name in the result.
 type selected struct {
-	sel  selector
+	sel  Selector
 	typ  *types.Type
 	name string
 }
 
-// selection compiles the selectors of a SELECT.
-func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
-	s := &selection{}
-	b := newSelectorCompiler(c, s)
+// Compile compiles the select clause of a SELECT from the compiler's table.
+func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
+	s := &Selection{}
+	b := newCompiler(c, s)
 	var list []selected
 	if len(stmt.Columns) == 0 {
 		for _, col := range c.Table.Columns() {
-			list = append(list, selected{&columnSelector{col}, col.Type, col.Name})
+			list = append(list, selected{&Column{col}, col.Type, col.Name})
 		}
 	}
 	for _, sc := range stmt.Columns {
@@ -66,47 +66,52 @@ func (c *compiler) selection(stmt *cql.Select) (*selection, error) {
 		}
 		list = []selected{{j, types.Native(types.Text), "[json]"}}
 	}
-	columns := make([]Column, len(list))
+	s.Columns = make([]term.Spec, len(list))
 	plain := make([]*schema.Column, 0, len(list))
 	for i, x := range list {
-		columns[i] = c.Receiver(x.name, x.typ)
-		s.selectors = append(s.selectors, x.sel)
-		if col, ok := x.sel.(*columnSelector); ok {
-			plain = append(plain, col.col)
+		s.Columns[i] = c.Receiver(x.name, x.typ)
+		s.Selectors = append(s.Selectors, x.sel)
+		if col, ok := x.sel.(*Column); ok {
+			plain = append(plain, col.Column)
 		}
 	}
 	if len(plain) == len(list) {
-		s.columns = plain
+		s.Plain = plain
 	}
-	s.metadata = newMetadata(columns)
 	return s, nil
 }
 
-// selectorCompiler compiles selectors; aggregates are collected in s.
-type selectorCompiler struct {
-	c           *compiler
-	s           *selection
+// CompileOne compiles a selector of another clause than the select clause.
+func CompileOne(c *term.Compiler, x cql.Selector) (Selector, error) {
+	v, err := newCompiler(c, &Selection{}).compile(x, nil)
+	return v.sel, err
+}
+
+// compiler compiles selectors; aggregates are collected in s.
+type compiler struct {
+	c           *term.Compiler
+	s           *Selection
 	inAggregate bool
 	calls       map[cql.Selector]resolution // by the calling selector of the statement
 }
 
-func newSelectorCompiler(c *compiler, s *selection) *selectorCompiler {
-	return &selectorCompiler{c: c, s: s, calls: map[cql.Selector]resolution{}}
+func newCompiler(c *term.Compiler, s *Selection) *compiler {
+	return &compiler{c: c, s: s, calls: map[cql.Selector]resolution{}}
 }
 
 // compile compiles a selector. want is the expected type, or nil if any type is allowed.
-func (b *selectorCompiler) compile(x cql.Selector, want *types.Type) (selected, error) {
+func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
-		col, err := b.c.column(x.Column)
+		col, err := b.c.Column(x.Column)
 		if err != nil {
 			return selected{}, err
 		}
-		return selected{&columnSelector{col}, col.Type, col.Name}, nil
+		return selected{&Column{col}, col.Type, col.Name}, nil
 	case *cql.TermSelector:
 		return b.term(x, want)
 	case *cql.CountAll:
-		fn, err := b.c.p.functions.Resolve(function.Call{Name: "count_rows"})
+		fn, err := b.c.Functions.Resolve(function.Call{Name: "count_rows"})
 		if err != nil {
 			return selected{}, err
 		}
@@ -145,7 +150,7 @@ func cannotInfer(x cql.Selector) error {
 	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", term.SelectorText(x))
 }
 
-func (b *selectorCompiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
+func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error) {
 	if want == nil {
 		return selected{}, cannotInfer(x)
 	}
@@ -154,7 +159,7 @@ func (b *selectorCompiler) term(x *cql.TermSelector, want *types.Type) (selected
 }
 
 // literal compiles collections, tuples and user-defined types of selectors.
-func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, error) {
+func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	t := want
 	if t == nil {
 		if t = (&selectorArg{b, x}).exact(); t == nil {
@@ -217,13 +222,13 @@ func (b *selectorCompiler) literal(x cql.Selector, want *types.Type) (selected, 
 	case *cql.UDTSelector:
 		return b.udt(x, t)
 	default:
-		return selected{}, NotSupported("This selector")
+		return selected{}, function.NotSupported("This selector")
 	}
 	return selected{out, t, name}, nil
 }
 
 // udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns.
-func (b *selectorCompiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
+func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 	name := term.SelectorText(x)
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
@@ -235,7 +240,7 @@ func (b *selectorCompiler) udt(x *cql.UDTSelector, t *types.Type) (selected, err
 	if t.Kind() != types.UDT {
 		return selected{}, invalidf("Cannot assign value %s to %s of type %s", name, name, t)
 	}
-	out := &partsSelector{t: t, parts: make([]selector, len(t.FieldNames()))}
+	out := &partsSelector{t: t, parts: make([]Selector, len(t.FieldNames()))}
 	for _, f := range x.Fields {
 		i := t.FieldIndex(f.Name)
 		if i < 0 {
@@ -250,7 +255,7 @@ func (b *selectorCompiler) udt(x *cql.UDTSelector, t *types.Type) (selected, err
 	return selected{out, t, name}, nil
 }
 
-func (b *selectorCompiler) field(x *cql.FieldSelector) (selected, error) {
+func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	inner := x.Of
 	for {
 		t, ok := inner.(*cql.TupleSelector)
@@ -274,7 +279,7 @@ func (b *selectorCompiler) field(x *cql.FieldSelector) (selected, error) {
 }
 
 // elementsOf compiles the collection from which elements are selected.
-func (b *selectorCompiler) elementsOf(x cql.Selector, what string) (selected, error) {
+func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	of, err := b.compile(x, nil)
 	if err != nil {
 		return selected{}, err
@@ -289,7 +294,7 @@ func (b *selectorCompiler) elementsOf(x cql.Selector, what string) (selected, er
 		strings.ToLower(what), term.SelectorText(x), of.typ)
 }
 
-func (b *selectorCompiler) element(x *cql.ElementSelector) (selected, error) {
+func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 	of, err := b.elementsOf(x.Of, "Element")
 	if err != nil {
 		return selected{}, err
@@ -302,7 +307,7 @@ func (b *selectorCompiler) element(x *cql.ElementSelector) (selected, error) {
 	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, term.SelectorText(x)}, nil
 }
 
-func (b *selectorCompiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
+func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	if t == nil {
 		return nil, nil
 	}
@@ -313,7 +318,7 @@ func (b *selectorCompiler) elementTerm(t cql.Term, of selected) (term.Term, erro
 	return b.c.Term(t, b.c.Receiver(word+of.name+")", of.typ.Elems()[0]))
 }
 
-func (b *selectorCompiler) slice(x *cql.SliceSelector) (selected, error) {
+func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
 	of, err := b.elementsOf(x.Of, "Slice")
 	if err != nil {
 		return selected{}, err
@@ -329,7 +334,7 @@ func (b *selectorCompiler) slice(x *cql.SliceSelector) (selected, error) {
 	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, term.SelectorText(x)}, nil
 }
 
-func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
+func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	m := &metadataSelector{kind: x.Kind, field: -1}
 	inner := x.Of
 	switch of := x.Of.(type) {
@@ -344,7 +349,7 @@ func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	if !ok {
 		return selected{}, invalidf("Cannot use selection function %s on %s", x.Kind, term.SelectorText(x.Of))
 	}
-	col, err := b.c.column(name.Column)
+	col, err := b.c.Column(name.Column)
 	if err != nil {
 		return selected{}, err
 	}
@@ -369,8 +374,8 @@ func (b *selectorCompiler) metadata(x *cql.MetadataSelector) (selected, error) {
 }
 
 // metadataPart compiles the part of a column whose metadata is selected.
-func (b *selectorCompiler) metadataPart(m *metadataSelector, of cql.Selector) (err error) {
-	whole := selected{&columnSelector{m.col}, m.col.Type, m.col.Name}
+func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error) {
+	whole := selected{&Column{m.col}, m.col.Type, m.col.Name}
 	switch of := of.(type) {
 	case *cql.ElementSelector:
 		if _, err := b.elementsOf(of.Of, "Element"); err != nil {

@@ -1,0 +1,64 @@
+package operation
+
+import (
+	"cqld/cql"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// Deletion compiles one target of DELETE.
+func Deletion(in *term.Compiler, t cql.DeleteTarget) (Operation, error) {
+	c := compiler{in}
+	col, err := c.Column(t.Column)
+	if err != nil {
+		return nil, err
+	}
+	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+		return nil, invalidf("Invalid identifier %s for deletion (should not be a PRIMARY KEY part)", col.Name)
+	}
+	typ := col.Type
+	switch {
+	case t.Key != nil:
+		return c.elementDeletion(col, t.Key)
+	case t.Field != "":
+		if typ.Kind() != types.UDT {
+			return nil, invalidf("Invalid field deletion operation for non-UDT column %s", col.Name)
+		}
+		if !typ.MultiCell() {
+			return nil, invalidf("Frozen UDT column %s does not support field deletions", col.Name)
+		}
+		i := typ.FieldIndex(t.Field)
+		if i < 0 {
+			return nil, invalidf("UDT column %s does not have a field named %s", col.Name, t.Field)
+		}
+		return &deleteField{target{col}, i}, nil
+	}
+	return &deleteColumn{target{col}}, nil
+}
+
+// elementDeletion compiles c[key] as a target of DELETE.
+func (c compiler) elementDeletion(col *schema.Column, key cql.Term) (Operation, error) {
+	typ := col.Type
+	if !typ.IsCollection() {
+		return nil, invalidf("Invalid deletion operation for non collection column %s", col.Name)
+	}
+	if !typ.MultiCell() {
+		return nil, invalidf("Invalid deletion operation for frozen collection column %s", col.Name)
+	}
+	spec := c.Receiver("key("+col.Name+")", typ.Elems()[0])
+	switch typ.Kind() {
+	case types.List:
+		spec = c.Receiver("idx("+col.Name+")", types.Native(types.Int))
+	case types.Set:
+		spec = c.Receiver("value("+col.Name+")", typ.Elems()[0])
+	}
+	k, err := c.Term(key, spec)
+	if err != nil {
+		return nil, err
+	}
+	if typ.Kind() == types.List {
+		return &deleteIndex{readingTarget{target{col}}, k}, nil
+	}
+	return &deleteKey{target{col}, k}, nil
+}

@@ -1,0 +1,66 @@
+package restriction
+
+import (
+	"cqld/cql"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Columns returns the columns that the filter restricts.
+func (f *Filter) Columns() []*schema.Column { return f.r.columns }
+
+// Expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
+// Comparisons of several clustering columns at once stay with the coordinator.
+func (f *Filter) Expressible() bool {
+	return len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
+}
+
+// Conditions returns the filter as conditions, or nil if replicas cannot evaluate it.
+func (f *Filter) Conditions() (out []row.Condition) {
+	if !f.Expressible() {
+		return nil
+	}
+	col := f.r.first()
+	add := func(op row.FilterOperator, values ...[]byte) {
+		out = append(out, row.Condition{Kind: col.Kind, Column: col.ID, Position: col.Position, Operator: op, Type: col.Type, Values: values})
+	}
+	switch f.r.kind {
+	case kindEqual:
+		add(row.FilterEqual, f.equal[0])
+	case kindIn:
+		var values [][]byte
+		for _, in := range f.in {
+			if in[0] != nil { // null equals nothing
+				values = append(values, in[0])
+			}
+		}
+		add(row.FilterIn, values...)
+	case kindSlice:
+		if f.lower != nil {
+			add(operatorOf(f.r.lower, row.FilterGreater, row.FilterGreaterOrEqual), f.lower[0])
+		}
+		if f.upper != nil {
+			add(operatorOf(f.r.upper, row.FilterLess, row.FilterLessOrEqual), f.upper[0])
+		}
+	case kindContains:
+		for _, e := range f.elements {
+			switch e.operator {
+			case cql.Contains:
+				add(row.FilterContains, e.value)
+			case cql.ContainsKey:
+				add(row.FilterContainsKey, e.value)
+			case cql.Equal:
+				add(row.FilterEntry, e.key, e.value)
+			}
+		}
+	}
+	return out
+}
+
+// operatorOf returns the operator of a bound.
+func operatorOf(b *bound, exclusive, inclusive row.FilterOperator) row.FilterOperator {
+	if b.inclusive {
+		return inclusive
+	}
+	return exclusive
+}

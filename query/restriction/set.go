@@ -1,0 +1,131 @@
+package restriction
+
+import (
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/query/term"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Columns returns the columns that WHERE restricts.
+func (rs *Set) Columns() []*schema.Column {
+	var out []*schema.Column
+	add := func(list ...*restriction) {
+		for _, r := range list {
+			if r != nil {
+				out = append(out, r.columns...)
+			}
+		}
+	}
+	add(rs.token)
+	add(rs.partition...)
+	add(rs.clustering...)
+	add(rs.other...)
+	add(rs.filters...)
+	return out
+}
+
+// HasFilters reports whether rows must be filtered.
+func (rs *Set) HasFilters() bool { return len(rs.filters) > 0 }
+
+// FilterColumns returns the columns of each restriction by which rows are filtered.
+func (rs *Set) FilterColumns() [][]*schema.Column {
+	out := make([][]*schema.Column, len(rs.filters))
+	for i, r := range rs.filters {
+		out[i] = r.columns
+	}
+	return out
+}
+
+// HasToken reports whether WHERE restricts the token of the partition key.
+func (rs *Set) HasToken() bool { return rs.token != nil }
+
+// HasClustering reports whether WHERE restricts clustering columns.
+func (rs *Set) HasClustering() bool { return len(rs.clustering) > 0 }
+
+// HasRegular reports whether WHERE restricts regular columns.
+func (rs *Set) HasRegular() bool {
+	return slices.ContainsFunc(rs.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
+}
+
+// ClusteringIn reports whether a clustering column is restricted by IN.
+func (rs *Set) ClusteringIn() bool {
+	return slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindIn })
+}
+
+// WholeRows reports whether WHERE restricts all clustering columns by = or IN.
+func (rs *Set) WholeRows() bool {
+	return len(rs.missingClustering()) == 0 && !slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return r.kind == kindSlice })
+}
+
+// Single reports whether WHERE selects one row, or one partition, by one term for each column.
+func (rs *Set) Single() bool {
+	for _, r := range rs.partition {
+		if r == nil || r.kind != kindEqual {
+			return false
+		}
+	}
+	for i, r := range rs.clustering {
+		if r.kind != kindEqual || r.equal.marker != nil || len(r.columns) != 1 || r.first().Position != i {
+			return false
+		}
+	}
+	return len(rs.clustering) == 0 || len(rs.clustering) == len(rs.table.Clustering)
+}
+
+// SingleRow reports whether WHERE is the key of one row, and nothing else.
+func (rs *Set) SingleRow() bool {
+	return !rs.KeyRange && rs.token == nil && rs.Single() && len(rs.filters) == 0 && len(rs.clustering) == len(rs.table.Clustering)
+}
+
+// SingleKey appends the partition key that a Single set selects to dst. It uses the memory of values, and returns it.
+func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte, _ [][]byte, err error) {
+	values = values[:0]
+	size := 0
+	for _, r := range rs.partition {
+		v, err := r.keyValue(s)
+		if err != nil {
+			return dst, values, err
+		}
+		values = append(values, v)
+		size += len(v) + 3
+	}
+	dst = slices.Grow(dst, size)
+	dst = row.AppendKeyComponents(dst, values)
+	return dst, values, checkPartitionKey(dst, values)
+}
+
+// SingleClustering appends the clustering that a Single set selects to dst.
+func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
+	length := 0
+	for _, r := range rs.clustering {
+		v, err := r.keyValue(s)
+		if err != nil {
+			return dst, err
+		}
+		if length += len(v); rs.writes && length > keyBytesMax {
+			continue // the error contains the total length
+		}
+		dst = r.first().Type.AppendOrdered(dst, v, r.first().Desc)
+	}
+	if rs.writes {
+		return dst, checkKeyLength(length)
+	}
+	return dst, nil
+}
+
+func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
+	v, err := r.equal.terms[0].Eval(s)
+	if err != nil {
+		return nil, err
+	}
+	switch v.Kind {
+	case wire.ValueUnset:
+		return nil, invalidf("Invalid unset value for column %s", r.first().Name)
+	case wire.ValueNull:
+		return nil, checkKeyValue(r.first(), nil)
+	}
+	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
+}
