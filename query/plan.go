@@ -146,6 +146,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		return nil, err
 	}
 	pl.refused = c.refused
+	pl.needs = permissions.OfViews(s, stmt, pl.needs)
 	if len(c.Markers) > markersMax {
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}

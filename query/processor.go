@@ -8,6 +8,7 @@ import (
 	"cqld/internal/env"
 	"cqld/query/function"
 	"cqld/query/identifier"
+	"cqld/query/permissions"
 	"cqld/query/plancache"
 	"cqld/query/roles"
 	"cqld/query/term"
@@ -206,7 +207,11 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 	if pl.protected != nil {
 		return pl.protected
 	}
-	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+	needs := pl.needs
+	if !pl.isData() {
+		needs = permissions.OfViews(p.o.View.Schema(), pl.stmt, needs)
+	}
+	if err := p.o.Executor.Authorize(r, needs...); err != nil {
 		return err
 	}
 	return pl.refused

@@ -20,17 +20,10 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	options, set, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
-	if err != nil {
-		return refuse(err)
-	}
-	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
-		options.BloomFilterFPChance = 0.1 // as for tables
-	}
 	if err := mayChange(keyspace, "ALTER", "table "+of+"."+stmt.Table.Name); err != nil {
 		return refuse(err)
 	}
-	c := &schema.CreateView{Keyspace: keyspace, View: stmt.View.Name, IfNotExists: stmt.IfNotExists, Base: stmt.Table.Name, Options: options}
+	c := &schema.CreateView{Keyspace: keyspace, View: stmt.View.Name, IfNotExists: stmt.IfNotExists, Base: stmt.Table.Name}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: c.View}}
 	if of != keyspace {
 		return refuse(invalidf("Cannot create a materialized view on a table in a different keyspace"))
@@ -58,10 +51,6 @@ type viewBuilder struct {
 // build performs the checks in Cassandra's order.
 func (b *viewBuilder) build() error {
 	b.change.BaseID = b.base.ID
-	var err error
-	if b.change.ID, err = (&tableBuilder{d: b.d, stmt: &cql.CreateTable{Options: b.stmt.Options}}).id(); err != nil {
-		return err
-	}
 	if b.base.IsCounter() {
 		return invalidf("Materialized views are not supported on counter tables")
 	}
@@ -196,6 +185,14 @@ func bucket(name string) int {
 
 // order converts CLUSTERING ORDER BY, and checks options.
 func (b *viewBuilder) order() error {
+	options, set, err := tableOptions(schema.DefaultOptions(), b.stmt.Options.Properties)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
+		options.BloomFilterFPChance = 0.1 // as for tables
+	}
+	b.change.Options = options
 	if order := b.stmt.Options.ClusteringOrder; len(order) > 0 {
 		if !slices.EqualFunc(order, b.stmt.PrimaryKey.Clustering, func(o cql.ClusteringOrder, name string) bool { return o.Column == name }) {
 			return invalidf("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive")
@@ -208,7 +205,8 @@ func (b *viewBuilder) order() error {
 		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the " +
 			"same time than the corresponding data in the parent table.")
 	}
-	return nil
+	b.change.ID, err = (&tableBuilder{d: b.d, stmt: &cql.CreateTable{Options: b.stmt.Options}}).id()
+	return err
 }
 
 // viewWhere converts the relations of WHERE.
