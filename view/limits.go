@@ -23,5 +23,5 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// keyMax is the most bytes of a partition key. A row whose partition key in the view would be longer, or empty, has no row there.
+// keyMax is the most bytes of a partition key. A row whose partition key in the view would be longer has no row there.
 const keyMax = 65535

@@ -145,7 +145,7 @@ func (m *Mapper) partitionKey() (key row.PartitionKey, ok bool) {
 	if len(m.parts) == 1 {
 		size -= 3
 	}
-	if size == 0 || size > keyMax {
+	if size > keyMax {
 		return key, false
 	}
 	return row.NewPartitionKey(row.AppendKeyComponents(nil, m.parts)), true
