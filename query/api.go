@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/definition"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
@@ -179,6 +180,7 @@ type Options struct {
 	ClusterName string
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
+	Indexes            definition.Indexes // which indexes users may create
 	Limits             Limits
 	Audit              *audit.Log // records the statements of clients; nil means that none are recorded
 }

@@ -27,7 +27,7 @@ type Changer interface {
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
-		NowMicros: p.timestamps.Next, Functions: p.functions, Masking: p.o.DynamicDataMasking,
+		NowMicros: p.timestamps.Next, Functions: p.functions, Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
 		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)

@@ -204,12 +204,15 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 
 // authorize returns why the client may not execute a plan, or nil.
 func (p *Processor) authorize(r *request.Request, pl *plan) error {
-	if pl.protected != nil {
-		return pl.protected
-	}
 	needs := pl.needs
-	if !pl.isData() {
-		needs = permissions.OfViews(p.o.View.Schema(), pl.stmt, needs)
+	if !pl.isData() { // what it needs depends on the current schema
+		var err error
+		if needs, err = permissions.Required(p.o.View.Schema(), pl.keyspace, pl.stmt); err != nil {
+			return definitionError(err)
+		}
+		if err := permissions.Protected(needs); err != nil {
+			return definitionError(err)
+		}
 	}
 	if err := p.o.Executor.Authorize(r, needs...); err != nil {
 		return err

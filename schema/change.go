@@ -6,7 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType, *DropType.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType, *DropType,
+// *CreateIndex, *DropIndex.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.
@@ -117,6 +118,25 @@ type DropType struct {
 	IfExists bool
 }
 
+// CreateIndex creates an index of a table.
+type CreateIndex struct {
+	Keyspace    string
+	Table       string
+	Name        string `json:",omitempty"` // empty means that Apply chooses one
+	IfNotExists bool
+	Class       IndexClass // zero means a class that does not exist, which Apply refuses
+	Column      string
+	Target      IndexTarget       // IndexSimple means the default of the column
+	Options     map[string]string `json:",omitempty"` // as in Index
+}
+
+// DropIndex drops an index with its entries.
+type DropIndex struct {
+	Keyspace string
+	Name     string
+	IfExists bool
+}
+
 func (*CreateKeyspace) change() {}
 func (*AlterKeyspace) change()  {}
 func (*DropKeyspace) change()   {}
@@ -126,3 +146,5 @@ func (*DropTable) change()      {}
 func (*CreateType) change()     {}
 func (*AlterType) change()      {}
 func (*DropType) change()       {}
+func (*CreateIndex) change()    {}
+func (*DropIndex) change()      {}

@@ -93,5 +93,5 @@ func (t *Table) sameDefinition(o *Table) bool {
 	return t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
-		}) && t.Options.equal(&o.Options) && t.sameView(o)
+		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal) && t.sameView(o)
 }

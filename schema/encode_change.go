@@ -24,6 +24,8 @@ type encodedChange struct {
 	CreateType     *CreateType     `json:",omitempty"`
 	AlterType      *AlterType      `json:",omitempty"`
 	DropType       *DropType       `json:",omitempty"`
+	CreateIndex    *CreateIndex    `json:",omitempty"`
+	DropIndex      *DropIndex      `json:",omitempty"`
 }
 
 // MarshalJSON omits the type, which is in encodedChange.Types.
@@ -77,6 +79,10 @@ func EncodeChange(c Change) []byte {
 		e.AlterType = &plain
 	case *DropType:
 		e.DropType = c
+	case *CreateIndex:
+		e.CreateIndex = c
+	case *DropIndex:
+		e.DropIndex = c
 	default:
 		panic(fmt.Sprintf("schema: encode change %T", c))
 	}
@@ -142,6 +148,10 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterType, nil
 	case e.DropType != nil:
 		return e.DropType, nil
+	case e.CreateIndex != nil:
+		return e.CreateIndex, checkIndexEnums(e.CreateIndex.Class, e.CreateIndex.Target)
+	case e.DropIndex != nil:
+		return e.DropIndex, nil
 	}
 	return nil, fmt.Errorf("%w: a change without a kind", ErrFormat)
 }

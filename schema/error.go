@@ -24,6 +24,7 @@ type NotFound struct {
 	Keyspace, Name string
 	Type           bool // Name is a user-defined type
 	View           bool // Name is a materialized view
+	Index          bool // Name is an index
 }
 
 // Error returns Cassandra's message.
@@ -33,6 +34,8 @@ func (e *NotFound) Error() string {
 		return fmt.Sprintf("Type '%s.%s' doesn't exist", e.Keyspace, e.Name)
 	case e.View:
 		return fmt.Sprintf("Materialized view '%s.%s' doesn't exist", e.Keyspace, e.Name)
+	case e.Index:
+		return fmt.Sprintf("Index '%s.%s' doesn't exist'", e.Keyspace, e.Name) // Cassandra's spelling
 	case e.Name == "":
 		return fmt.Sprintf("Keyspace '%s' doesn't exist", e.Keyspace)
 	}

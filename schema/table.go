@@ -80,6 +80,8 @@ type Table struct {
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication
 
+	indexes []*Index // sorted by name
+
 	all    []*Column
 	byName map[string]*Column
 	byID   []*Column      // index is the id; nil where dropped
@@ -94,6 +96,7 @@ func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)
 	slices.SortFunc(t.Regulars, byName)
+	t.sortIndexes()
 	t.all = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
 	t.byName = make(map[string]*Column, len(t.all))
 	t.byID = make([]*Column, t.NextColumn)

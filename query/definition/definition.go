@@ -21,6 +21,7 @@ type Definer struct {
 	Functions *function.Library // for masks
 	Env       function.Env      // of functions in the arguments of masks
 	Masking   bool              // columns may be masked (dynamic_data_masking_enabled)
+	Indexes   Indexes
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings.
@@ -66,6 +67,10 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.alterType(stmt)
 	case *cql.DropType:
 		return d.dropType(stmt)
+	case *cql.CreateIndex:
+		return d.createIndex(stmt)
+	case *cql.DropIndex:
+		return d.dropIndex(stmt)
 	}
 	return refuse(notSupported(statementName(stmt)))
 }

@@ -175,6 +175,10 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		}
 		return invalidf("User defined type '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeIndex:
+		if t, ix := k.Index(name); ix != nil {
+			d.addIndex(t, ix)
+			return nil
+		}
 		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
 		if t := k.Table(name); t != nil && t.View != nil {
@@ -210,6 +214,9 @@ func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
 
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
+	for _, ix := range t.Indexes() {
+		d.addIndex(t, ix)
+	}
 	for _, v := range d.Schema.Views(t) {
 		d.addView(k, v)
 	}
@@ -217,6 +224,10 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 
 func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
 	d.addRow(types.QuoteName(k.Name), "materialized_view", types.QuoteName(t.Name), viewText(d.Schema.BaseOf(t), t, d.Internals))
+}
+
+func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {
+	d.addRow(types.QuoteName(t.Keyspace), "index", types.QuoteName(ix.Name), indexText(t, ix))
 }
 
 // typesInOrder returns the types of k, each after the types of its parts.

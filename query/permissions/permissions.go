@@ -11,16 +11,16 @@ import (
 	"cqld/schema"
 )
 
-// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. keyspace is the keyspace of
-// unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
+// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema in which
+// an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
 //
 // USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
-func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
-	c := requirer{keyspace: keyspace}
+func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
+	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
-	return c.needs, c.err
+	return ofViews(now, stmt, c.needs), c.err
 }
 
 // Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of the
@@ -44,9 +44,9 @@ func Protected(needs []auth.Requirement) error {
 	return nil
 }
 
-// OfViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or drop a view
+// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or drop a view
 // are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
-func OfViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
+func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
 	changed := false
 	switch stmt.(type) {
 	case *cql.AlterMaterializedView, *cql.DropMaterializedView:
@@ -86,6 +86,7 @@ func viewBase(s *schema.Schema, t *schema.Table) *schema.Table {
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
 // statement belongs to the group.
 type requirer struct {
+	now      *schema.Schema
 	keyspace string // of unqualified names; empty means there is none
 	needs    []auth.Requirement
 	err      error // of the first name that has no keyspace
@@ -154,8 +155,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index. The schema has none yet, so the table is unknown, and the permission is
-// required on all tables of the keyspace. OfViews replaces views by their tables. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews replaces
+// views by their tables. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -179,7 +180,9 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateIndex:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.DropIndex:
-		c.tables(auth.Alter, stmt.Index)
+		if t, _ := c.now.Index(c.in(stmt.Index), stmt.Index.Name); t != nil {
+			c.need(auth.Alter, auth.Table(t.Keyspace, t.Name))
+		}
 	case *cql.CreateMaterializedView:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.AlterMaterializedView:

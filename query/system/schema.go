@@ -21,7 +21,7 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no functions, aggregates, indexes or triggers yet, so their tables
+// schemaRows adds the rows of system_schema. There are no functions, aggregates or triggers yet, so their tables
 // are empty.
 func (s *Source) schemaRows(b *builder) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
@@ -45,6 +45,8 @@ func (s *Source) schemaRows(b *builder) {
 			droppedRows(b, k)
 		case "types":
 			typeRows(b, k)
+		case "indexes":
+			indexRows(b, k)
 		}
 	})
 }
@@ -203,4 +205,14 @@ func (s *Source) virtualSchemaRows(b *builder) {
 			columnRows(b, k)
 		}
 	})
+}
+
+func indexRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TableNames() {
+		t := k.Table(name)
+		for _, ix := range t.Indexes() {
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "index_name": text(ix.Name),
+				"kind": text(ix.Kind), "options": textMap(t.ShownOptions(ix))})
+		}
+	}
 }
