@@ -37,6 +37,8 @@ func (c *compiler) checkModifiable(kind restriction.Statement) error {
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
 	case c.refused == nil && (c.Table.Virtual || c.p.isVirtual(c.Table)):
 		c.refused = c.p.virtualWrite(c.Table)
+	case c.refused == nil && c.Table.View != nil:
+		c.refused = invalidf("Cannot directly modify a materialized view")
 	}
 	return nil
 }
