@@ -57,7 +57,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index/vector: types/similarity
-storage/index: internal/env ring row schema storage storage/index/vector types types/similarity
+storage/index: internal/env ring row schema storage types types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -82,7 +82,7 @@ counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
-search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage storage/index
+search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage/index
 
 # Reads of materialized views.
 view: coordinator internal/env internal/guard paxos ring row scan schema
@@ -128,7 +128,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index view
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
