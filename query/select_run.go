@@ -78,13 +78,8 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
-	params, err := withTimeout(params, plan.timeout, values)
-	if err != nil {
+	if err := run.setTimeout(params, values); err != nil {
 		return nil, err
-	}
-	run.timeouts = p.timeouts(params)
-	if params.timeout > 0 {
-		run.deadline = p.o.Clock.Monotonic() + params.timeout
 	}
 	limit, err := run.limit(plan.limit)
 	if err != nil {

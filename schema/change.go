@@ -48,14 +48,15 @@ type CreateTable struct {
 
 // ColumnSpec defines a new column.
 type ColumnSpec struct {
-	Name string
-	Kind ColumnKind
-	Desc bool
-	Type *types.Type
-	Mask *Mask // nil means none
+	Name       string
+	Kind       ColumnKind
+	Desc       bool
+	Type       *types.Type
+	Mask       *Mask       // nil means none
+	Attributes *Attributes // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, set the mask of a column, set options, set
+// AlterTable does one of: add columns, drop columns, rename key columns, set the mask or attributes of a column, set options, set
 // extensions.
 type AlterTable struct {
 	Keyspace string
@@ -71,7 +72,8 @@ type AlterTable struct {
 
 	Rename []Rename
 
-	Mask *MaskChange `json:",omitempty"`
+	Mask       *MaskChange       `json:",omitempty"`
+	Attributes *AttributesChange `json:",omitempty"`
 
 	Set     []string // names of the options to take from Options
 	Options Options

@@ -63,6 +63,11 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	with = append(with, orderText(t)...)
 	with = append(with, optionTexts(&t.Options)...)
 	text := "CREATE TABLE " + name + columnsText(t, internals) + " WITH " + strings.Join(with, "\n    AND ") + ";"
+	for _, c := range t.Columns() {
+		if comment := c.Comment(); comment != "" {
+			text += "\nCOMMENT ON COLUMN " + name + "." + types.QuoteName(c.Name) + " IS " + cql.QuoteString(comment) + ";"
+		}
+	}
 	if internals {
 		for _, d := range droppedByName(t) {
 			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
@@ -144,7 +149,14 @@ func columnText(c *schema.Column) string {
 	if c.Kind == schema.Static {
 		text += " static"
 	}
-	return text + mask.Text(c)
+	text += mask.Text(c)
+	if check := c.CheckText(); check != "" {
+		text += " CHECK " + check
+	}
+	if value := c.DefaultText(); value != "" {
+		text += " DEFAULT " + value
+	}
+	return text
 }
 
 func primaryKeyText(t *schema.Table) string {
