@@ -40,6 +40,8 @@ func (c *compiler) checkModifiable(kind restriction.Statement) error {
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
 	case c.refused == nil && (c.Table.Virtual || c.p.isVirtual(c.Table)):
 		c.refused = c.p.virtualWrite(c.Table)
+	case c.refused == nil && c.Table.View != nil:
+		c.refused = invalidf("Cannot directly modify a materialized view")
 	}
 	return nil
 }
@@ -86,6 +88,9 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
 	}
+	if err := m.setCompactValue(); err != nil {
+		return nil, err
+	}
 	var err error
 	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
 		return nil, err
@@ -104,6 +109,20 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 	}
 	m.where, m.single = rs, true
 	return nil
+}
+
+// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row exists as long
+// as its value does.
+func (m *modification) setCompactValue() error {
+	switch value := m.table.CompactValue(); {
+	case value == nil || len(m.regular) > 0:
+		return nil
+	case m.table.Hides(value):
+		m.addOperation(operation.Set(value, term.Constant([]byte{})))
+		return nil
+	default:
+		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", value.Name)
+	}
 }
 
 func (m *modification) addOperation(o operation.Operation) {

@@ -10,19 +10,25 @@ import (
 // encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are separate,
 // as class names in the order of its columns or fields.
 type encodedChange struct {
-	Format         int
-	Types          []string        `json:",omitempty"`
-	CreateKeyspace *CreateKeyspace `json:",omitempty"`
-	AlterKeyspace  *AlterKeyspace  `json:",omitempty"`
-	DropKeyspace   *DropKeyspace   `json:",omitempty"`
-	CreateTable    *CreateTable    `json:",omitempty"`
-	AlterTable     *AlterTable     `json:",omitempty"`
-	DropTable      *DropTable      `json:",omitempty"`
-	CreateType     *CreateType     `json:",omitempty"`
-	AlterType      *AlterType      `json:",omitempty"`
-	DropType       *DropType       `json:",omitempty"`
-	CreateIndex    *CreateIndex    `json:",omitempty"`
-	DropIndex      *DropIndex      `json:",omitempty"`
+	Format          int
+	Types           []string                `json:",omitempty"`
+	CreateKeyspace  *CreateKeyspace         `json:",omitempty"`
+	AlterKeyspace   *AlterKeyspace          `json:",omitempty"`
+	DropKeyspace    *DropKeyspace           `json:",omitempty"`
+	CreateTable     *CreateTable            `json:",omitempty"`
+	AlterTable      *AlterTable             `json:",omitempty"`
+	DropTable       *DropTable              `json:",omitempty"`
+	CreateView      *CreateView             `json:",omitempty"`
+	AlterView       *AlterView              `json:",omitempty"`
+	DropView        *DropView               `json:",omitempty"`
+	CreateType      *CreateType             `json:",omitempty"`
+	AlterType       *AlterType              `json:",omitempty"`
+	DropType        *DropType               `json:",omitempty"`
+	CreateIndex     *CreateIndex            `json:",omitempty"`
+	DropIndex       *DropIndex              `json:",omitempty"`
+	CreateFunction  *encodedCreateFunction  `json:",omitempty"`
+	CreateAggregate *encodedCreateAggregate `json:",omitempty"`
+	DropFunction    *encodedDropFunction    `json:",omitempty"`
 }
 
 // MarshalJSON omits the type, which is in encodedChange.Types.
@@ -59,6 +65,12 @@ func EncodeChange(c Change) []byte {
 		classes(c.Add)
 	case *DropTable:
 		e.DropTable = c
+	case *CreateView:
+		e.CreateView = c
+	case *AlterView:
+		e.AlterView = c
+	case *DropView:
+		e.DropView = c
 	case *CreateType:
 		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
 		e.Types = []string{c.Type.DeclaredClass()}
@@ -75,6 +87,12 @@ func EncodeChange(c Change) []byte {
 		e.CreateIndex = c
 	case *DropIndex:
 		e.DropIndex = c
+	case *CreateFunction:
+		e.CreateFunction = encodeCreateFunction(c)
+	case *CreateAggregate:
+		e.CreateAggregate = encodeCreateAggregate(c)
+	case *DropFunction:
+		e.DropFunction = encodeDropFunction(c)
 	default:
 		panic(fmt.Sprintf("schema: encode change %T", c))
 	}
@@ -120,6 +138,12 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterTable, giveTypes(e.AlterTable.Add, decoded)
 	case e.DropTable != nil:
 		return e.DropTable, nil
+	case e.CreateView != nil:
+		return e.CreateView, nil
+	case e.AlterView != nil:
+		return e.AlterView, nil
+	case e.DropView != nil:
+		return e.DropView, nil
 	case e.CreateType != nil:
 		if len(decoded) != 1 || decoded[0].Kind() != types.UDT || decoded[0].Frozen() {
 			return nil, fmt.Errorf("%w: the type to be created is missing", ErrFormat)
@@ -138,6 +162,12 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.CreateIndex, checkIndexEnums(e.CreateIndex.Class, e.CreateIndex.Target)
 	case e.DropIndex != nil:
 		return e.DropIndex, nil
+	case e.CreateFunction != nil:
+		return e.CreateFunction.change()
+	case e.CreateAggregate != nil:
+		return e.CreateAggregate.change()
+	case e.DropFunction != nil:
+		return e.DropFunction.change()
 	}
 	return nil, fmt.Errorf("%w: a change without a kind", ErrFormat)
 }

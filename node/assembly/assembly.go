@@ -29,6 +29,7 @@ import (
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/view"
 )
 
 // Store is the interface of storage for everything except client requests.
@@ -106,6 +107,7 @@ type Parts struct {
 	Lister      *listing.Lister
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
+	Views       *view.Reader // the coordinator of requests, which also reads materialized views
 
 	forgetFormer bool // Options.ForgetFormer
 }
@@ -169,6 +171,7 @@ func Assemble(o Options) *Parts {
 	p.assembleProtocols(o, replicas)
 	p.assembleProposer(o)
 	p.assembleLister(o)
+	p.Views = view.New(view.Options{Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,

@@ -93,6 +93,8 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 			for _, name := range ignoringCase(k.TableNames()) {
 				d.addRow(types.QuoteName(keyspace), "table", types.QuoteName(name))
 			}
+		case cql.DescribeFunctions, cql.DescribeAggregates:
+			d.listFunctions(k, kind)
 		case cql.DescribeTypes:
 			for _, name := range ignoringCase(k.TypeNames()) {
 				d.addRow(types.QuoteName(keyspace), "type", types.QuoteName(name))
@@ -156,11 +158,15 @@ func noKeyspace() error { return invalidf("No keyspace specified and no current 
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	switch kind {
 	case cql.DescribeTable, cql.DescribeGeneric:
-		if t := k.Table(name); t != nil {
+		t := k.Table(name)
+		switch {
+		case t != nil && t.View == nil:
 			d.addTable(k, t)
 			return nil
-		}
-		if kind == cql.DescribeTable {
+		case t != nil && kind == cql.DescribeGeneric:
+			d.addView(k, t)
+			return nil
+		case kind == cql.DescribeTable:
 			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
 		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
@@ -177,11 +183,13 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		}
 		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
+		if t := k.Table(name); t != nil && t.View != nil {
+			d.addView(k, t)
+			return nil
+		}
 		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
-	case cql.DescribeFunction:
-		return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
-	case cql.DescribeAggregate:
-		return invalidf("User defined aggregate '%s' not found in '%s'", name, k.Name)
+	case cql.DescribeFunction, cql.DescribeAggregate:
+		return d.functionsNamed(k, kind, name)
 	}
 	return notSupported("This DESCRIBE")
 }
@@ -194,6 +202,12 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	}
 	for _, t := range typesInOrder(k) {
 		d.addType(k, t)
+	}
+	for _, f := range sortedFunctions(k) {
+		d.addFunction(f)
+	}
+	for _, a := range sortedAggregates(k) {
+		d.addAggregate(a)
 	}
 	for _, name := range ignoringCase(k.TableNames()) {
 		d.addTable(k, k.Table(name))
@@ -209,6 +223,13 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	for _, ix := range t.Indexes() {
 		d.addIndex(t, ix)
 	}
+	for _, v := range d.Schema.Views(t) {
+		d.addView(k, v)
+	}
+}
+
+func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
+	d.addRow(types.QuoteName(k.Name), "materialized_view", types.QuoteName(t.Name), viewText(d.Schema.BaseOf(t), t, d.Internals))
 }
 
 func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {

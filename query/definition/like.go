@@ -33,6 +33,8 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a virtual table '%s.%s'.", from, stmt.Source.Name))
 	case d.Schema.Keyspace(keyspace) == nil:
 		return refuse(invalidf("Target Keyspace '%s' doesn't exist", keyspace))
+	case source.Compact != schema.NotCompact:
+		return refuse(notSupported("CREATE TABLE … LIKE a table with COMPACT STORAGE"))
 	case stmt.Indexes && len(source.Indexes()) > 0:
 		return refuse(notSupported("CREATE TABLE … LIKE … WITH INDEXES"))
 	}

@@ -8,19 +8,20 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/query/definition"
+	"cqld/query/function"
 	"cqld/schema"
 )
 
 // Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema in which
 // an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
 //
-// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
+// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
 func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
-	return c.needs, c.err
+	return ofViews(now, stmt, c.needs), c.err
 }
 
 // Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of the
@@ -29,6 +30,9 @@ func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.R
 func Protected(needs []auth.Requirement) error {
 	for _, q := range needs {
 		r := q.Resource
+		if r.Kind == auth.KindFunction || r.Kind == auth.KindKeyspaceFunctions {
+			continue // package definition refuses them
+		}
 		switch q.Permission {
 		case auth.Create, auth.Alter, auth.Drop:
 		default:
@@ -42,6 +46,45 @@ func Protected(needs []auth.Requirement) error {
 		}
 	}
 	return nil
+}
+
+// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or drop a view
+// are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
+func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
+	changed := false
+	switch stmt.(type) {
+	case *cql.AlterMaterializedView, *cql.DropMaterializedView:
+		changed = true
+	}
+	var out []auth.Requirement
+	for i, q := range needs {
+		if q.Resource.Kind != auth.KindTable || !changed && q.Permission != auth.Select {
+			continue
+		}
+		t := s.Table(q.Resource.Keyspace, q.Resource.Name)
+		if t == nil && !changed || t != nil && t.View == nil {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(needs)
+		}
+		if base := viewBase(s, t); base != nil {
+			out[i].Resource = auth.Table(base.Keyspace, base.Name)
+		} else {
+			out[i].Permission = 0 // removed below
+		}
+	}
+	if out == nil {
+		return needs
+	}
+	return slices.DeleteFunc(out, func(q auth.Requirement) bool { return q.Permission == 0 })
+}
+
+func viewBase(s *schema.Schema, t *schema.Table) *schema.Table {
+	if t == nil {
+		return nil
+	}
+	return s.BaseOf(t)
 }
 
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
@@ -116,8 +159,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view, and nothing to drop an index that does not exist. The schema has
-// no views yet, so their table is unknown, and the permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews replaces
+// views by their tables. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -152,9 +195,9 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateMaterializedView:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.AlterMaterializedView:
-		c.tables(auth.Alter, stmt.View)
+		c.table(auth.Alter, stmt.View)
 	case *cql.DropMaterializedView:
-		c.tables(auth.Alter, stmt.View)
+		c.table(auth.Alter, stmt.View)
 	case *cql.CreateTrigger, *cql.DropTrigger:
 		c.need(auth.Alter, auth.AllKeyspaces())
 	default:
@@ -217,9 +260,34 @@ func signature(name string, args []cql.TypeExpr) string {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, arg.String()...)
+		thawed := thaw(arg)
+		b = append(b, thawed.String()...)
 	}
 	return string(append(b, ')'))
+}
+
+// thaw returns a type as signatures contain it, however it is written: without frozen, keyspaces and second names.
+func thaw(e cql.TypeExpr) cql.TypeExpr {
+	e.Frozen, e.Keyspace = false, ""
+	if e.Kind == cql.TypeNative && e.Name == "varchar" {
+		e.Name = "text"
+	}
+	e.Args = slices.Clone(e.Args)
+	for i, inner := range e.Args {
+		e.Args[i] = thaw(inner)
+	}
+	return e
+}
+
+// Execute returns the permissions to call functions of users. An aggregate also needs those on its functions.
+func Execute(called []*function.Function) []auth.Requirement {
+	var c requirer
+	for _, f := range called {
+		for _, s := range f.Signatures {
+			c.need(auth.Execute, auth.Function(f.Keyspace, s))
+		}
+	}
+	return c.needs
 }
 
 // role handles statements about roles, permissions and identities. What they need depends on the roles themselves, so
