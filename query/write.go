@@ -126,6 +126,9 @@ func (w *write) build(m *modification, add func(*row.Mutation)) error {
 			return err
 		}
 	}
+	if err := w.checkKeys(m); err != nil {
+		return err
+	}
 	if m.single {
 		return w.buildSingle(m, add)
 	}
@@ -263,6 +266,9 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	if w.row.Empty() {
 		return nil
 	}
+	if err := w.checkRow(m, schema.Static); err != nil {
+		return err
+	}
 	w.row.Sort()
 	w.builder.AddHeader(&w.row)
 	return nil
@@ -292,6 +298,9 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	}
 	if w.row.Empty() {
 		return nil
+	}
+	if err := w.checkRow(m, schema.Regular); err != nil {
+		return err
 	}
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
 		w.row.Sort()

@@ -102,18 +102,19 @@ query/batchsize: row schema types
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
 query/rowview: internal/wire query/term row schema types
+query/constraint: cql query/function schema types
 query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/wire query/function query/mask query/term ring schema types udf
+query/definition: cql internal/wire query/constraint query/function query/mask query/term ring schema types udf
 query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

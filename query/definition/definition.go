@@ -56,6 +56,10 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.dropKeyspace(stmt)
 	case *cql.CreateTable:
 		return d.createTable(stmt)
+	case *cql.CreateTableLike:
+		return d.createTableLike(stmt)
+	case *cql.CommentOn:
+		return d.commentOn(stmt)
 	case *cql.AlterTable:
 		return d.alterTable(stmt)
 	case *cql.DropTable:
