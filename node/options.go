@@ -16,6 +16,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/query"
+	"cqld/query/guardrail"
 	"cqld/request"
 )
 
@@ -91,6 +92,8 @@ type Options struct {
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
+	Guardrails         guardrail.Guardrails
 
 	MaxFrameBytes       int
 	BatchWarnBytes      int

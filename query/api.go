@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
@@ -179,6 +180,11 @@ type Options struct {
 	ClusterName string
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
-	Limits             Limits
-	Audit              *audit.Log // records the statements of clients; nil means that none are recorded
+	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
+	DropCompactStorage bool
+	Guardrails         *guardrail.Guardrails // nil means Cassandra's defaults
+	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
+	IsSuperuser func(role string) bool
+	Limits      Limits
+	Audit       *audit.Log // records the statements of clients; nil means that none are recorded
 }

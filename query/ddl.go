@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/request"
 	"cqld/schema"
@@ -28,13 +29,16 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
 		NowMicros: p.timestamps.Next, Functions: p.functions, Masking: p.o.DynamicDataMasking,
-		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}}
+		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}, Guard: p.guard(r), DropCompact: p.o.DropCompactStorage}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)
 	}
 	def, err := d.Define(stmt)
 	if err != nil {
 		return nil, definitionError(err)
+	}
+	if def.Change == nil {
+		return voidResult(), nil
 	}
 	next, err := schema.Apply(now, def.Change)
 	if err != nil {
@@ -109,6 +113,7 @@ func definitionError(err error) error {
 	var refused *auth.Invalid
 	var forbidden *roles.Unauthorized
 	var unavailable *schema.Unavailable
+	var violation *guardrail.Violation
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
 		return &AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
@@ -116,6 +121,8 @@ func definitionError(err error) error {
 		return &Invalid{Msg: exists.Error()}
 	case errors.As(err, &notFound):
 		return &Invalid{Msg: notFound.Error()}
+	case errors.As(err, &violation):
+		return &Invalid{Msg: violation.Msg}
 	case errors.As(err, &invalid) && invalid.Configuration:
 		return &ConfigError{Msg: invalid.Msg}
 	case errors.As(err, &invalid):
@@ -159,6 +166,9 @@ func (p *Processor) newTimeUUID() schema.UUID {
 // executeTruncate drops all rows of a table on all replicas.
 func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
+	if err == nil {
+		err = d.Guard.Enabled(guardrail.DropTruncateTable)
+	}
 	if err != nil {
 		return nil, definitionError(err)
 	}

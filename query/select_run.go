@@ -7,6 +7,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/guardrail"
 	"cqld/query/mask"
 	"cqld/query/paging"
 	"cqld/query/restriction"
@@ -51,6 +52,7 @@ type selectState struct {
 	groupValues [][]byte
 	given       bool // the group's row has not been appended yet
 
+	guard   *guardrail.Guard
 	ordered orderedRows // for ORDER BY over several partitions
 }
 
@@ -72,6 +74,10 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
+	run.guard = p.dataGuard(r)
+	if err := run.guardRead(r); err != nil {
+		return nil, err
+	}
 	limit, err := run.limit(plan.limit)
 	if err != nil {
 		return nil, err
@@ -91,6 +97,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	}
 	empty, err := run.where()
 	if err != nil {
+		return nil, err
+	}
+	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return nil, err
 	}
 	var start *scan.Position // nil means the beginning

@@ -23,10 +23,6 @@ func statementName(stmt cql.Statement) string {
 		return "CREATE AGGREGATE"
 	case *cql.DropAggregate:
 		return "DROP AGGREGATE"
-	case *cql.CreateTrigger:
-		return "CREATE TRIGGER"
-	case *cql.DropTrigger:
-		return "DROP TRIGGER"
 	}
 	return "This statement"
 }
