@@ -79,6 +79,7 @@ func settings() map[string]setting {
 	}
 	maps.Copy(all, accessSettings())
 	maps.Copy(all, guardrailSettings())
+	maps.Copy(all, indexSettings())
 	maps.Copy(all, clientLimitSettings())
 	return all
 }

@@ -23,8 +23,8 @@ func guardrailSettings() map[string]setting {
 		all[f.Option()] = falsehood(func(o *Options) *bool { return &o.Guardrails.Disabled[f] })
 	}
 	for _, t := range guardrail.Thresholds() {
-		all[t.Name()+"_warn_threshold"] = threshold(t, func(o *Options) *int64 { return &o.Guardrails.Warn[t] })
-		all[t.Name()+"_fail_threshold"] = threshold(t, func(o *Options) *int64 { return &o.Guardrails.Fail[t] })
+		all[t.Name()+"_warn_threshold"] = guardrailThreshold(t, func(o *Options) *int64 { return &o.Guardrails.Warn[t] })
+		all[t.Name()+"_fail_threshold"] = guardrailThreshold(t, func(o *Options) *int64 { return &o.Guardrails.Fail[t] })
 	}
 	for _, v := range guardrail.AllValues() {
 		all[v.Name()+"_warned"] = words(v, func(o *Options) *[]string { return &o.Guardrails.Warned[v] })
@@ -35,19 +35,8 @@ func guardrailSettings() map[string]setting {
 	return all
 }
 
-// falsehood reads an option whose field says the opposite.
-func falsehood(field func(*Options) *bool) setting {
-	return func(o *Options, v *yaml.Node) error {
-		b, err := truthOf(v)
-		if err == nil {
-			*field(o) = !b
-		}
-		return err
-	}
-}
-
-// threshold reads a number, or a number of bytes with a unit. As in Cassandra, -1 and null mean no bound.
-func threshold(t guardrail.Threshold, field func(*Options) *int64) setting {
+// guardrailThreshold reads a number, or a number of bytes with a unit. As in Cassandra, -1 and null mean no bound.
+func guardrailThreshold(t guardrail.Threshold, field func(*Options) *int64) setting {
 	return func(o *Options, v *yaml.Node) (err error) {
 		switch {
 		case v.Value == "-1" || v.Tag == "!!null":

@@ -16,6 +16,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/query"
+	"cqld/query/definition"
 	"cqld/query/guardrail"
 	"cqld/request"
 )
@@ -94,6 +95,7 @@ type Options struct {
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
 	Guardrails         guardrail.Guardrails
+	Indexes            definition.Indexes
 
 	MaxFrameBytes       int
 	BatchWarnBytes      int
@@ -175,6 +177,7 @@ func DefaultOptions() Options {
 
 		StreamThroughput:   24 << 20,
 		AutoRepair:         true,
+		Indexes:            definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
 		AutoRepairInterval: 24 * time.Hour,
 		RepairThroughput:   16 << 20,
 

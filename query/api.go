@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/definition"
 	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/query/term"
@@ -15,6 +16,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/udf/value"
 )
 
 // Session is the state of a connection that query needs. The server owns it and query only reads it: the server sets
@@ -178,6 +180,9 @@ type Options struct {
 	Timeouts   Timeouts       // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
+	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.
+	NoUserFunctions bool
+	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
@@ -185,6 +190,7 @@ type Options struct {
 	Guardrails         *guardrail.Guardrails // nil means Cassandra's defaults
 	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
 	IsSuperuser func(role string) bool
+	Indexes     definition.Indexes // which indexes users may create
 	Limits      Limits
 	Audit       *audit.Log // records the statements of clients; nil means that none are recorded
 }

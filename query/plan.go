@@ -20,9 +20,8 @@ type plan struct {
 	keyspace string // for unqualified names
 	stmt     cql.Statement
 
-	needs     []auth.Requirement // what an execution needs
-	protected error              // why no client may execute the statement, whatever its permissions
-	refused   error              // why no client may, but only those with the permissions are told
+	needs   []auth.Requirement // what an execution needs
+	refused error              // why no client may execute the statement, but only those with the permissions are told
 
 	// One of these is set for a data statement.
 	modification *modification
@@ -119,10 +118,10 @@ type compiler struct {
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, Compiler: term.Compiler{
-		Schema: s, Functions: p.functions, ResolveType: resolveType, Keyspace: keyspace,
+		Schema: s, Functions: p.functions, UserFunctions: p.userFunctions.Named, ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
-	if pl.needs, err = permissions.Required(keyspace, stmt); err != nil {
+	if pl.needs, err = permissions.Required(s, keyspace, stmt); err != nil {
 		return nil, definitionError(err)
 	}
 	switch stmt := stmt.(type) {
@@ -139,13 +138,13 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	case *cql.Batch:
 		pl.batch, err = c.batch(pl, stmt)
 	default:
-		pl.protected = definitionError(permissions.Protected(pl.needs))
 		return pl, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	pl.refused = c.refused
+	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}

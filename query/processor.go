@@ -8,21 +8,26 @@ import (
 	"cqld/internal/env"
 	"cqld/query/function"
 	"cqld/query/identifier"
+	"cqld/query/permissions"
 	"cqld/query/plancache"
 	"cqld/query/roles"
 	"cqld/query/term"
+	"cqld/query/userfunction"
 	"cqld/request"
 	"cqld/schema"
+	"cqld/udf"
 )
 
 // Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete.
 type Processor struct {
-	o          Options
-	functions  *function.Library
-	ids        *identifier.Source
-	timestamps Timestamps
-	prepared   *plancache.Cache[plan] // by id
-	texts      *plancache.Cache[plan] // by text
+	o             Options
+	functions     *function.Library
+	runtime       *udf.Runtime // of the functions of users
+	userFunctions *userfunction.Functions
+	ids           *identifier.Source
+	timestamps    Timestamps
+	prepared      *plancache.Cache[plan] // by id
+	texts         *plancache.Cache[plan] // by text
 
 	boundsData bool // guardrails bound statements that read or write data
 
@@ -41,12 +46,14 @@ func New(o Options) *Processor {
 	p := &Processor{
 		o:          o,
 		functions:  function.New(),
+		runtime:    udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now}),
 		ids:        identifier.New(o.Rand),
 		timestamps: o.Timestamps,
 		prepared:   plancache.New[plan](o.Limits.PreparedBytesMax),
 		texts:      plancache.New[plan](textsMax * plancache.PlanBytes * 2),
 	}
 	p.boundsData = o.Guardrails != nil && o.Guardrails.BoundsData()
+	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
 	p.writes.New = func() any { return new(write) }
 	p.selects.New = func() any { return new(selectRun) }
 	p.rowBuffers.New = func() any { return &rowBuffer{pool: &p.rowBuffers} }
@@ -206,10 +213,17 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 
 // authorize returns why the client may not execute a plan, or nil.
 func (p *Processor) authorize(r *request.Request, pl *plan) error {
-	if pl.protected != nil {
-		return pl.protected
+	needs := pl.needs
+	if !pl.isData() { // what it needs depends on the current schema
+		var err error
+		if needs, err = permissions.Required(p.o.View.Schema(), pl.keyspace, pl.stmt); err != nil {
+			return definitionError(err)
+		}
+		if err := permissions.Protected(needs); err != nil {
+			return definitionError(err)
+		}
 	}
-	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+	if err := p.o.Executor.Authorize(r, needs...); err != nil {
 		return err
 	}
 	return pl.refused

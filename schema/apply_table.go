@@ -39,9 +39,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	keyspaces := maps.Clone(s.keyspaces)
-	keyspaces[k.Name] = k.withTable(t)
-	return build(keyspaces, s.nextStorage+1), nil
+	return build(k.withTable(t).in(s), s.nextStorage+1), nil
 }
 
 // currentTypes returns specs with the current versions of the types in k.
@@ -241,6 +239,7 @@ func (t *Table) copyForChange() *Table {
 	c.Statics = slices.Clone(t.Statics)
 	c.Regulars = slices.Clone(t.Regulars)
 	c.Dropped = slices.Clone(t.Dropped)
+	c.indexes = slices.Clone(t.indexes)
 	return &c
 }
 
@@ -341,6 +340,9 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		case col.Type.Kind() == types.UDT && col.Type.MultiCell():
 			return invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
 		}
+		if names := t.dependent(col.ID); names != "" {
+			return invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
+		}
 		is := func(o *Column) bool { return o == col }
 		t.Statics = slices.DeleteFunc(t.Statics, is)
 		t.Regulars = slices.DeleteFunc(t.Regulars, is)
@@ -372,6 +374,9 @@ func (t *Table) alterRename(c *AlterTable) error {
 		case t.column(r.To) != nil:
 			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
 				r.From, r.To, t.Keyspace, t.Name)
+		}
+		if names := t.dependent(col.ID); names != "" {
+			return invalidf("Can't rename column %s because it has dependent secondary indexes (%s)", r.From, names)
 		}
 		renamed := *col
 		renamed.Name = r.To

@@ -6,7 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateIndex, *DropIndex,
+// *CreateFunction, *CreateAggregate, *DropFunction.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.
@@ -120,6 +121,25 @@ type DropType struct {
 	IfExists bool
 }
 
+// CreateIndex creates an index of a table.
+type CreateIndex struct {
+	Keyspace    string
+	Table       string
+	Name        string `json:",omitempty"` // empty means that Apply chooses one
+	IfNotExists bool
+	Class       IndexClass // zero means a class that does not exist, which Apply refuses
+	Column      string
+	Target      IndexTarget       // IndexSimple means the default of the column
+	Options     map[string]string `json:",omitempty"` // as in Index
+}
+
+// DropIndex drops an index with its entries.
+type DropIndex struct {
+	Keyspace string
+	Name     string
+	IfExists bool
+}
+
 func (*CreateKeyspace) change() {}
 func (*AlterKeyspace) change()  {}
 func (*DropKeyspace) change()   {}
@@ -129,3 +149,33 @@ func (*DropTable) change()      {}
 func (*CreateType) change()     {}
 func (*AlterType) change()      {}
 func (*DropType) change()       {}
+func (*CreateIndex) change()    {}
+func (*DropIndex) change()      {}
+
+// CreateFunction creates or replaces a function.
+type CreateFunction struct {
+	OrReplace   bool
+	IfNotExists bool
+	Function    *Function
+}
+
+// CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions.
+type CreateAggregate struct {
+	OrReplace   bool
+	IfNotExists bool
+	Aggregate   *Aggregate
+}
+
+// DropFunction drops a function or an aggregate.
+type DropFunction struct {
+	Aggregate bool
+	Keyspace  string
+	Name      string
+	Args      []*types.Type
+	HasArgs   bool // otherwise the only function with this name
+	IfExists  bool
+}
+
+func (*CreateFunction) change()  {}
+func (*CreateAggregate) change() {}
+func (*DropFunction) change()    {}

@@ -28,9 +28,11 @@ type encodedKeyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	Extensions    map[string][]byte `json:",omitempty"`
-	Types         []string          `json:",omitempty"` // classes
-	Tables        []encodedTable    `json:",omitempty"`
+	Extensions    map[string][]byte  `json:",omitempty"`
+	Types         []string           `json:",omitempty"` // classes
+	Tables        []encodedTable     `json:",omitempty"`
+	Functions     []encodedFunction  `json:",omitempty"`
+	Aggregates    []encodedAggregate `json:",omitempty"`
 }
 
 type encodedTable struct {
@@ -41,7 +43,8 @@ type encodedTable struct {
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
-	Compact    Compact `json:",omitempty"`
+	Compact    Compact        `json:",omitempty"`
+	Indexes    []encodedIndex `json:",omitempty"`
 }
 
 type encodedColumn struct {
@@ -54,6 +57,15 @@ type encodedColumn struct {
 	DroppedMicros int64  `json:",omitempty"`
 	Micros        int64  `json:",omitempty"` // of a dropped column
 	Mask          *Mask  `json:",omitempty"`
+}
+
+type encodedIndex struct {
+	ID      StorageID
+	Name    string
+	Class   IndexClass
+	Column  ColumnID
+	Target  IndexTarget
+	Options map[string]string `json:",omitempty"`
 }
 
 // Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local and
@@ -85,6 +97,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.TableNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
+	encodeFunctions(&e, k)
 	return e
 }
 
@@ -98,6 +111,10 @@ func encodeTable(t *Table) encodedTable {
 		d := encodeColumn(&t.Dropped[i].Column)
 		d.Micros = t.Dropped[i].Micros
 		e.Dropped = append(e.Dropped, d)
+	}
+	for _, ix := range t.indexes {
+		e.Indexes = append(e.Indexes, encodedIndex{ID: ix.ID, Name: ix.Name, Class: ix.Class, Column: ix.Column,
+			Target: ix.Target, Options: ix.Options})
 	}
 	return e
 }
@@ -128,10 +145,16 @@ func Decode(b []byte) (*Schema, error) {
 			return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
 		}
 		for _, t := range k.tables {
-			if ids[t.StorageID] || t.StorageID >= max(e.NextStorage, FirstStorageID) {
-				return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, t.StorageID, k.Name, t.Name)
+			own := []StorageID{t.StorageID}
+			for _, ix := range t.indexes {
+				own = append(own, ix.ID)
 			}
-			ids[t.StorageID] = true
+			for _, id := range own {
+				if ids[id] || id >= max(e.NextStorage, FirstStorageID) {
+					return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, id, k.Name, t.Name)
+				}
+				ids[id] = true
+			}
 		}
 		keyspaces[k.Name] = k
 	}
@@ -180,7 +203,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, nil
+	return k, decodeFunctions(e, k)
 }
 
 func decodeType(class string) (*types.Type, error) {
@@ -218,7 +241,33 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	if len(t.PartitionKey) == 0 {
 		return nil, fmt.Errorf("%w: %s.%s has no partition key", ErrFormat, k.Name, t.Name)
 	}
+	for i := range e.Indexes {
+		ix, err := decodeIndex(&e.Indexes[i])
+		if err != nil {
+			return nil, err
+		}
+		if !ids[ix.Column] || t.Index(ix.Name) != nil {
+			return nil, fmt.Errorf("%w: index %q of %s.%s", ErrFormat, ix.Name, k.Name, t.Name)
+		}
+		t.indexes = append(t.indexes, ix)
+	}
 	return t.Seal(), nil
+}
+
+func decodeIndex(e *encodedIndex) (*Index, error) {
+	if err := checkIndexEnums(e.Class, e.Target); err != nil {
+		return nil, err
+	}
+	ix := &Index{ID: e.ID, Name: e.Name, Kind: e.Class.kind(), Class: e.Class, Column: e.Column, Target: e.Target,
+		Options: e.Options}
+	return ix, nil
+}
+
+func checkIndexEnums(class IndexClass, target IndexTarget) error {
+	if class < LegacyIndex || class > SASI || target < IndexSimple || target > IndexFull {
+		return fmt.Errorf("%w: index of class %d with target %d", ErrFormat, class, target)
+	}
+	return nil
 }
 
 func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {

@@ -80,11 +80,12 @@ type Table struct {
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication
 
-	stored []*Column // all columns, with those that a compact table hides
-	all    []*Column
-	byName map[string]*Column
-	byID   []*Column      // index is the id; nil where dropped
-	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
+	indexes []*Index  // sorted by name
+	stored  []*Column // all columns, with those that a compact table hides
+	all     []*Column
+	byName  map[string]*Column
+	byID    []*Column      // index is the id; nil where dropped
+	digest  [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
 	// ordered is the result of OrderedPartitions.
 	ordered bool
 	masked  bool // a column has a mask
@@ -95,6 +96,7 @@ func (t *Table) Seal() *Table {
 	byName := func(a, b *Column) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(t.Statics, byName)
 	slices.SortFunc(t.Regulars, byName)
+	t.sortIndexes()
 	t.stored = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
 	t.all = slices.DeleteFunc(slices.Clone(t.stored), t.Hides)
 	t.byName = make(map[string]*Column, len(t.all))

@@ -82,6 +82,21 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	return text
 }
 
+// indexText returns the statement that creates an index.
+func indexText(t *schema.Table, ix *schema.Index) string {
+	on := " " + types.QuoteName(ix.Name) + " ON " + qualified(t.Keyspace, t.Name) + " (" + t.IndexTargetText(ix) + ")"
+	if ix.Class == schema.LegacyIndex {
+		return "CREATE INDEX" + on + ";"
+	}
+	text := "CREATE CUSTOM INDEX" + on + " USING " + cql.QuoteString(ix.Options[schema.IndexClassOption])
+	options := maps.Clone(ix.Options)
+	delete(options, schema.IndexClassOption)
+	if len(options) > 0 {
+		text += " WITH OPTIONS = " + mapText(options)
+	}
+	return text + ";"
+}
+
 func droppedByName(t *schema.Table) []schema.DroppedColumn {
 	dropped := slices.Clone(t.Dropped)
 	slices.SortFunc(dropped, func(a, b schema.DroppedColumn) int { return strings.Compare(a.Name, b.Name) })

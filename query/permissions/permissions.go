@@ -8,15 +8,16 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/query/definition"
+	"cqld/query/function"
 	"cqld/schema"
 )
 
-// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. keyspace is the keyspace of
-// unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
+// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema in which
+// an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
 //
-// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
-func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
-	c := requirer{keyspace: keyspace}
+// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
+func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
+	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
@@ -29,6 +30,9 @@ func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 func Protected(needs []auth.Requirement) error {
 	for _, q := range needs {
 		r := q.Resource
+		if r.Kind == auth.KindFunction || r.Kind == auth.KindKeyspaceFunctions {
+			continue // package definition refuses them
+		}
 		switch q.Permission {
 		case auth.Create, auth.Alter, auth.Drop:
 		default:
@@ -47,6 +51,7 @@ func Protected(needs []auth.Requirement) error {
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
 // statement belongs to the group.
 type requirer struct {
+	now      *schema.Schema
 	keyspace string // of unqualified names; empty means there is none
 	needs    []auth.Requirement
 	err      error // of the first name that has no keyspace
@@ -115,8 +120,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view. The schema has neither yet, so the table is unknown, and the
-// permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop an index that does not exist. The schema has
+// no views yet, so their table is unknown, and the permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -140,7 +145,9 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateIndex:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.DropIndex:
-		c.tables(auth.Alter, stmt.Index)
+		if t, _ := c.now.Index(c.in(stmt.Index), stmt.Index.Name); t != nil {
+			c.need(auth.Alter, auth.Table(t.Keyspace, t.Name))
+		}
 	case *cql.CreateMaterializedView:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.AlterMaterializedView:
@@ -197,9 +204,34 @@ func signature(name string, args []cql.TypeExpr) string {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, arg.String()...)
+		thawed := thaw(arg)
+		b = append(b, thawed.String()...)
 	}
 	return string(append(b, ')'))
+}
+
+// thaw returns a type as signatures contain it, however it is written: without frozen, keyspaces and second names.
+func thaw(e cql.TypeExpr) cql.TypeExpr {
+	e.Frozen, e.Keyspace = false, ""
+	if e.Kind == cql.TypeNative && e.Name == "varchar" {
+		e.Name = "text"
+	}
+	e.Args = slices.Clone(e.Args)
+	for i, inner := range e.Args {
+		e.Args[i] = thaw(inner)
+	}
+	return e
+}
+
+// Execute returns the permissions to call functions of users. An aggregate also needs those on its functions.
+func Execute(called []*function.Function) []auth.Requirement {
+	var c requirer
+	for _, f := range called {
+		for _, s := range f.Signatures {
+			c.need(auth.Execute, auth.Function(f.Keyspace, s))
+		}
+	}
+	return c.needs
 }
 
 // role handles statements about roles, permissions and identities. What they need depends on the roles themselves, so

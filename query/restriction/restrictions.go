@@ -102,6 +102,9 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 	return rs, rs.checkClustering(o)
 }
 
+// NeedsFiltering returns the error for a statement that needs ALLOW FILTERING.
+func (rs *Set) NeedsFiltering() error { return invalidf(allowFilteringMessage) }
+
 // CheckFiltering refuses a search in all partitions without ALLOW FILTERING.
 func (rs *Set) CheckFiltering(allowed bool) error {
 	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
