@@ -21,6 +21,7 @@ type modification struct {
 	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
+	timeout   term.Term
 	reads     bool
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
@@ -128,8 +129,11 @@ func (m *modification) addOperation(o operation.Operation) {
 	slices.SortStableFunc(m.regular, byID)
 }
 
-// using compiles USING TIMESTAMP and TTL.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if m.timeout, err = c.timeout(u.Timeout); err != nil {
+		return err
+	}
 	if u.Timestamp != nil {
 		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
 		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {

@@ -43,8 +43,8 @@ type encodedTable struct {
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
-	Compact    Compact        `json:",omitempty"`
 	Indexes    []encodedIndex `json:",omitempty"`
+	Compact    Compact        `json:",omitempty"`
 }
 
 type encodedColumn struct {

@@ -80,12 +80,13 @@ type Table struct {
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication
 
-	indexes []*Index  // sorted by name
-	stored  []*Column // all columns, with those that a compact table hides
-	all     []*Column
-	byName  map[string]*Column
-	byID    []*Column      // index is the id; nil where dropped
-	digest  [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
+	indexes []*Index // sorted by name
+
+	stored []*Column // all columns, with those that a compact table hides
+	all    []*Column
+	byName map[string]*Column
+	byID   []*Column      // index is the id; nil where dropped
+	digest [md5.Size]byte // of the encoded table; the hash of a schema is computed from these
 	// ordered is the result of OrderedPartitions.
 	ordered bool
 	masked  bool // a column has a mask

@@ -132,8 +132,13 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.need(auth.Drop, auth.Keyspace(stmt.Keyspace))
 	case *cql.CreateTable:
 		c.tables(auth.Create, stmt.Table)
+	case *cql.CreateTableLike:
+		c.table(auth.Select, stmt.Source)
+		c.tables(auth.Create, stmt.Table)
 	case *cql.AlterTable:
 		c.table(auth.Alter, stmt.Table)
+	case *cql.CommentOn:
+		c.comment(stmt)
 	case *cql.DropTable:
 		c.table(auth.Drop, stmt.Table)
 	case *cql.CreateType:
@@ -160,6 +165,18 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		return false
 	}
 	return true
+}
+
+// comment adds the permission for COMMENT ON: that for ALTER of the object.
+func (c *requirer) comment(stmt *cql.CommentOn) {
+	switch stmt.Kind {
+	case cql.CommentKeyspace:
+		c.need(auth.Alter, auth.Keyspace(stmt.Name.Name))
+	case cql.CommentTable, cql.CommentColumn:
+		c.table(auth.Alter, stmt.Name)
+	case cql.CommentType, cql.CommentField:
+		c.tables(auth.Alter, stmt.Name)
+	}
 }
 
 // function handles changes of functions and aggregates. The schema has neither yet, so OR REPLACE always creates.
