@@ -19,7 +19,11 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
-	options, set, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
+	given, err := d.guardProperties(stmt.Options.Properties)
+	if err != nil {
+		return refuse(err)
+	}
+	options, set, err := tableOptions(schema.DefaultOptions(), given)
 	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
 		options.BloomFilterFPChance = 0.1 // Cassandra's default for that strategy
 	}
@@ -268,7 +272,9 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.AlterColumnDefault:
 		err = d.alterDefault(c, t, a)
 	case *cql.DropCompactStorage:
-		c.DropCompact = true
+		if c.DropCompact = true; !d.DropCompact {
+			err = invalidf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
+		}
 	}
 	if err != nil {
 		return refuse(err)
@@ -324,12 +330,15 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if (properties{a.Options.Properties}).has("id") {
 		return configf("Cannot alter table id.")
 	}
-	// As in Cassandra, the given options must also be valid together with the defaults of the others.
-	if _, _, err := tableOptions(schema.DefaultOptions(), a.Options.Properties); err != nil || t == nil {
+	given, err := d.guardProperties(a.Options.Properties)
+	if err != nil {
 		return err
 	}
-	var err error
-	c.Options, c.Set, err = tableOptions(t.Options, a.Options.Properties)
+	// As in Cassandra, the given options must also be valid together with the defaults of the others.
+	if _, _, err := tableOptions(schema.DefaultOptions(), given); err != nil || t == nil {
+		return err
+	}
+	c.Options, c.Set, err = tableOptions(t.Options, given)
 	return err
 }
 
