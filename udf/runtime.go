@@ -159,6 +159,8 @@ func compile(f *schema.Function) (program, error) {
 			return nil, &Refused{"Lua compilation failed: " + err.Error()}
 		}
 		return &luaProgram{f, p}, nil
+	case Java:
+		return compileJava(f)
 	}
 	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)}
 }

@@ -36,7 +36,8 @@ internal/model/generate:
 # Functions that users define.
 udf/value: internal/wire types
 udf/lua: udf/value
-udf: schema types udf/lua udf/value
+udf/java: types udf/value
+udf: schema types udf/java udf/lua udf/value
 
 # Text of statements and filters.
 grammar:
