@@ -92,6 +92,9 @@ type Options struct {
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
 
+	UserFunctions       bool          // users may define and call functions: user_defined_functions_enabled
+	UserFunctionTimeout time.Duration // of one call: user_defined_functions_fail_timeout
+
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int
@@ -170,10 +173,12 @@ func DefaultOptions() Options {
 		TruncateTimeout: 60 * time.Second,
 		HintWindow:      3 * time.Hour,
 
-		StreamThroughput:   24 << 20,
-		AutoRepair:         true,
-		AutoRepairInterval: 24 * time.Hour,
-		RepairThroughput:   16 << 20,
+		StreamThroughput:    24 << 20,
+		AutoRepair:          true,
+		UserFunctions:       true,
+		UserFunctionTimeout: 1500 * time.Millisecond,
+		AutoRepairInterval:  24 * time.Hour,
+		RepairThroughput:    16 << 20,
 
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,
