@@ -41,6 +41,7 @@ const (
 	VerbNewest                       // read command; reply is the newest timestamp there
 	VerbPaxosPurge                   // scan the Paxos state of a range; reply is a step
 	VerbHolds                        // does the receiver hold these ranges? reply is a byte for each
+	VerbSearch                       // the next rows that match by an index
 )
 
 // ErrUnreachable is the error of a Reply when the request was certainly not sent.

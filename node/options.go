@@ -16,6 +16,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/query"
+	"cqld/query/definition"
 	"cqld/request"
 )
 
@@ -91,6 +92,7 @@ type Options struct {
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	Indexes            definition.Indexes
 
 	UserFunctions       bool          // users may define and call functions: user_defined_functions_enabled
 	UserFunctionTimeout time.Duration // of one call: user_defined_functions_fail_timeout
@@ -173,12 +175,13 @@ func DefaultOptions() Options {
 		TruncateTimeout: 60 * time.Second,
 		HintWindow:      3 * time.Hour,
 
-		StreamThroughput:    24 << 20,
-		AutoRepair:          true,
-		UserFunctions:       true,
-		UserFunctionTimeout: 1500 * time.Millisecond,
-		AutoRepairInterval:  24 * time.Hour,
-		RepairThroughput:    16 << 20,
+		StreamThroughput:   24 << 20,
+		AutoRepair:         true,
+		Indexes:            definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
+		AutoRepairInterval: 24 * time.Hour,
+		RepairThroughput:   16 << 20,
+
+		UserFunctions: true, UserFunctionTimeout: 1500 * time.Millisecond,
 
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,

@@ -64,6 +64,12 @@ func authorized() map[string][]string {
 		"DROP KEYSPACE other":                      {"DROP on <keyspace other>"},
 		"CREATE TABLE x (k int PRIMARY KEY)":       {"CREATE on <all tables in ks>"},
 		"CREATE TABLE other.x (k int PRIMARY KEY)": {"CREATE on <all tables in other>"},
+		"CREATE TABLE x LIKE other.u":              {"SELECT on <table other.u>", "CREATE on <all tables in ks>"},
+		"COMMENT ON KEYSPACE other IS 'x'":         {"ALTER on <keyspace other>"},
+		"COMMENT ON TABLE t IS 'x'":                {"ALTER on <table ks.t>"},
+		"COMMENT ON COLUMN t.v IS 'x'":             {"ALTER on <table ks.t>"},
+		"COMMENT ON TYPE ty IS 'x'":                {"ALTER on <all tables in ks>"},
+		"COMMENT ON FIELD ty.a IS NULL":            {"ALTER on <all tables in ks>"},
 		"ALTER TABLE t ADD x int":                  {"ALTER on <table ks.t>"},
 		"ALTER TABLE t DROP v":                     {"ALTER on <table ks.t>"},
 		"ALTER TABLE t RENAME k TO x":              {"ALTER on <table ks.t>"},
@@ -76,7 +82,7 @@ func authorized() map[string][]string {
 
 		// Statements that can be parsed but are not supported yet.
 		"CREATE INDEX i ON t (v)": {"ALTER on <table ks.t>"},
-		"DROP INDEX i":            {"ALTER on <all tables in ks>"},
+		"DROP INDEX indexed":      {"ALTER on <table ks.t>"},
 		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":    {"ALTER on <table other.u>"},
 		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                               {"ALTER on <all tables in ks>"},
 		"DROP MATERIALIZED VIEW x":                                                                   {"ALTER on <all tables in ks>"},
@@ -207,6 +213,7 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 		"CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int, l list<int>)", "CREATE TABLE other.u (k int PRIMARY KEY)",
 		"CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)", "CREATE TYPE ks.ty (a int)",
+		"CREATE INDEX indexed ON ks.t (v)",
 	} {
 		mustQuery(t, p, s, text)
 	}

@@ -20,9 +20,8 @@ type plan struct {
 	keyspace string // for unqualified names
 	stmt     cql.Statement
 
-	needs     []auth.Requirement // what an execution needs
-	protected error              // why no client may execute the statement, whatever its permissions
-	refused   error              // why no client may, but only those with the permissions are told
+	needs   []auth.Requirement // what an execution needs
+	refused error              // why no client may execute the statement, but only those with the permissions are told
 
 	// One of these is set for a data statement.
 	modification *modification
@@ -122,7 +121,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		Schema: s, Functions: p.functions, UserFunctions: p.userFunctions.Named, ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
-	if pl.needs, err = permissions.Required(keyspace, stmt); err != nil {
+	if pl.needs, err = permissions.Required(s, keyspace, stmt); err != nil {
 		return nil, definitionError(err)
 	}
 	switch stmt := stmt.(type) {
@@ -139,7 +138,6 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	case *cql.Batch:
 		pl.batch, err = c.batch(pl, stmt)
 	default:
-		pl.protected = definitionError(permissions.Protected(pl.needs))
 		return pl, nil
 	}
 	if err != nil {

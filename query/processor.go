@@ -8,6 +8,7 @@ import (
 	"cqld/internal/env"
 	"cqld/query/function"
 	"cqld/query/identifier"
+	"cqld/query/permissions"
 	"cqld/query/plancache"
 	"cqld/query/roles"
 	"cqld/query/term"
@@ -209,10 +210,17 @@ func (p *Processor) executePlan(r *request.Request, s *Session, e *plancache.Ent
 
 // authorize returns why the client may not execute a plan, or nil.
 func (p *Processor) authorize(r *request.Request, pl *plan) error {
-	if pl.protected != nil {
-		return pl.protected
+	needs := pl.needs
+	if !pl.isData() { // what it needs depends on the current schema
+		var err error
+		if needs, err = permissions.Required(p.o.View.Schema(), pl.keyspace, pl.stmt); err != nil {
+			return definitionError(err)
+		}
+		if err := permissions.Protected(needs); err != nil {
+			return definitionError(err)
+		}
 	}
-	if err := p.o.Executor.Authorize(r, pl.needs...); err != nil {
+	if err := p.o.Executor.Authorize(r, needs...); err != nil {
 		return err
 	}
 	return pl.refused

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/query/function"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/selection"
@@ -25,9 +24,12 @@ type selectPlan struct {
 	reversed     bool
 	order        []orderColumn // set if partitions must be merged in memory
 	limit        term.Term
+	offset       term.Term
+	timeout      term.Term
 	perPartition term.Term
 	staticCounts bool
-	single       bool // one partition, at most one row
+	single       bool     // one partition, at most one row
+	near         *nearest // of ANN OF
 	masking      *mask.Decision
 }
 
@@ -47,9 +49,21 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 		return nil, err
 	}
 	p.selection, p.metadata = sel, newMetadata(sel.Columns)
-	onlyStatic := c.onlyStatic(stmt)
-	p.where, err = restriction.Compile(&c.Compiler, stmt.Where, restriction.Options{
-		Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering})
+	for _, o := range stmt.OrderBy { // Cassandra resolves these names first
+		if _, err := c.Column(o.Column); err != nil {
+			return nil, err
+		}
+	}
+	near, err := nearestOrdering(stmt.OrderBy)
+	if err != nil {
+		return nil, err
+	}
+	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
+	if near != nil {
+		p.where, p.near, err = c.nearestWhere(stmt, near, options)
+	} else if err = c.checkVectors(stmt.Where); err == nil {
+		p.where, err = restriction.Compile(&c.Compiler, stmt.Where, options)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,27 +78,43 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
 		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
-	if err := c.orderBy(p, stmt.OrderBy); err != nil {
+	if p.near != nil {
+		err = p.checkNearest(stmt)
+	} else if err = c.orderBy(p, stmt.OrderBy); err == nil {
+		err = p.where.CheckFiltering(stmt.AllowFiltering)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := p.where.CheckFiltering(stmt.AllowFiltering); err != nil {
+	if err := c.limits(p, stmt); err != nil {
 		return nil, err
-	}
-	if stmt.Limit != nil {
-		if p.limit, err = c.Term(stmt.Limit, c.Receiver("[limit]", types.Native(types.Int))); err != nil {
-			return nil, err
-		}
-	}
-	if stmt.PerPartitionLimit != nil {
-		r := c.Receiver("[per_partition_limit]", types.Native(types.Int))
-		if p.perPartition, err = c.Term(stmt.PerPartitionLimit, r); err != nil {
-			return nil, err
-		}
 	}
 	p.masking = c.masking(p.where.Columns())
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil
+}
+
+// limits compiles LIMIT, OFFSET, PER PARTITION LIMIT and USING TIMEOUT.
+func (c *compiler) limits(p *selectPlan, stmt *cql.Select) (err error) {
+	for _, l := range []struct {
+		value cql.Term
+		name  string
+		into  *term.Term
+	}{{stmt.Limit, "[limit]", &p.limit}, {stmt.Offset, "[offset]", &p.offset},
+		{stmt.PerPartitionLimit, "[per_partition_limit]", &p.perPartition}} {
+		if l.value == nil {
+			continue
+		}
+		if *l.into, err = c.Term(l.value, c.Receiver(l.name, types.Native(types.Int))); err != nil {
+			return err
+		}
+	}
+	if p.near != nil && p.offset != nil {
+		return invalidf("OFFSET is not supported with ORDER BY … ANN OF")
+	}
+	p.timeout, err = c.timeout(stmt.Timeout)
+	return err
 }
 
 // onlyStatic reports whether a SELECT names only static columns and partition key columns.
@@ -108,7 +138,7 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	if p.where.HasClustering() || p.where.HasRegular() {
+	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() {
 		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	}
 	requested := p.table.Columns()
@@ -225,9 +255,6 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 		col, err := c.Column(o.Column)
 		if err != nil {
 			return err
-		}
-		if o.ANN != nil {
-			return function.NotSupported("ORDER BY … ANN OF")
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}

@@ -30,6 +30,10 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyAlterType(s, c)
 	case *DropType:
 		return applyDropType(s, c)
+	case *CreateIndex:
+		return applyCreateIndex(s, c)
+	case *DropIndex:
+		return applyDropIndex(s, c)
 	case *CreateFunction:
 		return applyCreateFunction(s, c)
 	case *CreateAggregate:
@@ -172,18 +176,24 @@ func checkReplication(r ring.Replication) error {
 }
 
 // with returns s with k added or replaced.
-func (s *Schema) with(k *Keyspace) *Schema {
+func (s *Schema) with(k *Keyspace) *Schema { return build(k.in(s), s.nextStorage) }
+
+// in returns the keyspaces of s with k added or replaced.
+func (k *Keyspace) in(s *Schema) map[string]*Keyspace {
 	keyspaces := maps.Clone(s.keyspaces)
 	keyspaces[k.Name] = k
-	return build(keyspaces, s.nextStorage)
+	return keyspaces
 }
 
 // build returns a schema of the keyspaces and its indexes. It keeps the map.
 func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, nextStorage: next}
+	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{}, nextStorage: next}
 	for _, k := range keyspaces {
 		for _, t := range k.tables {
 			s.byStorage[t.StorageID] = t
+			for _, ix := range t.indexes {
+				s.byIndex[ix.ID] = t
+			}
 		}
 	}
 	s.version = contentVersion(s)

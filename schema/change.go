@@ -6,8 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateFunction, *CreateAggregate,
-// *DropFunction.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateIndex, *DropIndex,
+// *CreateFunction, *CreateAggregate, *DropFunction.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.
@@ -43,8 +43,9 @@ type CreateTable struct {
 	Table       string
 	IfNotExists bool
 	ID          UUID
-	Columns     []ColumnSpec
+	Columns     []ColumnSpec // with the hidden ones of a compact table
 	Options     Options
+	Compact     Compact `json:",omitempty"`
 }
 
 // ColumnSpec defines a new column.
@@ -56,7 +57,7 @@ type ColumnSpec struct {
 	Mask *Mask // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, set the mask of a column, set options, set
+// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask of a column, set options, set
 // extensions.
 type AlterTable struct {
 	Keyspace string
@@ -71,6 +72,8 @@ type AlterTable struct {
 	DropMicros   int64 // cells written up to this time are dropped
 
 	Rename []Rename
+
+	DropCompact bool `json:",omitempty"` // DROP COMPACT STORAGE
 
 	Mask *MaskChange `json:",omitempty"`
 
@@ -118,6 +121,37 @@ type DropType struct {
 	IfExists bool
 }
 
+// CreateIndex creates an index of a table.
+type CreateIndex struct {
+	Keyspace    string
+	Table       string
+	Name        string `json:",omitempty"` // empty means that Apply chooses one
+	IfNotExists bool
+	Class       IndexClass // zero means a class that does not exist, which Apply refuses
+	Column      string
+	Target      IndexTarget       // IndexSimple means the default of the column
+	Options     map[string]string `json:",omitempty"` // as in Index
+}
+
+// DropIndex drops an index with its entries.
+type DropIndex struct {
+	Keyspace string
+	Name     string
+	IfExists bool
+}
+
+func (*CreateKeyspace) change() {}
+func (*AlterKeyspace) change()  {}
+func (*DropKeyspace) change()   {}
+func (*CreateTable) change()    {}
+func (*AlterTable) change()     {}
+func (*DropTable) change()      {}
+func (*CreateType) change()     {}
+func (*AlterType) change()      {}
+func (*DropType) change()       {}
+func (*CreateIndex) change()    {}
+func (*DropIndex) change()      {}
+
 // CreateFunction creates or replaces a function.
 type CreateFunction struct {
 	OrReplace   bool
@@ -142,15 +176,6 @@ type DropFunction struct {
 	IfExists  bool
 }
 
-func (*CreateKeyspace) change()  {}
-func (*AlterKeyspace) change()   {}
-func (*DropKeyspace) change()    {}
-func (*CreateTable) change()     {}
-func (*AlterTable) change()      {}
-func (*DropTable) change()       {}
-func (*CreateType) change()      {}
-func (*AlterType) change()       {}
-func (*DropType) change()        {}
 func (*CreateFunction) change()  {}
 func (*CreateAggregate) change() {}
 func (*DropFunction) change()    {}

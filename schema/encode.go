@@ -43,6 +43,8 @@ type encodedTable struct {
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
+	Indexes    []encodedIndex `json:",omitempty"`
+	Compact    Compact        `json:",omitempty"`
 }
 
 type encodedColumn struct {
@@ -55,6 +57,15 @@ type encodedColumn struct {
 	DroppedMicros int64  `json:",omitempty"`
 	Micros        int64  `json:",omitempty"` // of a dropped column
 	Mask          *Mask  `json:",omitempty"`
+}
+
+type encodedIndex struct {
+	ID      StorageID
+	Name    string
+	Class   IndexClass
+	Column  ColumnID
+	Target  IndexTarget
+	Options map[string]string `json:",omitempty"`
 }
 
 // Encode encodes the schema. Equal schemas have equal encodings. Keyspaces that the program itself defines (the local and
@@ -91,14 +102,19 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 }
 
 func encodeTable(t *Table) encodedTable {
-	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options}
-	for _, c := range t.all {
+	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
+		Compact: t.Compact}
+	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
 	for i := range t.Dropped {
 		d := encodeColumn(&t.Dropped[i].Column)
 		d.Micros = t.Dropped[i].Micros
 		e.Dropped = append(e.Dropped, d)
+	}
+	for _, ix := range t.indexes {
+		e.Indexes = append(e.Indexes, encodedIndex{ID: ix.ID, Name: ix.Name, Class: ix.Class, Column: ix.Column,
+			Target: ix.Target, Options: ix.Options})
 	}
 	return e
 }
@@ -129,10 +145,16 @@ func Decode(b []byte) (*Schema, error) {
 			return nil, fmt.Errorf("%w: keyspace %q is not allowed", ErrFormat, k.Name)
 		}
 		for _, t := range k.tables {
-			if ids[t.StorageID] || t.StorageID >= max(e.NextStorage, FirstStorageID) {
-				return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, t.StorageID, k.Name, t.Name)
+			own := []StorageID{t.StorageID}
+			for _, ix := range t.indexes {
+				own = append(own, ix.ID)
 			}
-			ids[t.StorageID] = true
+			for _, id := range own {
+				if ids[id] || id >= max(e.NextStorage, FirstStorageID) {
+					return nil, fmt.Errorf("%w: storage id %d of %s.%s", ErrFormat, id, k.Name, t.Name)
+				}
+				ids[id] = true
+			}
 		}
 		keyspaces[k.Name] = k
 	}
@@ -194,7 +216,7 @@ func decodeType(class string) (*types.Type, error) {
 
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
-		NextColumn: e.NextColumn, Options: e.Options, Replication: k.Replication}
+		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication}
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)
@@ -219,7 +241,33 @@ func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	if len(t.PartitionKey) == 0 {
 		return nil, fmt.Errorf("%w: %s.%s has no partition key", ErrFormat, k.Name, t.Name)
 	}
+	for i := range e.Indexes {
+		ix, err := decodeIndex(&e.Indexes[i])
+		if err != nil {
+			return nil, err
+		}
+		if !ids[ix.Column] || t.Index(ix.Name) != nil {
+			return nil, fmt.Errorf("%w: index %q of %s.%s", ErrFormat, ix.Name, k.Name, t.Name)
+		}
+		t.indexes = append(t.indexes, ix)
+	}
 	return t.Seal(), nil
+}
+
+func decodeIndex(e *encodedIndex) (*Index, error) {
+	if err := checkIndexEnums(e.Class, e.Target); err != nil {
+		return nil, err
+	}
+	ix := &Index{ID: e.ID, Name: e.Name, Kind: e.Class.kind(), Class: e.Class, Column: e.Column, Target: e.Target,
+		Options: e.Options}
+	return ix, nil
+}
+
+func checkIndexEnums(class IndexClass, target IndexTarget) error {
+	if class < LegacyIndex || class > SASI || target < IndexSimple || target > IndexFull {
+		return fmt.Errorf("%w: index of class %d with target %d", ErrFormat, class, target)
+	}
+	return nil
 }
 
 func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {

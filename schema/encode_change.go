@@ -21,6 +21,8 @@ type encodedChange struct {
 	CreateType      *CreateType             `json:",omitempty"`
 	AlterType       *AlterType              `json:",omitempty"`
 	DropType        *DropType               `json:",omitempty"`
+	CreateIndex     *CreateIndex            `json:",omitempty"`
+	DropIndex       *DropIndex              `json:",omitempty"`
 	CreateFunction  *encodedCreateFunction  `json:",omitempty"`
 	CreateAggregate *encodedCreateAggregate `json:",omitempty"`
 	DropFunction    *encodedDropFunction    `json:",omitempty"`
@@ -71,6 +73,10 @@ func EncodeChange(c Change) []byte {
 		e.AlterType = &plain
 	case *DropType:
 		e.DropType = c
+	case *CreateIndex:
+		e.CreateIndex = c
+	case *DropIndex:
+		e.DropIndex = c
 	case *CreateFunction:
 		e.CreateFunction = encodeCreateFunction(c)
 	case *CreateAggregate:
@@ -136,6 +142,10 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterType, nil
 	case e.DropType != nil:
 		return e.DropType, nil
+	case e.CreateIndex != nil:
+		return e.CreateIndex, checkIndexEnums(e.CreateIndex.Class, e.CreateIndex.Target)
+	case e.DropIndex != nil:
+		return e.DropIndex, nil
 	case e.CreateFunction != nil:
 		return e.CreateFunction.change()
 	case e.CreateAggregate != nil:

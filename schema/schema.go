@@ -12,6 +12,7 @@ type StorageID uint32
 type Schema struct {
 	keyspaces   map[string]*Keyspace
 	byStorage   map[StorageID]*Table
+	byIndex     map[StorageID]*Table // the tables of the indexes with these ids
 	nextStorage StorageID
 	version     UUID
 }
@@ -44,11 +45,11 @@ func (s *Schema) Table(keyspace, name string) *Table {
 // TableByStorage returns the table with this number in storage, or nil.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
 
-// Dropped reports whether the table with this number was dropped. This never becomes false again, because numbers are not
-// used again. A number that this schema has not assigned yet belongs to a table that is created later and is not dropped,
+// Dropped reports whether the table or index with this number was dropped. This never becomes false again, because numbers are not
+// used again. A number that this schema has not assigned yet belongs to an element that is created later and is not dropped,
 // nor is the number of a system table that this version does not have.
 func (s *Schema) Dropped(id StorageID) bool {
-	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil
+	return id >= FirstStorageID && id < s.nextStorage && s.byStorage[id] == nil && s.byIndex[id] == nil
 }
 
 // NameOf returns the name of a table as operators know it: keyspace.table. If no table has the id, the text states that.

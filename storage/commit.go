@@ -379,7 +379,7 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 		e.remove(b, id, ring.FullRange())
 		if drop {
 			for _, m := range e.maintainers {
-				m.Drop(Derived{b, m.space}, id)
+				m.Drop(Derived{batch: b, space: m.space}, id)
 			}
 		}
 		return b.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), nil)

@@ -25,12 +25,17 @@ type Host struct {
 
 // Marks calls f with each table that is marked.
 func (h *Host) Marks(f func(table schema.StorageID)) error {
+	return h.MarkValues(func(table schema.StorageID, _ []byte) { f(table) })
+}
+
+// MarkValues calls f with each mark and its value, which is valid during the call.
+func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 	prefix := ownKey(h.space.Marks)
-	return h.e.scan(prefix, func(key, _ []byte) error {
+	return h.e.scan(prefix, func(key, value []byte) error {
 		if len(key) != len(prefix)+tableSize {
 			return badKey(key)
 		}
-		f(schema.StorageID(binary.BigEndian.Uint32(key[len(prefix):])))
+		f(schema.StorageID(binary.BigEndian.Uint32(key[len(prefix):])), value)
 		return nil
 	})
 }
@@ -49,7 +54,7 @@ func (h *Host) Write(sync bool, fill func(Derived) error) error {
 	if sync {
 		o = pebble.Sync
 	}
-	return h.e.writeDerived(o, func(b *pebble.Batch) error { return fill(Derived{b, h.space}) })
+	return h.e.writeDerived(o, func(b *pebble.Batch) error { return fill(Derived{batch: b, space: h.space}) })
 }
 
 // Writable returns why nothing may be written now: the engine failed, or the disk is full.

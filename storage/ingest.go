@@ -44,6 +44,7 @@ type Ingestion struct {
 type stagedEntries struct {
 	*maintainer
 	batch *pebble.Batch // nil if the maintainer did not maintain the table when the ingestion began
+	note  *any          // Derived.Staged
 }
 
 // NewIngestion starts the ingestion of a part of a table. Keys outside of tokens, which may wrap, are refused.
@@ -51,7 +52,7 @@ func (e *Engine) NewIngestion(id schema.StorageID, tokens ring.Range) *Ingestion
 	name := strconv.FormatInt(e.ingestions.Add(1), 10) + ".sst"
 	g := &Ingestion{e: e, table: id, tokens: tokens, path: e.opts.FS.PathJoin(e.opts.Dir, ingestDir, name)}
 	for _, m := range e.maintainers {
-		s := stagedEntries{maintainer: m}
+		s := stagedEntries{maintainer: m, note: new(any)}
 		if m.Maintains(id) {
 			s.batch = e.db.NewBatch()
 		}
@@ -95,7 +96,7 @@ func (g *Ingestion) stage(block []byte) {
 	for _, s := range g.staged {
 		if s.batch != nil {
 			b := blockReader{c: wire.NewCursor(block)}
-			s.Stage(Derived{s.batch, s.space}, &Entering{
+			s.Stage(Derived{s.batch, s.space, s.note}, &Entering{
 				tables: []schema.StorageID{g.table},
 				source: func() (key, value []byte, ok bool) { ok = b.next(); return b.key, b.value, ok },
 			})
@@ -223,7 +224,7 @@ func (e *Engine) ingestStaged(g *Ingestion, staged []stagedEntries) error {
 		batch = e.db.NewBatch()
 		defer batch.Close()
 	}
-	return s.Ingest(Derived{batch, s.space}, g.table, s.batch != nil, func() error {
+	return s.Ingest(Derived{batch, s.space, s.note}, g.table, s.batch != nil, func() error {
 		if !batch.Empty() {
 			if err := e.db.Apply(batch, pebble.Sync); err != nil {
 				return err

@@ -4,6 +4,8 @@ import "time"
 
 // The bounds of this package. Each is the default of the field with the same name in Options, if there is one.
 const (
+	// hostRowsBytes ends a step of Host.Rows.
+	hostRowsBytes = 4 << 20
 	// cacheBytesDefault is the size of the block cache: small, for a node whose configuration does not set it.
 	cacheBytesDefault = 32 << 20
 	// memTableBytesDefault is the size of a memtable. Several may wait for a flush (memTablesMax). Four nodes on one

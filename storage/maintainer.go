@@ -99,9 +99,14 @@ func (s KeySpace) mark(id schema.StorageID) []byte {
 
 // Derived is what a maintainer writes in a batch. Keys and values are copied.
 type Derived struct {
-	batch *pebble.Batch
-	space KeySpace
+	batch  *pebble.Batch
+	space  KeySpace
+	staged *any
 }
+
+// Staged is a note of the maintainer that belongs to one ingestion: Stage and Ingest of the ingestion get the same, nil at
+// first. It is nil in other calls.
+func (d Derived) Staged() *any { return d.staged }
 
 // The methods of pebble.Batch used here return errors for indexed batches only.
 
@@ -131,7 +136,12 @@ func (d Derived) DeleteRange(table schema.StorageID, start, end []byte) {
 }
 
 // Mark marks a table.
-func (d Derived) Mark(table schema.StorageID) { _ = d.batch.Set(d.space.mark(table), nil, nil) }
+func (d Derived) Mark(table schema.StorageID) { d.MarkWith(table, nil) }
+
+// MarkWith marks a table, or what else a maintainer numbers so, with a value.
+func (d Derived) MarkWith(id schema.StorageID, value []byte) {
+	_ = d.batch.Set(d.space.mark(id), value, nil)
+}
 
 // Unmark removes the mark of a table.
 func (d Derived) Unmark(table schema.StorageID) { _ = d.batch.Delete(d.space.mark(table), nil) }
@@ -276,7 +286,7 @@ func (e *Engine) enter(g *group) {
 			in.repr = g.batch.Repr() // Pebble takes the memory of a large batch, and does not change it
 			in.Rewind()
 			m.entered = true
-			m.Enter(Derived{g.batch, m.space}, in)
+			m.Enter(Derived{batch: g.batch, space: m.space}, in)
 		}
 	}
 }
@@ -306,7 +316,7 @@ func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
 	p := Purged{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Before: before, After: after}
 	for _, m := range e.maintainers {
 		if m.Maintains(table) {
-			m.Purge(Derived{b, m.space}, &p)
+			m.Purge(Derived{batch: b, space: m.space}, &p)
 		}
 	}
 	return nil
@@ -328,7 +338,7 @@ func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
 	return e.overwrite(func(b *pebble.Batch) error {
 		for _, m := range e.maintainers {
 			if m.Maintains(id) {
-				m.Emptied(Derived{b, m.space}, id, k)
+				m.Emptied(Derived{batch: b, space: m.space}, id, k)
 			}
 		}
 		return nil
@@ -339,7 +349,7 @@ func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
 // are held.
 func (e *Engine) remove(b *pebble.Batch, id schema.StorageID, tokens ring.Range) {
 	for _, m := range e.maintainers {
-		m.Remove(Derived{b, m.space}, id, tokens)
+		m.Remove(Derived{batch: b, space: m.space}, id, tokens)
 	}
 }
 

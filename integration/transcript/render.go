@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"cqld/integration/cqlclient"
@@ -76,7 +77,20 @@ func renderError(e *cqlclient.Error) string {
 	if parserMessage.MatchString(e.Message) {
 		return "SYNTAX_ERROR: (the parser's text)"
 	}
-	return e.Error()
+	return signatures.ReplaceAllStringFunc(e.Error(), sortSignatures)
+}
+
+// signatures matches a list of signatures in an error. Cassandra's order depends on its hash tables.
+var signatures = regexp.MustCompile(`signatures: .*\)`)
+
+func sortSignatures(list string) string {
+	var sorted []string
+	text := strings.TrimSuffix(strings.TrimPrefix(list, "signatures: "), ")")
+	for _, s := range strings.Split(text, ", system.") {
+		sorted = append(sorted, strings.TrimPrefix(s, "system."))
+	}
+	slices.Sort(sorted)
+	return "signatures: " + strings.Join(sorted, ", ") + ")"
 }
 
 // rareWarning is the start of a warning that Cassandra returns only for the first statement prepared after USE.

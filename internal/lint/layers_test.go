@@ -27,6 +27,7 @@ internal/testclock: internal/env
 auth:
 ring:
 types: internal/keyword internal/wire
+types/similarity:
 schema: ring types
 row: internal/env internal/wire ring schema types
 scan: ring row
@@ -56,7 +57,8 @@ tlsconfig/authority: tlsconfig
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
-storage/index: ring row schema storage
+storage/index/vector: types/similarity
+storage/index: internal/env ring row schema storage storage/index/vector types types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -81,16 +83,17 @@ counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
+search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage storage/index
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
-simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema storage storage/index types
+simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
 
 # The meaning of statements and of requests to Azure Tables.
-query/function: internal/wire ring types
+query/function: internal/wire ring types types/similarity
 query/identifier: internal/env types
 query/plancache:
 query/batchsize: row schema types
@@ -108,7 +111,7 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

@@ -18,7 +18,7 @@ func mayBlock() map[string]bool {
 		// These pass their reads to a worker, or to a bounded goroutine.
 		"VerbPaxosPrepare": false, "VerbPaxosAccept": false, "VerbPaxosCommit": false, "VerbCounter": false, "VerbStream": false,
 		// These read, or wait for a sync.
-		"VerbRead": true, "VerbDigest": true, "VerbNewest": true, "VerbPartitions": true, "VerbTruncate": true,
+		"VerbRead": true, "VerbDigest": true, "VerbNewest": true, "VerbPartitions": true, "VerbSearch": true, "VerbTruncate": true,
 		"VerbBatchStore": true, "VerbBatchRemove": true, "VerbMerkle": true, "VerbRepaired": true, "VerbPaxosPurge": true,
 		"VerbControl": true,
 	}

@@ -173,6 +173,10 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		}
 		return invalidf("User defined type '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeIndex:
+		if t, ix := k.Index(name); ix != nil {
+			d.addIndex(t, ix)
+			return nil
+		}
 		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
 		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
@@ -208,6 +212,13 @@ func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
 
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
+	for _, ix := range t.Indexes() {
+		d.addIndex(t, ix)
+	}
+}
+
+func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {
+	d.addRow(types.QuoteName(t.Keyspace), "index", types.QuoteName(ix.Name), indexText(t, ix))
 }
 
 // typesInOrder returns the types of k, each after the types of its parts.

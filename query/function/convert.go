@@ -3,6 +3,7 @@ package function
 import (
 	"encoding/hex"
 	"math"
+	"strings"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -152,8 +153,11 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 	return types.AppendVarint(nil, x), nil
 }
 
+// marshalException is the name of the exception, which Cassandra's errors of from_json begin with.
+const marshalException = "org.apache.cassandra.serializers.MarshalException: "
+
 func (l *Library) addJSON() {
-	l.make("to_json", func(name string, c Call) (*Function, error) {
+	l.make("to_json", func(_ string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
 			return nil, invalidf("Invalid number of arguments for function system.to_json(any)")
 		}
@@ -161,7 +165,7 @@ func (l *Library) addJSON() {
 		if t == nil {
 			return nil, cannotInfer(c.Args[0], "to_json(any)")
 		}
-		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Text),
+		return &Function{Name: "to_json", Args: []*types.Type{t}, Returns: native(types.Text),
 			Eval: func(_ Env, a [][]byte) ([]byte, error) {
 				if a[0] == nil {
 					return []byte("null"), nil
@@ -180,7 +184,10 @@ func (l *Library) addJSON() {
 		return &Function{Name: name, Args: args(types.Text), Returns: t, Eval: strict(func(a [][]byte) ([]byte, error) {
 			v, err := t.FromJSON(a[0])
 			if err != nil {
-				return nil, &Failure{Keyspace: "system", Function: name, Args: []string{"text"}, Msg: err.Error()}
+				if t.Kind() == types.Duration && !strings.HasPrefix(err.Error(), "Expected ") {
+					return nil, &Invalid{Msg: err.Error()}
+				}
+				return nil, &Failure{Keyspace: "system", Function: name, Args: []string{"text"}, Msg: marshalException + err.Error()}
 			}
 			return v, nil
 		})}, nil

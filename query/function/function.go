@@ -142,7 +142,11 @@ func compatible(from, to *types.Type) bool {
 	case types.Text:
 		return f == types.Ascii || f == types.Text
 	case types.Varint:
-		return f == types.Varint || f == types.Int || f == types.Bigint
+		return f == types.Varint || f == types.Int || f == types.Bigint || f == types.Timestamp
+	case types.Date:
+		return f == types.Date || f == types.Int
+	case types.Time:
+		return f == types.Time || f == types.Bigint
 	case types.Bigint:
 		return f == types.Bigint || f == types.Timestamp
 	case types.Timestamp:

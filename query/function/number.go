@@ -241,12 +241,29 @@ func computeDecimal(op string, x, y *apd.Decimal) ([]byte, error) {
 		if y.IsZero() {
 			return nil, errors.New("Division by zero") //nolint:staticcheck // Java's words
 		}
-		_, err = exactDivision(c, x, y).Rem(v, x, y)
+		if _, err = exactDivision(c, x, y).Rem(v, x, y); err == nil && v.IsZero() {
+			v.Exponent, err = zeroRemainderExponent(c, x, y)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return types.AppendDecimal(nil, v), nil
+}
+
+// zeroRemainderExponent returns the exponent of x - q·y, which is zero, as Java computes it: the integral quotient q has no
+// trailing zeros beyond the difference of the scales.
+func zeroRemainderExponent(c *apd.Context, x, y *apd.Decimal) (int32, error) {
+	q := new(apd.Decimal)
+	if _, err := c.QuoInteger(q, x, y); err != nil {
+		return 0, err
+	}
+	preferred := x.Exponent - y.Exponent
+	if !q.IsZero() {
+		reduced, _ := new(apd.Decimal).Reduce(q)
+		preferred = min(preferred, reduced.Exponent)
+	}
+	return min(x.Exponent, preferred+y.Exponent), nil
 }
 
 // exactDivision sets the precision of c for the whole quotient of x and y.

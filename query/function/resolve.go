@@ -118,6 +118,9 @@ func pick(c Call, candidates []*Function) (*Function, error) {
 		return nil, invalidf("Ambiguous '%s' operation with args %s and %s: use type hint to disambiguate, example '(int) ?'",
 			op, c.Args[0], c.Args[1])
 	}
+	if operator {
+		return nil, invalidf("Ambiguous negation: use type casts to disambiguate")
+	}
 	return nil, invalidf("Ambiguous call to function %s (can be matched by following signatures: %s): use type casts to disambiguate",
 		c.shown(), signatures(weak))
 }

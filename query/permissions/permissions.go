@@ -12,13 +12,12 @@ import (
 	"cqld/schema"
 )
 
-// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. keyspace is the keyspace of
-// unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
+// Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema in which
+// an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
 //
-// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of
-// users see Execute.
-func Required(keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
-	c := requirer{keyspace: keyspace}
+// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
+func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
+	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
@@ -52,6 +51,7 @@ func Protected(needs []auth.Requirement) error {
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
 // statement belongs to the group.
 type requirer struct {
+	now      *schema.Schema
 	keyspace string // of unqualified names; empty means there is none
 	needs    []auth.Requirement
 	err      error // of the first name that has no keyspace
@@ -120,8 +120,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view. The schema has neither yet, so the table is unknown, and the
-// permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop an index that does not exist. The schema has
+// no views yet, so their table is unknown, and the permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -132,8 +132,13 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		c.need(auth.Drop, auth.Keyspace(stmt.Keyspace))
 	case *cql.CreateTable:
 		c.tables(auth.Create, stmt.Table)
+	case *cql.CreateTableLike:
+		c.table(auth.Select, stmt.Source)
+		c.tables(auth.Create, stmt.Table)
 	case *cql.AlterTable:
 		c.table(auth.Alter, stmt.Table)
+	case *cql.CommentOn:
+		c.comment(stmt)
 	case *cql.DropTable:
 		c.table(auth.Drop, stmt.Table)
 	case *cql.CreateType:
@@ -145,7 +150,9 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateIndex:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.DropIndex:
-		c.tables(auth.Alter, stmt.Index)
+		if t, _ := c.now.Index(c.in(stmt.Index), stmt.Index.Name); t != nil {
+			c.need(auth.Alter, auth.Table(t.Keyspace, t.Name))
+		}
 	case *cql.CreateMaterializedView:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.AlterMaterializedView:
@@ -158,6 +165,18 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 		return false
 	}
 	return true
+}
+
+// comment adds the permission for COMMENT ON: that for ALTER of the object.
+func (c *requirer) comment(stmt *cql.CommentOn) {
+	switch stmt.Kind {
+	case cql.CommentKeyspace:
+		c.need(auth.Alter, auth.Keyspace(stmt.Name.Name))
+	case cql.CommentTable, cql.CommentColumn:
+		c.table(auth.Alter, stmt.Name)
+	case cql.CommentType, cql.CommentField:
+		c.tables(auth.Alter, stmt.Name)
+	}
 }
 
 // function handles changes of functions and aggregates. The schema has neither yet, so OR REPLACE always creates.

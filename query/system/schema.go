@@ -22,8 +22,7 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no views, indexes or triggers yet, so their tables
-// are empty.
+// schemaRows adds the rows of system_schema. There are no triggers, so their table is empty.
 func (s *Source) schemaRows(b *builder) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		switch b.table.Name {
@@ -42,6 +41,8 @@ func (s *Source) schemaRows(b *builder) {
 			droppedRows(b, k)
 		case "types":
 			typeRows(b, k)
+		case "indexes":
+			indexRows(b, k)
 		case "functions":
 			functionRows(b, k)
 		case "aggregates":
@@ -66,10 +67,6 @@ func replicationMap(r ring.Replication) map[string]string {
 // drivers interpret null as the default.
 func tableValues(t *schema.Table) values {
 	o := &t.Options
-	flags := []string{"compound"}
-	if t.IsCounter() {
-		flags = append(flags, "counter")
-	}
 	v := values{
 		"keyspace_name":               text(t.Keyspace),
 		"table_name":                  text(t.Name),
@@ -83,7 +80,7 @@ func tableValues(t *schema.Table) values {
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
-		"flags":                       texts(flags),
+		"flags":                       texts(t.Flags()),
 		"gc_grace_seconds":            integer(o.GCGraceSeconds),
 		"id":                          uuid(t.ID),
 		"max_index_interval":          integer(o.MaxIndexInterval),
@@ -119,7 +116,7 @@ func blobMap(m map[string][]byte) []byte {
 
 func columnRows(b *builder, k *schema.Keyspace) {
 	for _, name := range k.TableNames() {
-		for _, c := range k.Table(name).Columns() {
+		for _, c := range k.Table(name).StoredColumns() {
 			order := "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
@@ -188,6 +185,16 @@ func (s *Source) virtualSchemaRows(b *builder) {
 			columnRows(b, k)
 		}
 	})
+}
+
+func indexRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TableNames() {
+		t := k.Table(name)
+		for _, ix := range t.Indexes() {
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "index_name": text(ix.Name),
+				"kind": text(ix.Kind), "options": textMap(t.ShownOptions(ix))})
+		}
+	}
 }
 
 // typeTexts returns types as system_schema shows those of functions: tuples are frozen, user-defined types as declared.

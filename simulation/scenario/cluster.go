@@ -16,8 +16,10 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/simulation/testcluster"
 	"cqld/storage"
+	"cqld/storage/index"
 	"cqld/types"
 )
 
@@ -38,6 +40,8 @@ type Options struct {
 	CounterLimits counters.Limits
 	CounterUnsafe counters.Unsafe
 	ListingLimits listing.Limits
+	SearchLimits  search.Limits
+	SearchUnsafe  search.Unsafe
 	PageBytes     int
 	Store         func(*storage.Engine) hints.Store // where hints and batches are stored; nil means the engine
 }
@@ -55,11 +59,12 @@ type Cluster struct {
 	Counters *schema.Table // ks.n, with counters
 	Options  Options
 
-	held   map[ring.NodeID]bool  // messages to these nodes wait
-	broken map[ring.NodeID]error // the error of the node's replica
-	away   map[ring.NodeID]bool  // requests to these nodes fail immediately
-	log    strings.Builder
-	ops    int
+	indexes []index.Definition    // of Table
+	held    map[ring.NodeID]bool  // messages to these nodes wait
+	broken  map[ring.NodeID]error // the error of the node's replica
+	away    map[ring.NodeID]bool  // requests to these nodes fail immediately
+	log     strings.Builder
+	ops     int
 }
 
 // Link is the direction of messages from one node to another.
@@ -80,6 +85,7 @@ func New(t testing.TB, o Options) *Cluster {
 	}
 	c.Schema = Catalog(t, o)
 	c.Table, c.Counters = c.Schema.Table("ks", "t"), c.Schema.Table("ks", "n")
+	c.define()
 	for i := range o.Datacenters {
 		c.Nodes = append(c.Nodes, c.newNode(ring.NodeID(i+1)))
 	}

@@ -19,6 +19,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
 )
@@ -28,6 +29,7 @@ type Node struct {
 	*Parts
 	ID       ring.NodeID
 	Engine   *storage.Engine
+	Values   *index.Values
 	Proposer *paxos.Proposer
 	Ring     *ring.Topology       // from the view of this node
 	Down     map[ring.NodeID]bool // the nodes that this node considers down
@@ -99,6 +101,7 @@ func (c *Cluster) newNode(id ring.NodeID) *Node {
 		table := c.Schema.TableByStorage(id)
 		return table != nil && table.OrderedPartitions()
 	}))
+	n.keepValues(&options)
 	engine, err := storage.Open(options)
 	if err != nil {
 		c.T.Fatal(err)
@@ -109,6 +112,7 @@ func (c *Cluster) newNode(id ring.NodeID) *Node {
 		}
 	})
 	n.Engine = engine
+	n.buildValues()
 	return n
 }
 
@@ -125,6 +129,8 @@ func (n *Node) Start() {
 	replica.Serve(post, local)
 	pages := listing.NewReplica(listing.ReplicaOptions{Local: local, View: n, Engine: n.Engine})
 	listing.Serve(post, pages)
+	found := search.NewReplica(search.ReplicaOptions{Local: local, View: n, Engine: n.Values})
+	search.Serve(post, found)
 	var store hints.Store = n.Engine
 	if o.Store != nil {
 		store = o.Store(n.Engine)
@@ -139,6 +145,8 @@ func (n *Node) Start() {
 		Batches:  batchlog.Options{Limits: o.BatchLimits, Unsafe: o.BatchUnsafe, Holders: batchlog.NewClient(post)},
 		Counters: counters.Options{Limits: o.CounterLimits, Unsafe: o.CounterUnsafe, Leaders: counters.NewClient(post)},
 		Listing:  listing.Options{Limits: o.ListingLimits, Replicas: listing.NewDirectory(pages, post, n)},
+		Search: search.Options{Limits: o.SearchLimits, Unsafe: o.SearchUnsafe, Replicas: search.NewDirectory(found, post, n),
+			Definitions: n.c.definitions},
 	})
 	n.Serve(post)
 	n.startPaxos(local, post, stamps)

@@ -10,6 +10,7 @@ import (
 	"cqld/listing"
 	"cqld/messaging"
 	"cqld/ring"
+	"cqld/search"
 )
 
 // Parts are a coordinator and the protocols that use it.
@@ -19,6 +20,7 @@ type Parts struct {
 	Batches  *batchlog.Log
 	Counters *counters.Counters
 	Lister   *listing.Lister
+	Searcher *search.Searcher
 }
 
 // PartsOptions configures Parts. The protocols inherit unset options from Coordinator.
@@ -30,6 +32,7 @@ type PartsOptions struct {
 	Batches     batchlog.Options // without Holders, the replicas of Coordinator must store batches
 	Counters    counters.Options
 	Listing     listing.Options
+	Search      search.Options // without Replicas, there is no Searcher
 }
 
 // NewParts returns Parts, connected like those of a node in package assembly.
@@ -64,6 +67,11 @@ func NewParts(o PartsOptions) *Parts {
 	l.Coordinator, l.View, l.Clock, l.LocalDatacenter, l.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, c.Guard
 	l.Unsafe.OneSide = c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
+	if f := o.Search; f.Replicas != nil {
+		f.Coordinator, f.View, f.Clock, f.LocalDatacenter, f.Guard = p.Coordinator, c.View, c.Clock, c.LocalDatacenter, c.Guard
+		f.Unsafe.OneSide = c.Unsafe.ReadOneSide
+		p.Searcher = search.New(f)
+	}
 	return p
 }
 

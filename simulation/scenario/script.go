@@ -11,6 +11,7 @@ import (
 
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
 )
 
 // Run plays the scenario files of a directory. The output of a command is everything that happened since the previous
@@ -29,6 +30,7 @@ import (
 //	cas k a=x if=y|none [local] [contention=1s], paxos k             a conditional update; the acceptors' states
 //	floor 5 [node=(1,2)] | forget [look] | settle k                  raises the low bound of ballots; steps of a purge
 //	have a b node=(1,2) [static], gone | list [limit= from= to=]     partitions of one replica; a listing of partition keys
+//	search v=x|s=x [limit= key= reversed more]                       a search by an index; more goes on where the last one ended
 //	handover 3                                                       a leaving node hands over its batches and hints
 //	counters, batches                                                show shards, and the content of batch holders
 //	pages, hints, stats, replicas, ring                              show state; ring gives nodes a new topology
@@ -52,8 +54,9 @@ func Run(t *testing.T, dir string) {
 
 // script is a file that is being played.
 type script struct {
-	t *testing.T
-	c *Cluster
+	searched search.Position // where the last search ended
+	t        *testing.T
+	c        *Cluster
 }
 
 // commands are the commands of scenario files, besides cluster.
@@ -68,7 +71,7 @@ var commands = map[string]func(*script, *datadriven.TestData){
 	"break": (*script).breaks, "mend": (*script).breaks,
 	"count": (*script).count, "logged": (*script).logged, "twice": (*script).twice, "restart": (*script).restart,
 	"counters": (*script).counters, "batches": (*script).batches, "handover": (*script).handover,
-	"have": (*script).have, "gone": (*script).have, "list": (*script).list,
+	"have": (*script).have, "gone": (*script).have, "list": (*script).list, "search": (*script).search,
 	"cas": (*script).cas, "paxos": (*script).paxos,
 	"floor": (*script).floor, "forget": (*script).forget, "settle": (*script).settle,
 	"pages": (*script).pages, "hints": (*script).hints, "stats": (*script).stats,
@@ -164,7 +167,7 @@ func (s *script) start(d *datadriven.TestData) {
 	o.Limits.WritesInFlight = int64(number(d, "writes", 0))
 	o.Limits.ReadsInFlight = int64(number(d, "reads", 0))
 	o.Limits.ResultBytes = number(d, "result_bytes", 0)
-	o.ListingLimits.Bytes = o.Limits.ResultBytes
+	o.ListingLimits.Bytes, o.SearchLimits.Bytes = o.Limits.ResultBytes, o.Limits.ResultBytes
 	o.PageBytes = number(d, "page_bytes", 0)
 	s.c = New(s.t, o)
 }
@@ -173,6 +176,10 @@ func (s *script) start(d *datadriven.TestData) {
 func (s *script) removeSafeguard(o *Options, name string) {
 	switch name {
 	case "":
+	case "TrustReplicas":
+		o.SearchUnsafe.TrustReplicas = true
+	case "OneNode":
+		o.SearchUnsafe.OneNode = true
 	case "NoReadRepair":
 		o.Unsafe.NoReadRepair = true
 	case "NoShortRead":

@@ -6,13 +6,28 @@ const (
 	// are written to now, in 40 bytes and a key each. keyRemembered is the longest key (bytes) that is: 3 MiB in all.
 	remembered    = 256
 	keyRemembered = 128
-	// buildStep is how many entries are written at once when an index is built: 100 KB of short keys.
+	// buildStep is how many entries of the partition index are written at once when it is built: 100 KB of short keys.
 	buildStep = 2_000
-	// A step of a listing looks at stepKeys keys, or ends with stepBytes bytes of them: 5 ms, and a page of a client.
-	// stepDropped is how many entries of empty partitions it removes.
+	// A step of a listing looks at stepKeys keys, or ends with stepBytes bytes of them: 5 ms, and a page of a client. A step of a
+	// search looks at as many entries, each of which is a read of a row, or ends with searchBytes bytes of rows.
+	// stepDropped is how many entries of empty partitions, or how many stale entries, it removes.
 	stepKeys    = 1_000
 	stepBytes   = 256 << 10
+	searchBytes = 1 << 20
 	stepDropped = 64
 	// cancelEvery is how many partitions a listing looks at, of which each is a read, before it looks whether it is canceled.
-	cancelEvery = 32
+	// scanCancelEvery is how many entries a search passes over, without a read.
+	cancelEvery     = 32
+	scanCancelEvery = 4_096
+	// buildRows is how many rows one step of the build of a value index reads: 10 ms.
+	buildRows = 2_000
+	// termMax is how many bytes of a term its entry has, unless Definition.Whole: most values are shorter, and a value of 2 MB
+	// must not make a key of 2 MB.
+	termMax = 1_024
+	// mergedTerms is how many single terms a search in the order of tokens reads with an iterator for each: an IN of usual size.
+	// Beyond, and for other intervals, it looks at all entries and keeps the first ones, up to stepKeys.
+	mergedTerms = 64
+	// graceExpired is for how many seconds a value that expired counts as stored: clocks of coordinators differ, and their
+	// requests last minutes.
+	graceExpired = 3_600
 )

@@ -1,0 +1,233 @@
+package definition
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cqld/cql"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// LegacyIndexName is the name in USING of indexes without a class.
+const LegacyIndexName = "legacy_local_table"
+
+// Cassandra's warnings about indexes.
+const (
+	sasiWarning        = "SASI indexes are experimental and are not recommended for production use."
+	vectorIndexWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
+		"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
+		" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
+		" * Filters on columns without a SAI index."
+)
+
+// Indexes configures the indexes that users may create.
+type Indexes struct {
+	// Default is the class of CREATE INDEX without USING, as USING would name it. Empty means legacy_local_table.
+	Default string
+	// DefaultDisabled refuses CREATE INDEX without USING.
+	DefaultDisabled bool
+	// Disabled refuses all new indexes, and SASIDisabled those of that class.
+	Disabled, SASIDisabled bool
+	// PerTableWarn and PerTableFail are guardrails on the number of indexes of a table. Zero or less means no limit.
+	PerTableWarn, PerTableFail int
+}
+
+// createIndex defines an index. Apply makes the checks that depend on the columns of the table.
+func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+stmt.Table.Name); err != nil {
+		return refuse(err)
+	}
+	c := &schema.CreateIndex{Keyspace: keyspace, Table: stmt.Table.Name, Name: stmt.Name, IfNotExists: stmt.IfNotExists}
+	if err := d.indexClass(c, stmt); err != nil {
+		return refuse(err)
+	}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: c.Table}}
+	t := d.Schema.Table(keyspace, c.Table)
+	if t == nil || t.IsCounter() {
+		return def // Apply returns the error
+	}
+	if _, taken := d.Schema.Index(keyspace, c.Name); taken != nil {
+		return def
+	}
+	if err := d.Indexes.guard(&def, t, c.Name); err != nil {
+		return refuse(err)
+	}
+	if err := indexTarget(c, t, stmt); err != nil {
+		return refuse(err)
+	}
+	switch {
+	case c.Class == schema.SASI:
+		def.Warnings = append(def.Warnings, sasiWarning)
+	case c.Class == schema.SAI && indexesVector(c, t):
+		def.Warnings = append(def.Warnings, vectorIndexWarning)
+	}
+	return def
+}
+
+// indexClass sets the class and the options of an index from USING and WITH.
+func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error {
+	using := stmt.Using
+	if using == "" {
+		if d.Indexes.DefaultDisabled {
+			return invalidf("Must specify index implementation via USING")
+		}
+		using = cmp.Or(d.Indexes.Default, LegacyIndexName)
+	}
+	p, err := newProperties(stmt.Properties, "options")
+	if err != nil {
+		return err
+	}
+	if !stmt.Custom && strings.EqualFold(using, LegacyIndexName) {
+		if len(stmt.Properties) > 0 {
+			return invalidf("Cannot specify options for a non-CUSTOM index")
+		}
+		c.Class = schema.LegacyIndex
+		return d.Indexes.allow(c.Class)
+	}
+	options, _, err := p.stringMap("options")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{schema.IndexClassOption, schema.IndexTargetOption} {
+		if _, ok := options[name]; ok {
+			return invalidf("Cannot specify %s as a CUSTOM option", name)
+		}
+	}
+	c.Class = classNamed(using)
+	c.Options = map[string]string{schema.IndexClassOption: using}
+	maps.Copy(c.Options, options)
+	return d.Indexes.allow(c.Class)
+}
+
+// classNamed returns the class with this name in USING, or zero.
+func classNamed(name string) schema.IndexClass {
+	short := strings.ToLower(name)
+	switch {
+	case name == schema.SAIClassName, short == "sai", short == "storageattachedindex":
+		return schema.SAI
+	case name == schema.SASIClassName:
+		return schema.SASI
+	}
+	return 0
+}
+
+// IsIndexName reports whether CREATE INDEX … USING accepts a name.
+func IsIndexName(name string) bool {
+	return strings.EqualFold(name, LegacyIndexName) || classNamed(name) != 0
+}
+
+// allow refuses classes that the configuration disables.
+func (o *Indexes) allow(class schema.IndexClass) error {
+	if o.Disabled {
+		return invalidf("Guardrail secondary_indexes violated: Creating secondary indexes is not allowed")
+	}
+	if class == schema.SASI && o.SASIDisabled {
+		return invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
+	}
+	return nil
+}
+
+// guard checks the number of indexes that the table will have.
+func (o *Indexes) guard(def *Definition, t *schema.Table, name string) error {
+	what := "on table " + t.Name
+	if name != "" {
+		what = name + " " + what
+	}
+	n := len(t.Indexes()) + 1
+	switch {
+	case o.PerTableFail > 0 && n > o.PerTableFail:
+		return invalidf("Guardrail secondary_indexes_per_table violated: Tables cannot have more than %d secondary indexes, "+
+			"aborting the creation of secondary index %s", o.PerTableFail, what)
+	case o.PerTableWarn > 0 && n > o.PerTableWarn:
+		def.Warnings = append(def.Warnings, fmt.Sprintf("Guardrail secondary_indexes_per_table violated: "+
+			"Creating secondary index %s, current number of indexes %d exceeds warning threshold of %d.", what, n, o.PerTableWarn))
+	}
+	return nil
+}
+
+// indexTarget sets the column and the target of an index. No class supports several columns.
+func indexTarget(c *schema.CreateIndex, t *schema.Table, stmt *cql.CreateIndex) error {
+	var names []string
+	for _, target := range stmt.Targets {
+		c.Column, c.Target = target.Column, targetKind(target.Kind)
+		if t.Column(c.Column) == nil {
+			return nil // Apply returns the error
+		}
+		names = append(names, types.QuoteName(c.Column))
+	}
+	if len(names) == 1 {
+		return nil
+	}
+	columns := strings.Join(names, ", ")
+	duplicate := func(i int) bool { return slices.Contains(names[:i], names[i]) }
+	switch {
+	case c.Class == schema.LegacyIndex && len(names) == 0:
+		return invalidf("Only CUSTOM indexes can be created without specifying a target column")
+	case c.Class == schema.LegacyIndex:
+		return invalidf("Only CUSTOM indexes support multiple columns")
+	}
+	for i := range names {
+		if duplicate(i) {
+			return invalidf("Duplicate column '%s' in index target list", stmt.Targets[i].Column)
+		}
+	}
+	switch {
+	case c.Class == schema.SASI:
+		return configf("failed to retrieve target column for: %s", columns)
+	case c.Class == schema.SAI && len(names) == 0:
+		return invalidf("Failed to retrieve target column for: ")
+	case c.Class == schema.SAI:
+		return invalidf("A storage-attached index cannot be created over multiple columns: %s", columns)
+	}
+	return configf("Unable to find custom indexer class '%s'", c.Options[schema.IndexClassOption])
+}
+
+func targetKind(k cql.IndexTargetKind) schema.IndexTarget {
+	switch k {
+	case cql.TargetValues:
+		return schema.IndexValues
+	case cql.TargetKeys:
+		return schema.IndexKeys
+	case cql.TargetEntries:
+		return schema.IndexEntries
+	case cql.TargetFull:
+		return schema.IndexFull
+	case cql.TargetColumn:
+	}
+	return schema.IndexSimple
+}
+
+// indexesVector reports whether the terms of an index are vectors.
+func indexesVector(c *schema.CreateIndex, t *schema.Table) bool {
+	col := t.Column(c.Column)
+	if col == nil {
+		return false
+	}
+	if k := col.Type.Kind(); k == types.Vector || c.Target == schema.IndexFull {
+		return k == types.Vector
+	}
+	return slices.ContainsFunc(col.Type.Elems(), func(e *types.Type) bool { return e.Kind() == types.Vector }) && col.Type.IsCollection()
+}
+
+func (d *Definer) dropIndex(stmt *cql.DropIndex) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Index)
+	if err != nil {
+		return refuse(err)
+	}
+	if schema.IsSystem(keyspace) {
+		return refuse(invalidf("System keyspace '%s' is not user-modifiable", keyspace))
+	}
+	def := Definition{Change: &schema.DropIndex{Keyspace: keyspace, Name: stmt.Index.Name, IfExists: stmt.IfExists}}
+	if t, _ := d.Schema.Index(keyspace, stmt.Index.Name); t != nil {
+		def.Event = schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: t.Name}
+	}
+	return def
+}

@@ -1,0 +1,212 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/types"
+)
+
+// IndexClass is the implementation that an index names. All of them are served by the same mechanism and differ in the
+// conditions that they serve, in their options and in how values become terms.
+type IndexClass uint8
+
+// The classes.
+const (
+	LegacyIndex IndexClass = iota + 1 // CREATE INDEX without a class, or USING 'legacy_local_table'
+	SAI                               // storage-attached index
+	SASI                              // SSTable-attached secondary index
+)
+
+// String returns the short name of the class.
+func (c IndexClass) String() string {
+	//exhaustive:enforce
+	switch c {
+	case LegacyIndex:
+		return "legacy_local_table"
+	case SAI:
+		return "sai"
+	case SASI:
+		return "sasi"
+	}
+	return "unknown"
+}
+
+// IndexTarget is the part of a column's value that is indexed.
+type IndexTarget uint8
+
+// The targets. A column with a single value has the target IndexSimple, a non-frozen list or set IndexValues, a non-frozen
+// map one of IndexValues, IndexKeys and IndexEntries, and a frozen collection IndexFull.
+const (
+	IndexSimple IndexTarget = iota + 1
+	IndexValues
+	IndexKeys
+	IndexEntries
+	IndexFull
+)
+
+// String returns the name of the target as CQL has it. It is empty for IndexSimple.
+func (t IndexTarget) String() string {
+	//exhaustive:enforce
+	switch t {
+	case IndexSimple:
+		return ""
+	case IndexValues:
+		return "values"
+	case IndexKeys:
+		return "keys"
+	case IndexEntries:
+		return "entries"
+	case IndexFull:
+		return "full"
+	}
+	return "unknown"
+}
+
+// The kinds of indexes as system_schema.indexes shows them.
+const (
+	IndexComposites = "COMPOSITES"
+	IndexCustom     = "CUSTOM"
+)
+
+// IndexClassOption and IndexTargetOption are the options of system_schema.indexes that CREATE INDEX computes.
+const (
+	IndexClassOption  = "class_name"
+	IndexTargetOption = "target"
+)
+
+// kind returns the kind of the indexes of a class.
+func (c IndexClass) kind() string {
+	if c == LegacyIndex {
+		return IndexComposites
+	}
+	return IndexCustom
+}
+
+// Index is a secondary index of a table. It is immutable.
+type Index struct {
+	ID     StorageID // of its entries; from the same counter as the StorageIDs of tables
+	Name   string    // unique in the keyspace
+	Kind   string    // as system_schema.indexes shows it
+	Class  IndexClass
+	Column ColumnID
+	Target IndexTarget
+	// Options are the options in WITH OPTIONS and, for a custom index, IndexClassOption with the class as it was written.
+	Options map[string]string
+}
+
+// sameExceptName reports whether both indexes have the same definition apart from their ids and names.
+func (ix *Index) sameExceptName(o *Index) bool {
+	return ix.Kind == o.Kind && ix.Column == o.Column && ix.Target == o.Target && maps.Equal(ix.Options, o.Options)
+}
+
+func (ix *Index) equal(o *Index) bool {
+	return ix.ID == o.ID && ix.Name == o.Name && ix.sameExceptName(o)
+}
+
+// Indexes returns the indexes of t, sorted by name. Callers must not modify the slice.
+func (t *Table) Indexes() []*Index { return t.indexes }
+
+// Index returns the index with this name, or nil.
+func (t *Table) Index(name string) *Index {
+	for _, ix := range t.indexes {
+		if ix.Name == name {
+			return ix
+		}
+	}
+	return nil
+}
+
+// IndexTargetText returns the indexed target of an index of t as DESCRIBE and system_schema.indexes show it: v, values(v),
+// keys(m), entries(m) or full(f).
+func (t *Table) IndexTargetText(ix *Index) string {
+	name := ""
+	if c := t.ColumnByID(ix.Column); c != nil {
+		name = types.QuoteName(c.Name)
+	}
+	if ix.Target == IndexSimple {
+		return name
+	}
+	return ix.Target.String() + "(" + name + ")"
+}
+
+// ShownOptions returns the options of an index of t as system_schema.indexes shows them.
+func (t *Table) ShownOptions(ix *Index) map[string]string {
+	shown := make(map[string]string, len(ix.Options)+1)
+	maps.Copy(shown, ix.Options)
+	shown[IndexTargetOption] = t.IndexTargetText(ix)
+	return shown
+}
+
+// Index returns the index with this name and its table, or nil.
+func (k *Keyspace) Index(name string) (*Table, *Index) {
+	for _, t := range k.tables {
+		if ix := t.Index(name); ix != nil {
+			return t, ix
+		}
+	}
+	return nil, nil
+}
+
+// IndexNames returns the names of all indexes in the keyspace, sorted.
+func (k *Keyspace) IndexNames() []string {
+	var names []string
+	for _, t := range k.tables {
+		for _, ix := range t.indexes {
+			names = append(names, ix.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Index returns the index with this name and its table, or nil.
+func (s *Schema) Index(keyspace, name string) (*Table, *Index) {
+	if k := s.keyspaces[keyspace]; k != nil {
+		return k.Index(name)
+	}
+	return nil, nil
+}
+
+// IndexByStorage returns the index with this number in storage and its table, or nil.
+func (s *Schema) IndexByStorage(id StorageID) (*Table, *Index) {
+	t := s.byIndex[id]
+	if t == nil {
+		return nil, nil
+	}
+	i := slices.IndexFunc(t.indexes, func(ix *Index) bool { return ix.ID == id })
+	return t, t.indexes[i]
+}
+
+// indexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use.
+func (k *Keyspace) indexName(t *Table, column string) string {
+	word := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return -1
+		}, text)
+	}
+	base := word(t.Name) + "_" + word(column) + "_idx"
+	name := base
+	for n := 1; ; n++ {
+		if _, taken := k.Index(name); taken == nil {
+			return name
+		}
+		name = base + "_" + strconv.Itoa(n)
+	}
+}
+
+// dependent returns the names of the indexes on a column, separated by commas.
+func (t *Table) dependent(column ColumnID) string {
+	var names []string
+	for _, ix := range t.indexes {
+		if ix.Column == column {
+			names = append(names, ix.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

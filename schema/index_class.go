@@ -1,0 +1,286 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/types"
+)
+
+// Options of indexes, in the words of Cassandra.
+const (
+	OptionCaseSensitive = "case_sensitive"
+	OptionNormalize     = "normalize"
+	OptionASCII         = "ascii"
+
+	OptionSimilarity         = "similarity_function"
+	OptionOptimizeFor        = "optimize_for"
+	optionNodeConnections    = "maximum_node_connections"
+	optionConstructionWidth  = "construction_beam_width"
+	customVectorParameters   = "SAI_VECTOR_ALLOW_CUSTOM_PARAMETERS"
+	OptionMode               = "mode"
+	OptionAnalyzerClass      = "analyzer_class"
+	OptionAnalyzed           = "analyzed"
+	optionIsLiteral          = "is_literal"
+	optionFlushMemory        = "max_compaction_flush_memory_in_mb"
+	customIndexColumnNameMax = 48
+)
+
+// Full class names of Cassandra's index implementations and of SASI's analyzers.
+const (
+	SAIClassName  = "org.apache.cassandra.index.sai.StorageAttachedIndex"
+	SASIClassName = "org.apache.cassandra.index.sasi.SASIIndex"
+
+	SASIAnalyzerPackage   = "org.apache.cassandra.index.sasi.analyzer."
+	SASIStandardAnalyzer  = "StandardAnalyzer"
+	SASIVerbatimAnalyzer  = "NonTokenizingAnalyzer"
+	SASIDelimiterAnalyzer = "DelimiterAnalyzer"
+	SASINoOpAnalyzer      = "NoOpAnalyzer"
+)
+
+// checkIndexClass checks the rules of the class of an index that t does not have yet.
+func (t *Table) checkIndexClass(ix *Index) error {
+	//exhaustive:enforce
+	switch ix.Class {
+	case LegacyIndex:
+		return nil
+	case SAI:
+		return t.checkSAI(ix)
+	case SASI:
+		return t.checkSASI(ix)
+	}
+	return misconfiguredf("Unable to find custom indexer class '%s'", ix.Options[IndexClassOption])
+}
+
+// checkCustomColumn checks a column's name, which becomes part of a file name in Cassandra.
+func checkCustomColumn(name string) error {
+	if !isWord(name) {
+		return invalidf("Column '%s' contains non-alphanumeric-underscore characters", name)
+	}
+	if len(name) > customIndexColumnNameMax {
+		return invalidf("Column '%s' is longer than the permissible name length of %d characters", name, customIndexColumnNameMax)
+	}
+	return nil
+}
+
+// TermTypes returns the types of the indexed part of a column: one, or those of key and value for IndexEntries.
+func (ix *Index) TermTypes(column *types.Type) []*types.Type {
+	//exhaustive:enforce
+	switch ix.Target {
+	case IndexValues:
+		return column.Elems()[len(column.Elems())-1:]
+	case IndexKeys:
+		return column.Elems()[:1]
+	case IndexEntries:
+		return column.Elems()
+	case IndexSimple, IndexFull:
+	}
+	return []*types.Type{column}
+}
+
+// termTypeText returns the type of the terms as Cassandra's messages have it.
+func termTypeText(terms []*types.Type) string {
+	if len(terms) == 1 {
+		return terms[0].String()
+	}
+	var classes []string
+	for _, t := range terms {
+		classes = append(classes, t.DeclaredClass())
+	}
+	return "'org.apache.cassandra.db.marshal.CompositeType(" + strings.Join(classes, ",") + ")'"
+}
+
+func isText(t *types.Type) bool { return t.Kind() == types.Text || t.Kind() == types.Ascii }
+
+// checkSAI checks the rules of storage-attached indexes, in Cassandra's order.
+func (t *Table) checkSAI(ix *Index) error {
+	col := t.ColumnByID(ix.Column)
+	var analysis []string
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(ix.Options)) {
+		switch name {
+		case OptionCaseSensitive, OptionNormalize, OptionASCII:
+			analysis = append(analysis, name)
+		case OptionSimilarity, OptionOptimizeFor, optionNodeConnections, optionConstructionWidth, IndexClassOption:
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return misconfiguredf("Properties specified [%s] are not understood by StorageAttachedIndex", strings.Join(unknown, ", "))
+	}
+	for _, o := range t.indexes {
+		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
+			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
+		}
+	}
+	if len(analysis) > 0 && (col.Kind == PartitionKey || col.Kind == Clustering) {
+		var parts []string
+		for _, name := range analysis {
+			parts = append(parts, "'"+name+"': '"+ix.Options[name]+"'")
+		}
+		return invalidf("Analysis options are not supported on primary key columns, but found {%s}", strings.Join(parts, ", "))
+	}
+	terms := ix.TermTypes(col.Type)
+	if err := checkAnalysis(ix, analysis, terms); err != nil {
+		return err
+	}
+	if err := checkVectorOptions(ix, terms); err != nil {
+		return err
+	}
+	for _, term := range terms {
+		if !saiSupports(term) {
+			return invalidf("Unsupported type: %s", term)
+		}
+	}
+	return checkVector(ix, terms[0])
+}
+
+func checkAnalysis(ix *Index, analysis []string, terms []*types.Type) error {
+	if len(analysis) == 0 {
+		return nil
+	}
+	if len(terms) > 1 || !isText(terms[0]) {
+		return invalidf("CQL type %s cannot be analyzed.", termTypeText(terms))
+	}
+	for _, name := range analysis {
+		switch value := ix.Options[name]; strings.ToLower(value) {
+		case "true", "false":
+		case "":
+			return invalidf("Empty value for boolean option '%s'", name)
+		default:
+			return invalidf("Illegal value for boolean option '%s': %s", name, value)
+		}
+	}
+	return nil
+}
+
+// checkVectorOptions checks the options of indexes on vectors. Cassandra's messages have null where the index is named.
+func checkVectorOptions(ix *Index, terms []*types.Type) error {
+	has := func(name string) bool {
+		_, ok := ix.Options[name]
+		return ok
+	}
+	if !has(optionNodeConnections) && !has(optionConstructionWidth) && !has(OptionSimilarity) && !has(OptionOptimizeFor) {
+		return nil
+	}
+	similarity, goal := strings.ToUpper(ix.Options[OptionSimilarity]), strings.ToUpper(ix.Options[OptionOptimizeFor])
+	switch {
+	case terms[0].Kind() != types.Vector:
+		return invalidf("CQL type %s cannot have vector options", termTypeText(terms))
+	case has(optionNodeConnections):
+		return invalidf("Maximum node connections cannot be set without enabling %s", customVectorParameters)
+	case has(optionConstructionWidth):
+		return invalidf("Construction beam width cannot be set without enabling %s", customVectorParameters)
+	case has(OptionSimilarity) && !slices.Contains([]string{"EUCLIDEAN", "DOT_PRODUCT", "COSINE"}, similarity):
+		return invalidf("Similarity function %s was not recognized for index null. Valid values are: EUCLIDEAN, DOT_PRODUCT, COSINE", similarity)
+	case has(OptionOptimizeFor) && goal != "LATENCY" && goal != "RECALL":
+		return invalidf("optimize_for '%s' was not recognized for index null. Valid values are: LATENCY, RECALL", goal)
+	}
+	return nil
+}
+
+// saiSupports reports whether storage-attached indexes support terms of a type.
+func saiSupports(t *types.Type) bool {
+	//exhaustive:ignore
+	switch t.Kind() {
+	case types.Blob, types.Counter, types.Duration, types.Custom:
+		return false
+	}
+	return true
+}
+
+func checkVector(ix *Index, t *types.Type) error {
+	if t.Kind() != types.Vector {
+		return nil
+	}
+	if t.Elems()[0].Kind() != types.Float {
+		return invalidf("SAI ANN indexes are only allowed on vector columns with float elements")
+	}
+	similarity := strings.ToUpper(ix.Options[OptionSimilarity])
+	if t.Dimensions() == 1 && (similarity == "" || similarity == "COSINE") {
+		return invalidf("Cosine similarity is not supported for single-dimension vectors")
+	}
+	return nil
+}
+
+// checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order.
+func (t *Table) checkSASI(ix *Index) error {
+	col := t.ColumnByID(ix.Column)
+	if col.Type.MultiCell() {
+		return misconfiguredf("complex columns are not yet supported by SASI")
+	}
+	if col.Kind == PartitionKey {
+		return misconfiguredf("partition key columns are not yet supported by SASI")
+	}
+	analyzer, analyzed := ix.Options[OptionAnalyzerClass]
+	if analyzed {
+		if err := checkSASIAnalyzer(ix, analyzer, col.Type); err != nil {
+			return err
+		}
+	}
+	if text, ok := ix.Options[OptionAnalyzed]; ok {
+		analyzed = strings.EqualFold(text, "true")
+	}
+	mode := strings.ToUpper(ix.Options[OptionMode])
+	switch mode {
+	case "", "PREFIX", "CONTAINS", "SPARSE":
+	default:
+		return misconfiguredf("Incorrect index mode: %s", ix.Options[OptionMode])
+	}
+	literal := isText(col.Type)
+	if text, ok := ix.Options[optionIsLiteral]; ok {
+		literal = strings.EqualFold(text, "true")
+	}
+	if text, ok := ix.Options[optionFlushMemory]; ok {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return misconfiguredf("Failed to validate custom indexer options: %s", javaMap(t.ShownOptions(ix)))
+		}
+	}
+	switch {
+	case mode == "SPARSE" && literal:
+		return misconfiguredf("SPARSE mode is only supported on non-literal columns.")
+	case mode == "SPARSE" && analyzed:
+		return misconfiguredf("SPARSE mode doesn't support analyzers.")
+	}
+	return nil
+}
+
+// javaMap returns a map as Java prints it, with sorted keys.
+func javaMap(m map[string]string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, key+"="+m[key])
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower and
+// upper case with a server error.
+func checkSASIAnalyzer(ix *Index, class string, t *types.Type) error {
+	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
+	lower, upper := "normalize_lowercase", "normalize_uppercase"
+	switch {
+	case ok && name == SASINoOpAnalyzer:
+		return nil
+	case ok && (name == SASIVerbatimAnalyzer || name == SASIDelimiterAnalyzer):
+	case ok && name == SASIStandardAnalyzer:
+		lower, upper = "tokenization_"+lower, "tokenization_"+upper
+	default:
+		return misconfiguredf("Unable to find analyzer class '%s'", class)
+	}
+	if !isText(t) {
+		return misconfiguredf("%s does not support type %s", name, t)
+	}
+	_, hasLower := ix.Options[lower]
+	_, hasUpper := ix.Options[upper]
+	if _, ok := ix.Options[OptionCaseSensitive]; ok && name == SASIVerbatimAnalyzer && (hasLower || hasUpper) {
+		return misconfiguredf("case_sensitive option cannot be specified together with either normalize_lowercase or normalize_uppercase")
+	}
+	if name != SASIDelimiterAnalyzer && strings.EqualFold(ix.Options[lower], "true") && strings.EqualFold(ix.Options[upper], "true") {
+		return misconfiguredf("%s and %s cannot both be true", lower, upper)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package search
+
+import (
+	"cqld/coordinator"
+	"cqld/internal/env"
+	"cqld/internal/guard"
+	"cqld/schema"
+	"cqld/storage/index"
+)
+
+// Options configures a Searcher. Coordinator, View, Replicas, Definitions and Clock are required.
+type Options struct {
+	Coordinator *coordinator.Coordinator
+	View        coordinator.View
+	Replicas    Replicas
+	// Definitions returns the indexes of a table.
+	Definitions     func(schema.StorageID) []index.Definition
+	Clock           env.Clock
+	LocalDatacenter string
+	Limits          Limits
+	Unsafe          Unsafe
+	Guard           *guard.Guard // ends searches that panic; nil means that the panic goes on
+}
+
+// Unsafe removes safeguards in tests that show that the safeguards are needed.
+type Unsafe struct {
+	// TrustReplicas takes the first version of a candidate as the reconciled one.
+	TrustReplicas bool
+	// OneNode ends the watermark at the position that one node of each replica set has reached, whatever the level.
+	OneNode bool
+	// OneSide asks only the present replicas while ranges move.
+	OneSide bool
+}
+
+// Searcher searches for clients of this node. Its methods may be called from any goroutine.
+type Searcher struct {
+	c           *coordinator.Coordinator
+	view        coordinator.View
+	replicas    Replicas
+	definitions func(schema.StorageID) []index.Definition
+	clock       env.Clock
+	localDC     string
+	limits      Limits
+	unsafe      Unsafe
+	guard       *guard.Guard // may be nil
+	counts      counters
+}
+
+// New returns a Searcher.
+func New(o Options) *Searcher {
+	return &Searcher{c: o.Coordinator, view: o.View, replicas: o.Replicas, definitions: o.Definitions, clock: o.Clock,
+		localDC: o.LocalDatacenter, limits: o.Limits.withDefaults(), unsafe: o.Unsafe, guard: o.Guard}
+}
+
+// definition returns the definition of an index of a table.
+func (s *Searcher) definition(table, id schema.StorageID) (d index.Definition, ok bool) {
+	for _, d := range s.definitions(table) {
+		if d.ID == id {
+			return d, true
+		}
+	}
+	return d, false
+}

@@ -1,0 +1,141 @@
+package search
+
+import (
+	"slices"
+	"time"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/messaging"
+	"cqld/replica"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage/index"
+)
+
+// Directory implements Replicas: it calls this node's Replica, and sends messages to those of the other nodes.
+type Directory struct {
+	self      func() ring.NodeID
+	replica   *Replica
+	transport messaging.Transport
+}
+
+var _ Replicas = (*Directory)(nil)
+
+// NewDirectory returns the Directory of the node whose Replica is r.
+func NewDirectory(r *Replica, transport messaging.Transport, view coordinator.View) *Directory {
+	return &Directory{self: view.Self, replica: r, transport: transport}
+}
+
+// Page implements Replicas.
+func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, q *PageRequest, timeout time.Duration, done func(*Page, error)) {
+	coordinator.AddContact(trace, to)
+	if to == d.self() {
+		d.replica.Page(epoch, q, done)
+		return
+	}
+	transport := d.transport
+	if trace != nil {
+		transport = replica.TracedTransport(transport, trace)
+	}
+	messaging.RequestCancelable(transport, to, messaging.VerbSearch, appendPageRequest(nil, epoch, q), timeout, q.Cancel, func(reply []byte, err error) {
+		if err != nil {
+			done(nil, replica.FromRemote(err))
+			return
+		}
+		done(decodePage(slices.Clone(reply)))
+	})
+}
+
+// Serve makes transport answer the requests of other nodes from r. It is called before the transport starts.
+//
+//	VerbSearch   epoch, moved, index, order (1), from, near, n, n × (start, end), read command
+//	             reply: more (1), scanned, last, n, n × (position, page)
+func Serve(transport messaging.Transport, r *Replica) {
+	messaging.Register(transport, messaging.Service{Verb: messaging.VerbSearch, Name: "search", Blocking: true, Call: func(c messaging.Call, respond messaging.Respond) {
+		epoch, q, err := decodePageRequest(c.Payload)
+		var page *Page
+		if err == nil {
+			q.Cancel = c.Cancel
+			page, err = r.remotePage(epoch, q)
+		}
+		if err != nil {
+			respond(nil, replica.ToRemote(err))
+			return
+		}
+		respond(appendPage(nil, page), nil)
+	}})
+}
+
+func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
+	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
+	dst = append(wire.AppendUvarint(dst, uint64(q.Index)), byte(q.Order))
+	dst = wire.AppendBytes(wire.AppendBytes(dst, q.From), q.Near)
+	dst = wire.AppendUvarint(dst, uint64(len(q.Terms)))
+	for _, t := range q.Terms {
+		dst = wire.AppendBytes(wire.AppendBytes(dst, t.Start), t.End)
+	}
+	cmd := row.ReadCommand{
+		Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}, Slices: q.Slices, Reversed: q.Reversed,
+		Limits: row.Limits{Rows: uint32(q.Limit)}, Now: q.Now, Filter: q.Filter,
+	}
+	if cmd.Slices == nil {
+		cmd.Slices = []row.Slice{row.AllRows()}
+	}
+	return row.AppendReadCommand(dst, &cmd)
+}
+
+// decodePageRequest is the inverse of appendPageRequest. The request points into payload.
+func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error) {
+	c := wire.NewCursor(payload)
+	epoch = c.Uvarint()
+	q = &PageRequest{Moved: c.Uvarint(), Index: schema.StorageID(c.Uvarint()), Order: Order(c.Uint8()), From: Position(c.Bytes()),
+		Near: c.Bytes()}
+	const sizeMin = 8
+	for n := c.Count(sizeMin); n > 0; n-- {
+		q.Terms = append(q.Terms, row.Slice{Start: c.Bytes(), End: c.Bytes()})
+	}
+	var cmd row.ReadCommand
+	row.ConsumeReadCommand(&c, &cmd)
+	q.Table, q.Key, q.Tokens, q.Reversed = cmd.Table, cmd.Key, cmd.Range.Tokens, cmd.Reversed
+	q.Limit, q.Now, q.Filter = int(min(cmd.Limits.Rows, pageLimitMax)), cmd.Now, cmd.Filter
+	if q.Slices = cmd.Slices; len(q.Slices) == 1 && len(q.Slices[0].Start) == 0 && q.Slices[0].End == nil {
+		q.Slices = nil
+	}
+	return epoch, q, c.Finish()
+}
+
+func appendPage(dst []byte, p *Page) []byte {
+	var more byte
+	if p.More {
+		more = 1
+	}
+	dst = wire.AppendUvarint(append(dst, more), uint64(p.Scanned))
+	dst = wire.AppendBytes(dst, p.Last)
+	dst = wire.AppendUvarint(dst, uint64(len(p.Candidates)))
+	for _, c := range p.Candidates {
+		dst = wire.AppendBytes(wire.AppendBytes(dst, c.At), c.Page)
+	}
+	return dst
+}
+
+// decodePage is the inverse of appendPage. The page points into payload.
+func decodePage(payload []byte) (*Page, error) {
+	c := wire.NewCursor(payload)
+	p := &Page{More: c.Uint8() == 1, Scanned: int(min(c.Uvarint(), 1<<31)), Last: Position(c.Bytes())}
+	const sizeMin = 8
+	if n := c.Count(sizeMin); n > 0 {
+		p.Candidates = make([]index.Candidate, 0, n)
+		for range n {
+			p.Candidates = append(p.Candidates, index.Candidate{At: Position(c.Bytes()), Page: c.Bytes()})
+		}
+	}
+	if p.More && p.Last == nil {
+		c.Fail(wire.ErrMalformed) // the next request would not know where to begin
+	}
+	if err := c.Finish(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}

@@ -1,0 +1,101 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/search"
+	"cqld/storage"
+	"cqld/storage/index"
+	"cqld/types"
+)
+
+// The indexes of table t: of its regular and of its static column.
+const (
+	indexOfV schema.StorageID = 1<<20 + iota
+	indexOfS
+)
+
+// definitions returns the indexes of a table.
+func (c *Cluster) definitions(id schema.StorageID) []index.Definition {
+	if c.Schema == nil || id != c.Schema.Table("ks", "t").StorageID {
+		return nil
+	}
+	return c.indexes
+}
+
+// define makes the definitions of the indexes of table t.
+func (c *Cluster) define() {
+	for id, name := range map[schema.StorageID]string{indexOfV: "v", indexOfS: "s"} {
+		d, _ := index.ColumnDefinition(id, c.Table, c.Table.Column(name).ID, index.Cell)
+		c.indexes = append(c.indexes, d)
+	}
+}
+
+// keepValues lets an engine that is opened with o keep the indexes of the cluster.
+func (n *Node) keepValues(o *storage.Options) {
+	n.Values = index.NewValues(n.c.definitions)
+	index.MaintainValues(o, n.Values)
+}
+
+// buildValues builds the indexes of a node that has no rows.
+func (n *Node) buildValues() {
+	for _, d := range n.c.indexes {
+		for more := true; more; {
+			var err error
+			if more, err = n.Values.Build(n.c.Table.StorageID, d.ID); err != nil {
+				n.c.T.Fatal(err)
+			}
+		}
+	}
+}
+
+// search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static column.
+func (s *script) search(d *datadriven.TestData) {
+	done := s.begin("search")
+	req := &search.Request{
+		Table: s.c.Table, Index: indexOfV, Tokens: ring.FullRange(), Limit: number(d, "limit", 0), Order: search.ByToken,
+		Consistency: s.level(d), Timeout: duration(d, "timeout", "5s"), Now: s.c.Clock.Now().Unix(),
+		StaticCounts: true, Reversed: d.HasArg("reversed"), From: s.searched,
+	}
+	if s.searched = nil; !d.HasArg("more") {
+		req.From = nil
+	}
+	value := text(d, "v", "")
+	if d.HasArg("s") {
+		req.Index, value = indexOfS, text(d, "s", "")
+	}
+	req.Terms = []row.Slice{row.ExactRow(types.Native(types.Text).AppendOrdered(nil, []byte(value), false))}
+	if d.HasArg("key") {
+		req.Key = row.NewPartitionKey([]byte(text(d, "key", "")))
+	}
+	s.c.Node(ring.NodeID(number(d, "at", 1))).Searcher.Search(req, func(p *search.Result, err error) {
+		if err != nil {
+			done(FormatError(err))
+			return
+		}
+		s.searched = p.Next
+		var b strings.Builder
+		var r row.PageReader
+		var x row.Row
+		r.Reset(p.Page)
+		for r.NextPartition() {
+			rows := 0
+			for ; r.NextRow(&x); rows++ {
+				fmt.Fprintf(&b, "%s/%s=%s ", r.Key.Bytes, x.Clustering, x.Cells[0].Value)
+			}
+			if rows == 0 {
+				fmt.Fprintf(&b, "%s ", r.Key.Bytes)
+			}
+		}
+		if p.More {
+			b.WriteString("… ")
+		}
+		done(fmt.Sprintf("%s(%d looked at)", b.String(), p.Scanned))
+	})
+}

@@ -1,0 +1,132 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also ends
+// when it has read a bounded number of bytes. next is the position to go on from, nil after the last. What f gets is valid during
+// the call. It ends with ErrStopped when the engine is being closed.
+func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Entered)) (next []byte, err error) {
+	if h.e.stopping() {
+		return nil, ErrStopped
+	}
+	if position == nil {
+		position = appendTable(nil, table)
+	}
+	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: appendTableEnd(nil, table)})
+	if err != nil {
+		return nil, h.e.failure(err)
+	}
+	size := 0
+	valid := iter.First()
+	for ; valid && n > 0 && size < hostRowsBytes; n-- {
+		x, err := enteredAt(iter)
+		if err != nil {
+			return nil, h.e.failure(errors.Join(err, iter.Close()))
+		}
+		size += len(iter.Key()) + len(x.Value)
+		if x.Kind != row.KindRangeTombstone {
+			f(&x)
+		}
+		valid = iter.Next()
+	}
+	if valid {
+		next = bytes.Clone(iter.Key())
+	}
+	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
+}
+
+// enteredAt returns the entry at which an iterator is.
+func enteredAt(iter *pebble.Iterator) (x Entered, err error) {
+	table, k, suffix, err := parseKey(iter.Key())
+	if err != nil {
+		return x, err
+	}
+	value, err := iter.ValueAndErr()
+	return Entered{Table: table, Key: k, Kind: row.EntryKind(suffix[0]), Clustering: suffix[1:], Value: value}, err
+}
+
+// Revise calls f with what is stored under a key of a partition, nil if nothing is: the header, or a row. It holds the write
+// latch of the partition, so that no commit, ingestion or purge of it runs meanwhile; the changes of d are committed. Nothing
+// is done while the disk is full.
+func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte, f func(d Derived, value []byte)) error {
+	if h.e.disk.full.Load() {
+		return nil
+	}
+	stripe := stripeOf(key.Token)
+	h.e.latches.lock(stripe)
+	defer h.e.latches.unlock(stripe)
+	at := appendSuffix(appendPartition(nil, table, key), kind, clustering, nil)
+	err := h.e.overwrite(func(b *pebble.Batch) error {
+		value, closer, err := h.e.db.Get(at)
+		switch {
+		case errors.Is(err, pebble.ErrNotFound):
+			f(Derived{batch: b, space: h.space}, nil)
+			return nil
+		case err != nil:
+			return err
+		}
+		f(Derived{batch: b, space: h.space}, value)
+		return closer.Close()
+	})
+	return h.e.failure(err)
+}
+
+// Lost returns the error of a read whose partition, or range, this node may have lost.
+func (h *Host) Lost(cmd *row.ReadCommand) error {
+	r := reader{e: h.e, cmd: cmd}
+	return r.checkLost()
+}
+
+// Failed returns why the engine failed; nil if it did not.
+func (h *Host) Failed() error { return h.e.failedErr() }
+
+// Dropped returns the error of a read of a table that was dropped; nil if it was not.
+func (h *Host) Dropped(table schema.StorageID) error {
+	if h.e.isDropped(table) {
+		return &UnknownTable{table}
+	}
+	return nil
+}
+
+// Read appends the page of a command for one partition to dst, as Engine.Read does. It is read with the iterator of the prober.
+func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
+	r := p.r
+	r.begin(p.e, dst, cmd)
+	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
+	if err = r.run(); err == nil {
+		page = r.finish()
+	}
+	p.tombstones += r.tombstones
+	p.e.counters.looked.Add(r.looked)
+	r.release()
+	if err != nil {
+		var tooMany *TooManyTombstones
+		if !errors.As(err, &tooMany) && !errors.Is(err, ErrInvalid) && !canceled(err) {
+			err = p.e.failure(err)
+		}
+		return dst, err
+	}
+	return page, nil
+}
+
+// Stored returns what is stored under a key of a partition, nil if nothing is: the header, or a row.
+func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte) ([]byte, error) {
+	value, closer, err := h.e.db.Get(appendSuffix(appendPartition(nil, table, key), kind, clustering, nil))
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, h.e.failure(err)
+	}
+	out := append([]byte{}, value...)
+	return out, h.e.failure(closer.Close())
+}

@@ -1,0 +1,151 @@
+package index
+
+import (
+	"slices"
+
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Built reports whether an index is built on this node.
+func (x *Values) Built(table, id schema.StorageID) bool {
+	s, _ := x.state(table, id)
+	return s.state == built
+}
+
+// Build does the next step of making an index complete that has rows from before it was known: it writes the entries of some
+// stored rows. Rows that enter meanwhile have entries already. more is false once the index is built, or is unknown. The caller
+// rests between steps. Steps that were done before a restart are not done again.
+func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
+	x.building.Lock()
+	defer x.building.Unlock()
+	def, ok := x.definition(table, id)
+	if !ok {
+		return false, nil
+	}
+	s, _ := x.state(table, id)
+	if s.state == built {
+		return false, nil
+	}
+	if err := x.host.Writable(); err != nil {
+		return true, err
+	}
+	if s, err = x.fence(table, s); err != nil {
+		return true, err
+	}
+	next := s
+	err = x.host.Write(false, func(d storage.Derived) error {
+		entries := x.scratch.Get().(*scratch)
+		defer x.scratch.Put(entries)
+		of := []Definition{def}
+		next.position, err = x.host.Rows(table, s.position, buildRows, func(e *storage.Entered) { entries.enter(d, of, e) })
+		if err == nil && next.position != nil {
+			d.MarkWith(id, next.mark(table))
+		}
+		return err
+	})
+	if err != nil {
+		return true, err
+	}
+	return x.built(table, s, next)
+}
+
+// fence makes sure that every change without entries of the index is committed before the first step.
+func (x *Values) fence(table schema.StorageID, s indexState) (indexState, error) {
+	x.deciding.Lock()
+	s, _ = x.state(table, s.id)
+	if s.state != unbuilt {
+		s.state, s.position, s.fenced = unbuilt, nil, false
+	}
+	x.put(table, s)
+	x.deciding.Unlock()
+	if s.fenced {
+		return s, nil
+	}
+	if err := x.host.Barrier(); err != nil {
+		return s, err
+	}
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	now, _ := x.state(table, s.id)
+	now.fenced = true
+	x.put(table, now)
+	return now, nil
+}
+
+// built ends a step that began in the state s.
+func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, err error) {
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	now, known := x.state(table, s.id)
+	switch {
+	case !known: // the table was dropped
+		return false, nil
+	case now.voids != s.voids || now.state != unbuilt: // the next step begins again
+		return true, nil
+	case next.position != nil:
+		now.position = next.position
+		x.put(table, now)
+		return true, nil
+	}
+	now.state, now.position = built, nil
+	if err := x.host.Write(true, func(d storage.Derived) error { d.MarkWith(s.id, now.mark(table)); return nil }); err != nil {
+		return true, err
+	}
+	x.put(table, now)
+	return false, nil
+}
+
+// Work is something to do for an index.
+type Work struct {
+	Table, Index schema.StorageID
+	// Drop means that DropIndex must be called; otherwise Build.
+	Drop bool
+}
+
+// Pending returns what is to be done: indexes of tables that are not built, and entries of indexes that are defined no more. The
+// caller must know the whole schema.
+func (x *Values) Pending(tables []schema.StorageID) (out []Work) {
+	for _, table := range tables {
+		for _, d := range x.definitions(table) {
+			if !x.Built(table, d.ID) {
+				out = append(out, Work{Table: table, Index: d.ID})
+			}
+		}
+	}
+	for table, states := range x.all() {
+		for _, s := range states {
+			if _, ok := x.definition(table, s.id); !ok {
+				out = append(out, Work{Table: table, Index: s.id, Drop: true})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Work) int { return int(a.Index) - int(b.Index) })
+	return out
+}
+
+// DropIndex removes the entries of an index that is defined no more, and its mark.
+func (x *Values) DropIndex(table, id schema.StorageID) error {
+	x.building.Lock()
+	defer x.building.Unlock()
+	if _, defined := x.definition(table, id); defined {
+		return nil
+	}
+	if err := x.host.Barrier(); err != nil { // no commit with its entries is under way
+		return err
+	}
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	if _, known := x.state(table, id); !known {
+		return nil
+	}
+	err := x.host.Write(true, func(d storage.Derived) error {
+		d.DeleteRange(table, appendIndex(nil, id), appendIndex(nil, id+1))
+		d.Unmark(id)
+		return nil
+	})
+	if err == nil {
+		x.put(table, indexState{id: id})
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package index
+
+import (
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Definition describes one index of values of a table. It is immutable.
+type Definition struct {
+	// ID is that of the index. It is unique among tables and indexes, and never used again.
+	ID schema.StorageID
+	// Terms finds the terms of a row. It must depend on nothing but its arguments, and must be safe for concurrent use.
+	Terms Terms
+	// Partitions means that an entry stands for a partition, not for a row: Terms looks at partition keys or static columns.
+	Partitions bool
+	// Values means that an entry has a value, that of Found.Add. Other entries have none.
+	Values bool
+	// Whole keeps terms of any length whole, for indexes that are read in the order of terms. Others are cut at termMax
+	// bytes; readers compare the whole term with the row.
+	Whole bool
+	// Vectors is not nil if the values of entries are vectors.
+	Vectors *Vectors
+}
+
+// Terms finds the terms of one row, or of the header of a partition.
+type Terms interface {
+	// Append adds the terms of x that are live at the time now (seconds) to found. x may be a change, of which nothing else is
+	// known: a row that has a term after changes were reconciled must have it in one of these changes, or in the key. At
+	// math.MinInt64 everything is live that is not a tombstone.
+	Append(found *Found, x *Source, now int64)
+}
+
+// Source is a row, or the header of a partition, from which terms are taken.
+type Source struct {
+	Key row.PartitionKey
+	// Kind is row.KindRow or row.KindHeader.
+	Kind row.EntryKind
+	// Row has the cells, and the clustering of a row.
+	Row *row.Row
+}
+
+// Found collects terms. Its memory is used again.
+type Found struct {
+	bytes []byte
+	spans []span
+}
+
+// span is a term, and a value behind it, in Found.bytes.
+type span struct{ from, term, value int }
+
+// Reset empties f.
+func (f *Found) Reset() { f.bytes, f.spans = f.bytes[:0], f.spans[:0] }
+
+// Add adds a term: the bytes that build appends to its argument. value is nil unless the definition has Values.
+func (f *Found) Add(build func([]byte) []byte, value []byte) {
+	from := len(f.bytes)
+	f.bytes = build(f.bytes)
+	term := len(f.bytes)
+	f.bytes = append(f.bytes, value...)
+	f.spans = append(f.spans, span{from, term, len(f.bytes)})
+}
+
+// Len returns the number of terms.
+func (f *Found) Len() int { return len(f.spans) }
+
+// Term returns term number i, valid until the next change of f.
+func (f *Found) Term(i int) []byte { s := f.spans[i]; return f.bytes[s.from:s.term:s.term] }
+
+// Value returns the value of term number i, valid until the next change of f.
+func (f *Found) Value(i int) []byte { s := f.spans[i]; return f.bytes[s.term:s.value:s.value] }
+
+// InAny reports whether a term is in one of the intervals.
+func (f *Found) InAny(intervals []row.Slice) bool {
+	for i := range f.spans {
+		if inAny(intervals, f.Term(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func inAny(intervals []row.Slice, term []byte) bool {
+	for i := range intervals {
+		if intervals[i].Contains(term) {
+			return true
+		}
+	}
+	return false
+}
+
+// Order is the order of a search.
+type Order uint8
+
+// The orders.
+const (
+	ByToken Order = iota + 1 // tokens, then partition keys, then the rows of a partition
+	ByTerm                   // terms, then as ByToken
+	ByScore                  // the best score first, then as ByToken; of vectors
+)
+
+// OfKey reports whether the terms are those of a column of the partition key.
+func (d *Definition) OfKey() bool { _, ok := d.Terms.(*keyTerms); return ok }
+
+// HasTermOf reports whether one of the terms of found is that of a position in ByTerm.
+func (d *Definition) HasTermOf(found *Found, at Position) bool {
+	n, ok := splitTerm(at)
+	return ok && d.has(found, consumeTerm(nil, at[:n]))
+}

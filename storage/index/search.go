@@ -1,0 +1,271 @@
+package index
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"cqld/internal/env"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Query asks for the rows of a table whose terms in an index are in intervals.
+type Query struct {
+	Table, Index schema.StorageID
+	Terms        []row.Slice      // ascending and disjoint
+	Key          row.PartitionKey // if its Bytes are not nil, only of this partition
+	Tokens       ring.Range       // else of these; does not wrap
+	Slices       []row.Slice      // of the clustering, ascending and disjoint; nil means all rows
+	Filter       *row.Filter      // omits rows
+	From         Position         // begin behind it
+	Reversed     bool             // in ByToken with Key only
+	Order        Order
+	Near         []byte           // of ByScore: the vector that others are compared with
+	Limit        int              // most candidates in the answer
+	Now          int64            // seconds; decides what has expired
+	// Holds, if it is not nil, reports which tokens are wanted; other rows are left out.
+	Holds func(ring.Token) bool
+	// Cancel ends the step early, with an error; nil means that nothing does.
+	Cancel *env.Cancel
+}
+
+// Page has the candidates of one step, up to and including Last.
+type Page struct {
+	Candidates []Candidate
+	Last       Position // up to which the step has looked; nil if it looked at nothing
+	More       bool     // there may be further candidates behind Last
+	Scanned    int      // entries that were looked at
+}
+
+// Candidate is a row, or a partition, that matches by what this node stores.
+type Candidate struct {
+	// At is the position behind the row; of a partition, behind all its rows.
+	At Position
+	// Page is the row as a read of it by its key returns it (row.PageReader). It is nil for a partition.
+	Page []byte
+}
+
+// Search does one bounded step of a search: a step ends at the Limit, or when it has looked at enough; the next one begins behind
+// Last. ErrNotBuilt is the error for an index that is not built.
+func (x *Values) Search(q *Query) (page Page, err error) {
+	if err := x.host.Failed(); err != nil {
+		return page, err
+	}
+	if q.Key.Bytes == nil && q.Tokens.Wraps() {
+		return page, fmt.Errorf("%w: token range %v wraps", storage.ErrInvalid, q.Tokens)
+	}
+	cmd := row.ReadCommand{Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}}
+	if err := x.host.Lost(&cmd); err != nil {
+		return page, err
+	}
+	def, ok := x.definition(q.Table, q.Index)
+	if !ok || !x.Built(q.Table, q.Index) {
+		return page, ErrNotBuilt
+	}
+	switch {
+	case q.Order == ByTerm && !def.Partitions:
+	case q.Order == ByScore && def.Vectors != nil && len(q.Near) == 4*def.Vectors.Dimensions && !q.Reversed:
+	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
+	default:
+		return page, fmt.Errorf("%w order of a search", storage.ErrInvalid)
+	}
+	s := search{x: x, q: q, def: &def}
+	if err := s.run(); err != nil {
+		return s.page, err
+	}
+	for _, entry := range s.stale {
+		if err := x.revise(q.Table, &def, entry, q.Now); err != nil {
+			return s.page, err
+		}
+	}
+	if err := x.host.Failed(); err != nil {
+		return s.page, err
+	}
+	return s.page, x.host.Dropped(q.Table)
+}
+
+// search is the state of one step.
+type search struct {
+	x       *Values
+	q       *Query
+	def     *Definition
+	page    Page
+	bytes   int // of the candidates
+	stale   [][]byte
+	scratch *scratch
+	near    []float32 // of ByScore
+	code    []byte    // of the entry that is looked at: its score
+	bounds  bounds
+	slice   [1]row.Slice
+	end     []byte // of slice
+	raw     []byte // memory of a page
+	reader  row.PageReader
+}
+
+func (s *search) run() error {
+	s.scratch = s.x.scratch.Get().(*scratch)
+	defer s.x.scratch.Put(s.scratch)
+	s.bounds = s.placeBounds()
+	if s.bounds.empty() {
+		return nil
+	}
+	// The entries are opened first: a row that has its entry there is in what is opened later.
+	return s.withEntries(func(next func() (entry []byte, ok bool, err error)) error {
+		return s.x.host.Probe(func(p *storage.Prober) error { return s.walk(next, p) })
+	})
+}
+
+// walk looks at entries until the step has done its share.
+func (s *search) walk(next func() ([]byte, bool, error), p *storage.Prober) error {
+	var last []byte
+	for {
+		entry, ok, err := next()
+		if !ok || err != nil {
+			s.page.More = s.page.More && err == nil
+			return err
+		}
+		if s.enough() || p.Exhausted() {
+			s.page.More = true
+			return nil
+		}
+		e, ok := parseEntry(entry)
+		if !ok {
+			s.suspect(entry)
+			continue
+		}
+		if s.q.Order == ByToken {
+			if bytes.Equal(e.place, last) {
+				continue // has several of the terms
+			}
+			last = append(last[:0], e.place...)
+		}
+		if err := s.look(entry, &e, p); err != nil {
+			return err
+		}
+	}
+}
+
+// enough reports whether the step has done its share.
+func (s *search) enough() bool {
+	return len(s.page.Candidates) >= s.q.Limit || s.page.Scanned >= stepKeys || s.bytes >= searchBytes
+}
+
+// look adds the row of an entry if it matches.
+func (s *search) look(entry []byte, e *entryOf, p *storage.Prober) error {
+	if s.page.Scanned++; s.page.Scanned%cancelEvery == 0 {
+		if err := s.q.Cancel.Err(); err != nil {
+			return err
+		}
+	}
+	s.page.Last = s.position(s.page.Last[:0], e)
+	if s.q.Holds != nil && !s.q.Holds(e.key.Token) {
+		s.suspect(entry)
+		return nil
+	}
+	if s.q.Slices != nil && !s.def.Partitions && !inAny(s.q.Slices, e.clustering) {
+		return nil
+	}
+	if s.def.Partitions {
+		return s.lookPartition(entry, e, p)
+	}
+	page, matches, has, err := s.read(e, p)
+	switch {
+	case err != nil:
+		return err
+	case !has:
+		s.suspect(entry)
+	case matches:
+		s.add(page)
+	}
+	return nil
+}
+
+// add adds a candidate at the last position.
+func (s *search) add(page []byte) {
+	at := append(make([]byte, 0, len(s.page.Last)+len(page)), s.page.Last...)
+	c := Candidate{At: Position(at[:len(at):len(at)])}
+	if page != nil {
+		c.Page = append(at[len(at):], page...)
+	}
+	s.page.Candidates = append(s.page.Candidates, c)
+	s.bytes += len(at) + len(page)
+}
+
+// position appends the position of an entry, behind its row.
+func (s *search) position(dst []byte, e *entryOf) []byte {
+	switch {
+	case s.q.Order == ByTerm:
+		dst = append(dst, e.term...)
+	case s.q.Order == ByScore:
+		dst = append(dst, s.code...)
+	case s.def.Partitions && !s.q.Reversed:
+		return AppendPlaceEnd(dst, e.key)
+	}
+	return append(dst, e.place...)
+}
+
+// read reads the row of an entry. has reports whether the row has terms of the query, matches whether it is a candidate: the filter
+// may omit it.
+func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has bool, err error) {
+	s.end = append(append(s.end[:0], e.clustering...), 0)
+	s.slice[0] = row.Slice{Start: s.end[:len(e.clustering):len(e.clustering)], End: s.end}
+	cmd := row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter, Cancel: s.q.Cancel}
+	if page, err = p.Read(s.raw[:0], &cmd); err != nil {
+		return nil, false, false, err
+	}
+	s.raw = page
+	s.reader.Reset(page)
+	r := &s.scratch.row
+	if !s.reader.NextPartition() || !s.reader.NextRow(r) || !r.Live(s.q.Now) {
+		return nil, false, s.q.Filter != nil, s.reader.Err() // the filter may have omitted a row that has the term
+	}
+	s.scratch.found.Reset()
+	s.def.Terms.Append(&s.scratch.found, &Source{Key: e.key, Kind: e.kind, Row: r}, s.q.Now)
+	if s.q.Order != ByToken {
+		s.scratch.key = consumeTerm(s.scratch.key[:0], e.term)
+		has = s.def.has(&s.scratch.found, s.scratch.key)
+	} else {
+		has = s.scratch.found.InAny(s.q.Terms)
+	}
+	return page, has, has, nil
+}
+
+// lookPartition adds the partition of an entry if it matches: the column is static, or of the partition key.
+func (s *search) lookPartition(entry []byte, e *entryOf, p *storage.Prober) error {
+	if s.def.OfKey() {
+		_, nothing, err := p.Alive(s.q.Table, e.key, s.q.Now, s.q.Cancel)
+		if err == nil && nothing {
+			s.suspect(entry)
+		} else if err == nil {
+			s.add(nil)
+		}
+		return err
+	}
+	cmd := row.ReadCommand{Table: s.q.Table, Key: e.key, Now: s.q.Now, Cancel: s.q.Cancel}
+	page, err := p.Read(s.raw[:0], &cmd)
+	if err != nil {
+		return err
+	}
+	s.raw = page
+	s.reader.Reset(page)
+	s.scratch.found.Reset()
+	if s.reader.NextPartition() {
+		s.def.Terms.Append(&s.scratch.found, &Source{Key: e.key, Kind: e.kind, Row: &s.reader.Header}, s.q.Now)
+	}
+	if s.scratch.found.InAny(s.q.Terms) {
+		s.add(nil)
+	} else {
+		s.suspect(entry)
+	}
+	return s.reader.Err()
+}
+
+// suspect notes that an entry may be stale.
+func (s *search) suspect(entry []byte) {
+	if len(s.stale) < stepDropped {
+		s.stale = append(s.stale, slices.Clone(entry))
+	}
+}

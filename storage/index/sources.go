@@ -1,0 +1,361 @@
+package index
+
+import (
+	"bytes"
+	"container/heap"
+	"errors"
+	"slices"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/storage"
+)
+
+// bounds is an interval of places, or of keys: from start on and before end.
+type bounds struct{ start, end []byte }
+
+func (b bounds) empty() bool { return bytes.Compare(b.start, b.end) >= 0 }
+func (b bounds) contains(place []byte) bool {
+	return bytes.Compare(place, b.start) >= 0 && bytes.Compare(place, b.end) < 0
+}
+
+// placeBounds returns the interval of the places of the query.
+func (s *search) placeBounds() (b bounds) {
+	q := s.q
+	if q.Key.Bytes != nil {
+		partition := appendPartition(nil, q.Key)
+		b = bounds{start: slices.Clone(partition), end: append(partition, kindEnd)}
+		if len(q.Slices) > 0 && !s.def.Partitions {
+			b.start = append(append(b.start, byte(row.KindRow)), q.Slices[0].Start...)
+			if end := q.Slices[len(q.Slices)-1].End; end != nil {
+				b.end = AppendPlace(nil, q.Key, row.KindRow, end)
+			}
+		}
+	} else {
+		b = tokenBounds(q.Tokens)
+	}
+	if q.Order != ByToken || len(q.From) == 0 {
+		return b
+	}
+	key, kind, _, ok := ParsePlace(q.From)
+	inside := ok && s.def.Partitions && kind == row.KindRow // further rows of the partition follow
+	switch {
+	case q.Reversed && !inside:
+		b.end = minBytes(b.end, q.From)
+	case q.Reversed:
+	case inside:
+		b.start = maxBytes(b.start, appendPartition(nil, key))
+	default:
+		b.start = maxBytes(b.start, append(slices.Clone(q.From), 0))
+	}
+	return b
+}
+
+// tokenBounds returns the interval of the places of tokens.
+func tokenBounds(tokens ring.Range) (b bounds) {
+	switch tokens.Start {
+	case ring.MaxToken:
+		return b
+	case ring.MinToken:
+	default:
+		b.start = appendToken(nil, tokens.Start+1)
+	}
+	if tokens.End == ring.MinToken || tokens.End == ring.MaxToken {
+		b.end = bytes.Repeat([]byte{0xFF}, tokenSize+1) // the length of a key that has the greatest token is less
+		return b
+	}
+	b.end = appendToken(nil, tokens.End+1)
+	return b
+}
+
+func minBytes(a, b []byte) []byte {
+	if bytes.Compare(a, b) <= 0 {
+		return a
+	}
+	return b
+}
+
+func maxBytes(a, b []byte) []byte {
+	if bytes.Compare(a, b) >= 0 {
+		return a
+	}
+	return b
+}
+
+// cutTerms returns intervals of terms as entries have them: a superset of the query's.
+func (s *search) cutTerms() []row.Slice {
+	out := slices.Clone(s.q.Terms)
+	if s.def.Whole {
+		return out
+	}
+	for i := range out {
+		if t := &out[i]; len(t.Start) > termMax {
+			t.Start = t.Start[:termMax]
+		}
+		if t := &out[i]; len(t.End) > termMax {
+			t.End = append(slices.Clone(t.End[:termMax]), 0)
+		}
+	}
+	return out
+}
+
+// withEntries calls f with the entries of the query, in its order.
+func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (err error) {
+	var opened []*storage.Entries
+	defer func() { // also when a panic passes
+		for _, e := range opened {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	open := func(b bounds) (*storage.Entries, error) {
+		e, err := s.x.host.Entries(s.q.Table, b.start, b.end)
+		if err == nil {
+			opened = append(opened, e)
+		}
+		return e, err
+	}
+	terms := s.cutTerms()
+	single := !slices.ContainsFunc(terms, func(t row.Slice) bool { return !t.Exact() })
+	switch {
+	case s.q.Order == ByTerm:
+		return s.inTermOrder(terms, open, f)
+	case s.q.Order == ByScore:
+		return s.nearest(open, f)
+	case single && len(terms) <= mergedTerms:
+		return s.merged(terms, open, f)
+	}
+	return s.sorted(terms, open, f)
+}
+
+// keyBounds returns the interval of entries of a slice of terms.
+func (s *search) keyBounds(t row.Slice) (b bounds) {
+	b.start = appendTermBound(appendIndex(nil, s.q.Index), t.Start)
+	if t.End == nil {
+		b.end = appendIndex(nil, s.q.Index+1)
+		return b
+	}
+	b.end = appendTermBound(appendIndex(nil, s.q.Index), t.End)
+	return b
+}
+
+// cursor is an iterator over the entries of one term.
+type cursor struct {
+	entries *storage.Entries
+	prefix  int
+	valid   bool
+}
+
+// merged passes on the entries of single terms in the order of their places.
+func (s *search) merged(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	terms = slices.CompactFunc(terms, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) })
+	cursors := make([]cursor, 0, len(terms))
+	for _, t := range terms {
+		prefix := appendTerm(appendIndex(nil, s.q.Index), t.Start)
+		e, err := open(bounds{append(slices.Clone(prefix), s.bounds.start...), append(slices.Clone(prefix), s.bounds.end...)})
+		if err != nil {
+			return err
+		}
+		c := cursor{entries: e, prefix: len(prefix)}
+		if c.valid = e.First(); s.q.Reversed {
+			c.valid = e.Last()
+		}
+		cursors = append(cursors, c)
+	}
+	at := -1 // the cursor whose entry was passed on
+	return f(func() ([]byte, bool, error) {
+		if at >= 0 {
+			if s.q.Reversed {
+				cursors[at].valid = cursors[at].entries.Prev()
+			} else {
+				cursors[at].valid = cursors[at].entries.Next()
+			}
+		}
+		at = -1
+		for i := range cursors {
+			if c := &cursors[i]; c.valid && (at < 0 || s.before(c.entries.Key()[c.prefix:], cursors[at].entries.Key()[cursors[at].prefix:])) {
+				at = i
+			}
+		}
+		if at < 0 {
+			return nil, false, nil
+		}
+		return cursors[at].entries.Key(), true, nil
+	})
+}
+
+// before compares in the direction of the query.
+func (s *search) before(a, b []byte) bool {
+	if s.q.Reversed {
+		a, b = b, a
+	}
+	return bytes.Compare(a, b) < 0
+}
+
+// sorted passes on the entries of intervals in the order of their places: it looks at all of them and keeps the first ones.
+func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	kept := firsts{s: s, most: stepKeys + 1}
+	for _, t := range terms {
+		if t.Empty() {
+			continue
+		}
+		e, err := open(s.keyBounds(t))
+		if err != nil {
+			return err
+		}
+		for valid := e.First(); valid; valid = e.Next() {
+			if kept.seen++; kept.seen%scanCancelEvery == 0 {
+				if err := s.q.Cancel.Err(); err != nil {
+					return err
+				}
+			}
+			kept.offer(e.Key())
+		}
+	}
+	entries := kept.inOrder()
+	return f(func() ([]byte, bool, error) {
+		if len(entries) == 0 {
+			s.page.More = s.page.More || kept.dropped
+			return nil, false, nil
+		}
+		e := entries[0]
+		entries = entries[1:]
+		return e.entry, true, nil
+	})
+}
+
+// firsts is a heap of the first entries in the order of their places, the last of them on top.
+type firsts struct {
+	s       *search
+	most    int
+	list    []placedEntry
+	seen    int
+	dropped bool // entries behind the last in the list
+}
+
+type placedEntry struct {
+	entry []byte
+	place []byte // in entry
+}
+
+// Len implements heap.Interface.
+func (h *firsts) Len() int { return len(h.list) }
+
+// Less implements heap.Interface.
+func (h *firsts) Less(i, k int) bool { return h.s.before(h.list[k].place, h.list[i].place) }
+
+// Swap implements heap.Interface.
+func (h *firsts) Swap(i, k int) { h.list[i], h.list[k] = h.list[k], h.list[i] }
+
+// Push implements heap.Interface.
+func (h *firsts) Push(x any) { h.list = append(h.list, x.(placedEntry)) }
+
+// Pop implements heap.Interface.
+func (h *firsts) Pop() any {
+	last := h.list[len(h.list)-1]
+	h.list = h.list[:len(h.list)-1]
+	return last
+}
+
+// offer keeps an entry if it is in the bounds of the query and among the first. The key is valid during the call.
+func (h *firsts) offer(key []byte) {
+	n, ok := splitTerm(key[indexSize:])
+	if !ok || !h.s.bounds.contains(key[indexSize+n:]) {
+		return
+	}
+	place := key[indexSize+n:]
+	if len(h.list) == h.most {
+		h.dropped = true
+		if !h.s.before(place, h.list[0].place) {
+			return
+		}
+		top := &h.list[0]
+		top.entry = append(top.entry[:0], key...)
+		top.place = top.entry[indexSize+n:]
+		heap.Fix(h, 0)
+		return
+	}
+	entry := slices.Clone(key)
+	heap.Push(h, placedEntry{entry, entry[indexSize+n:]})
+}
+
+// inOrder returns the entries in the order of the query.
+func (h *firsts) inOrder() []placedEntry {
+	slices.SortFunc(h.list, func(a, b placedEntry) int {
+		if h.s.before(a.place, b.place) {
+			return -1
+		}
+		if h.s.before(b.place, a.place) {
+			return 1
+		}
+		return 0
+	})
+	return h.list
+}
+
+// inTermOrder passes on the entries of intervals in the order of their terms.
+func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	if s.q.Reversed {
+		slices.Reverse(terms)
+	}
+	var at *storage.Entries
+	step := func() (bool, error) {
+		if at != nil {
+			if s.q.Reversed {
+				return at.Prev(), nil
+			}
+			return at.Next(), nil
+		}
+		for len(terms) > 0 {
+			b := s.afterPosition(s.keyBounds(terms[0]))
+			if terms = terms[1:]; b.empty() {
+				continue
+			}
+			var err error
+			if at, err = open(b); err != nil {
+				return false, err
+			}
+			if s.q.Reversed {
+				return at.Last(), nil
+			}
+			return at.First(), nil
+		}
+		return false, nil
+	}
+	passed := 0
+	return f(func() ([]byte, bool, error) {
+		for {
+			valid, err := step()
+			switch {
+			case err != nil:
+				return nil, false, err
+			case !valid && len(terms) == 0:
+				return nil, false, nil
+			case !valid:
+				at = nil // the next interval; the iterator is closed at the end
+				continue
+			}
+			if e, ok := parseEntry(at.Key()); ok && s.bounds.contains(e.place) {
+				return at.Key(), true, nil
+			}
+			if passed++; passed%scanCancelEvery == 0 {
+				if err := s.q.Cancel.Err(); err != nil {
+					return nil, false, err
+				}
+			}
+		}
+	})
+}
+
+// afterPosition cuts an interval of entries at the position of the query.
+func (s *search) afterPosition(b bounds) bounds {
+	if len(s.q.From) == 0 {
+		return b
+	}
+	from := append(appendIndex(nil, s.q.Index), s.q.From...)
+	if s.q.Reversed {
+		b.end = minBytes(b.end, from)
+	} else {
+		b.start = maxBytes(b.start, append(from, 0))
+	}
+	return b
+}

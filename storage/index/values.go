@@ -1,0 +1,412 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// ErrNotBuilt is the error of a search by an index whose entries are not complete.
+var ErrNotBuilt = errors.New("index: the index is not built")
+
+// Values keeps the indexes of the values of one engine: a storage.Maintainer with an entry for each term of each row. Writes add
+// entries and read nothing, so an entry can be of a value that was overwritten or deleted; readers look at the row.
+//
+// Invariant: if an index is built, each row that has a term has its entry. The opposite may fail.
+//
+//   - The entries of a change are in its batch, or on disk before it. An entry is removed under the write side of the latch of its
+//     partition, when what is stored has the term no more.
+//   - A mark says of each index that has entries whether it is built, and otherwise up to where. An index that is unknown while rows of
+//     its table enter is void: it is built again if it becomes known again.
+//
+// Lock order: building, latches of storage, deciding, mu.
+type Values struct {
+	definitions func(schema.StorageID) []Definition
+	host        *storage.Host
+	// states, replaced and never changed, are those of the indexes with a mark, by table.
+	states atomic.Pointer[map[schema.StorageID][]indexState]
+	mu     sync.Mutex // held by those who replace states
+	// deciding is held while rows are ingested, and while a build ends.
+	deciding sync.Mutex
+	building sync.Mutex
+	entering scratch // of Enter, which is never called twice at a time
+	voiding  bool    // Enter holds deciding until Settle
+	scratch  sync.Pool
+	swept    sweptTo
+}
+
+// indexState is what is known of the entries of one index.
+type indexState struct {
+	id    schema.StorageID
+	state buildState
+	// position is where the build goes on; nil is the beginning.
+	position []byte
+	// voids counts how often rows came without entries, or entries were lost, in this process.
+	voids int
+	// fenced means that all writes that were under way when this process met the index are committed.
+	fenced bool
+}
+
+type buildState uint8
+
+const (
+	unbuilt buildState = iota + 1 // new rows have entries, some older ones have not
+	built
+	void // new rows have no entries
+)
+
+// scratch is memory for the entries of rows.
+type scratch struct {
+	row   row.Row
+	after row.Row
+	found Found
+	left  Found
+	key   []byte
+}
+
+// NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
+// concurrent use, and its answer may change.
+func NewValues(definitions func(schema.StorageID) []Definition) *Values {
+	return &Values{definitions: definitions, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+}
+
+// MaintainValues lets an engine that is opened with o keep the indexes of x.
+func MaintainValues(o *storage.Options, x *Values) {
+	o.Maintainers = append(slices.Clone(o.Maintainers), x)
+}
+
+// Space implements storage.Maintainer.
+func (x *Values) Space() storage.KeySpace { return storage.KeySpace{Entries: 3, Marks: 'i'} }
+
+// The mark of an index is: table 4 │ state 1 │ position.
+const markFixed = 5
+
+func (s *indexState) mark(table schema.StorageID) []byte {
+	return append(append(binary.BigEndian.AppendUint32(nil, uint32(table)), byte(s.state)), s.position...)
+}
+
+// Open implements storage.Maintainer.
+func (x *Values) Open(h *storage.Host) error {
+	x.host = h
+	var bad error
+	err := h.MarkValues(func(id schema.StorageID, value []byte) {
+		if len(value) < markFixed {
+			bad = errors.New("index: malformed mark of an index")
+			return
+		}
+		s := indexState{id: id, state: buildState(value[4]), position: slices.Clone(value[markFixed:])}
+		if len(s.position) == 0 {
+			s.position = nil
+		}
+		x.put(schema.StorageID(binary.BigEndian.Uint32(value)), s)
+	})
+	return errors.Join(err, bad)
+}
+
+// Maintains implements storage.Maintainer.
+func (x *Values) Maintains(table schema.StorageID) bool {
+	return len(x.definitions(table)) > 0 || len(x.all()[table]) > 0
+}
+
+// all are the states by table, not to be changed.
+func (x *Values) all() map[schema.StorageID][]indexState {
+	if p := x.states.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// state returns the state of an index; one without a mark has none.
+func (x *Values) state(table, id schema.StorageID) (s indexState, known bool) {
+	for _, s := range x.all()[table] {
+		if s.id == id {
+			return s, true
+		}
+	}
+	return indexState{id: id}, false
+}
+
+// put sets the state of an index; a zero state is none.
+func (x *Values) put(table schema.StorageID, s indexState) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	next := maps.Clone(x.all())
+	if next == nil {
+		next = map[schema.StorageID][]indexState{}
+	}
+	of := slices.DeleteFunc(slices.Clone(next[table]), func(o indexState) bool { return o.id == s.id })
+	if s.state != 0 {
+		of = append(of, s)
+	}
+	if next[table] = of; len(of) == 0 {
+		delete(next, table)
+	}
+	x.states.Store(&next)
+}
+
+// definition returns the definition of an index.
+func (x *Values) definition(table, id schema.StorageID) (d Definition, ok bool) {
+	for _, d := range x.definitions(table) {
+		if d.ID == id {
+			return d, true
+		}
+	}
+	return d, false
+}
+
+// Enter implements storage.Maintainer.
+func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
+	var e storage.Entered
+	var of []Definition
+	var last schema.StorageID
+	for in.Next(&e) {
+		if e.Table != last {
+			last, of = e.Table, x.definitions(e.Table)
+			x.decide(d, e.Table, of)
+		}
+		x.entering.enter(d, of, &e)
+	}
+}
+
+// decide records indexes that are new to this node, and those that are unknown now.
+func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definition) {
+	for i := range of {
+		if s, known := x.state(table, of[i].ID); !known {
+			s.state = unbuilt
+			d.MarkWith(s.id, s.mark(table))
+			x.put(table, s)
+		}
+	}
+	if len(x.all()[table]) == len(of) {
+		return // all are known
+	}
+	if !x.voiding {
+		x.deciding.Lock()
+		x.voiding = true
+	}
+	for _, s := range x.all()[table] {
+		if s.state != void && !slices.ContainsFunc(of, func(d Definition) bool { return d.ID == s.id }) {
+			s.state, s.position, s.voids = void, nil, s.voids+1
+			d.MarkWith(s.id, s.mark(table))
+			x.put(table, s)
+		}
+	}
+}
+
+// enter adds the entries of a row that enters.
+func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered) {
+	if e.Kind == row.KindRangeTombstone || len(of) == 0 || row.DecodeRow(&s.row, e.Value) != nil {
+		return // the engine has checked the row
+	}
+	s.row.Clustering = e.Clustering
+	x := Source{Key: e.Key, Kind: e.Kind, Row: &s.row}
+	for i := range of {
+		s.found.Reset()
+		of[i].Terms.Append(&s.found, &x, anyTime)
+		for k := range s.found.Len() {
+			s.key = of[i].appendEntry(s.key[:0], s.found.Term(k), &x)
+			d.Set(e.Table, s.key, s.found.Value(k))
+		}
+	}
+}
+
+// appendEntry appends the key of the entry of a term.
+func (d *Definition) appendEntry(dst, term []byte, x *Source) []byte {
+	return d.appendPlace(appendTerm(appendIndex(dst, d.ID), d.cut(term)), x)
+}
+
+func (d *Definition) appendPlace(dst []byte, x *Source) []byte {
+	if d.Partitions {
+		return AppendPlace(dst, x.Key, row.KindHeader, nil)
+	}
+	return AppendPlace(dst, x.Key, x.Kind, x.Row.Clustering)
+}
+
+// cut returns the part of a term that is in its entry.
+func (d *Definition) cut(term []byte) []byte {
+	if d.Whole || len(term) <= termMax {
+		return term
+	}
+	return term[:termMax]
+}
+
+// Settle implements storage.Maintainer. The states that Enter has put may lack a mark after a commit that failed; then the engine has
+// failed too, or the next mark follows.
+func (x *Values) Settle(*storage.Entering, error) {
+	if x.voiding {
+		x.voiding = false
+		x.deciding.Unlock()
+	}
+}
+
+// Stage implements storage.Maintainer. It notes the indexes that all blocks of the ingestion had entries for.
+func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
+	s := x.scratch.Get().(*scratch)
+	defer x.scratch.Put(s)
+	var e storage.Entered
+	var of []Definition
+	for first := true; in.Next(&e); first = false {
+		if first {
+			of = x.definitions(e.Table)
+			note(d, of)
+		}
+		s.enter(d, of, &e)
+	}
+}
+
+// note keeps, for Ingest, which indexes have entries of the whole ingestion.
+func note(d storage.Derived, of []Definition) {
+	before, noted := (*d.Staged()).([]schema.StorageID)
+	ids := []schema.StorageID{}
+	for i := range of {
+		if !noted || slices.Contains(before, of[i].ID) {
+			ids = append(ids, of[i].ID)
+		}
+	}
+	*d.Staged() = ids
+}
+
+// Ingest implements storage.Maintainer. Indexes that were unknown when a part of the rows came are not built any more.
+func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commit func() error) error {
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	staged, _ := (*d.Staged()).([]schema.StorageID)
+	of := x.definitions(table)
+	for i := range of {
+		if _, known := x.state(table, of[i].ID); !known {
+			x.put(table, indexState{id: of[i].ID, state: unbuilt})
+		}
+	}
+	for _, s := range x.all()[table] {
+		if !slices.Contains(staged, s.id) {
+			if err := x.void(table, s.id, unbuilt); err != nil {
+				return err
+			}
+		}
+	}
+	return commit()
+}
+
+// void makes an index not built: rows come without entries, or entries were lost. deciding is held.
+func (x *Values) void(table, id schema.StorageID, to buildState) error {
+	s, known := x.state(table, id)
+	if !known {
+		return nil
+	}
+	was := s
+	s.voids++
+	s.position = nil
+	if s.state != void {
+		s.state = to
+	}
+	x.put(table, s)
+	if was.state == s.state && was.position == nil {
+		return nil
+	}
+	return x.host.Write(true, func(d storage.Derived) error { d.MarkWith(id, s.mark(table)); return nil })
+}
+
+// Purge implements storage.Maintainer. It removes the entries of terms that are gone.
+func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
+	of := x.definitions(p.Table)
+	if p.Kind == row.KindRangeTombstone || len(of) == 0 || p.Before == nil {
+		return
+	}
+	s := x.scratch.Get().(*scratch)
+	defer x.scratch.Put(s)
+	if row.DecodeRow(&s.row, p.Before) != nil {
+		return
+	}
+	s.after.Reset()
+	if p.After != nil && row.DecodeRow(&s.after, p.After) != nil {
+		return
+	}
+	s.row.Clustering, s.after.Clustering = p.Clustering, p.Clustering
+	before, after := Source{Key: p.Key, Kind: p.Kind, Row: &s.row}, Source{Key: p.Key, Kind: p.Kind, Row: &s.after}
+	for i := range of {
+		if of[i].OfKey() {
+			continue // other rows of the partition may have the term: Emptied removes it
+		}
+		s.found.Reset()
+		s.left.Reset()
+		of[i].Terms.Append(&s.found, &before, anyTime)
+		of[i].Terms.Append(&s.left, &after, anyTime)
+		for k := range s.found.Len() {
+			if term := s.found.Term(k); !of[i].has(&s.left, of[i].cut(term)) {
+				s.key = of[i].appendEntry(s.key[:0], term, &before)
+				d.Delete(p.Table, s.key)
+			}
+		}
+	}
+}
+
+// has reports whether a term of f is cut as given.
+func (d *Definition) has(f *Found, cut []byte) bool {
+	for i := range f.Len() {
+		if string(d.cut(f.Term(i))) == string(cut) {
+			return true
+		}
+	}
+	return false
+}
+
+// Emptied implements storage.Maintainer. It removes the entries of the partition in indexes of the partition key; those of values
+// went with the values.
+func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.PartitionKey) {
+	live := row.NewRow()
+	live.Liveness.Timestamp = 0
+	var found Found
+	for _, def := range x.definitions(table) {
+		if !def.Partitions {
+			continue
+		}
+		source := Source{Key: key, Kind: row.KindRow, Row: live}
+		found.Reset()
+		def.Terms.Append(&found, &source, anyTime)
+		for i := range found.Len() {
+			d.Delete(table, def.appendEntry(nil, found.Term(i), &source))
+		}
+	}
+}
+
+// Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to readers and to Sweep.
+func (x *Values) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
+	if tokens == ring.FullRange() {
+		d.DeleteRange(table, nil, nil)
+	}
+}
+
+// Drop implements storage.Maintainer.
+func (x *Values) Drop(d storage.Derived, table schema.StorageID) {
+	for _, s := range x.all()[table] {
+		d.Unmark(s.id)
+		x.put(table, indexState{id: s.id})
+	}
+}
+
+// LoseEntries implements storage.Maintainer. The indexes that lose entries must be built again.
+func (x *Values) LoseEntries(first, last []byte, remove func() error) error {
+	x.building.Lock()
+	defer x.building.Unlock()
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	for table, states := range x.all() {
+		if !x.host.Overlaps(table, first, last) {
+			continue
+		}
+		for _, s := range states {
+			if err := x.void(table, s.id, unbuilt); err != nil {
+				return err
+			}
+		}
+	}
+	return remove()
+}
