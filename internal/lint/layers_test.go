@@ -37,7 +37,9 @@ internal/model/generate:
 # Functions that users define.
 udf/value: internal/wire types
 udf/lua: udf/value
-udf: schema types udf/lua udf/value
+udf/java: types udf/value
+udf/wasm: internal/wire types udf/value
+udf: schema types udf/java udf/lua udf/value udf/wasm
 
 # Text of statements and filters.
 grammar:
@@ -130,7 +132,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index view
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types udf/value view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs

@@ -119,7 +119,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 			return nil, err
 		}
 		resolved[i] = t
-		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Columns[i].Name, t, b.stmt.Columns[i].Mask); err != nil {
+		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Table.Name, b.stmt.Columns[i].Name, t, b.stmt.Columns[i].Mask); err != nil {
 			return nil, err
 		}
 	}
@@ -293,7 +293,7 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		if err := checkNestedUDT(typ); err != nil {
 			return err
 		}
-		mask, err := d.mask(c.Keyspace, col.Name, typ, col.Mask)
+		mask, err := d.mask(c.Keyspace, c.Table, col.Name, typ, col.Mask)
 		if err != nil {
 			return err
 		}
