@@ -199,7 +199,11 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, k.checkViews()
+	if err := k.checkViews(); err != nil {
+		return nil, err
+	}
+	k.link()
+	return k, nil
 }
 
 func decodeType(class string) (*types.Type, error) {
