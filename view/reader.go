@@ -19,6 +19,9 @@ type Coordinator interface {
 	Truncate(table *schema.Table, timeout time.Duration, done func(error))
 }
 
+// View provides snapshots of the schema.
+type View interface{ Schema() *schema.Schema }
+
 // Searcher finds rows by indexes. Search calls done exactly once, possibly before it returns.
 type Searcher interface {
 	Search(req *search.Request, done func(*search.Result, error))
@@ -29,7 +32,7 @@ type Options struct {
 	Coordinator Coordinator
 	// Searcher finds the rows of views. While the index of a view is not built, or without a Searcher, its base table is scanned.
 	Searcher Searcher
-	View     coordinator.View
+	View     View
 	Clock    env.Clock
 	Limits   Limits
 	Guard    *guard.Guard // ends reads that panic; nil means that the panic goes on
