@@ -15,6 +15,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/udf/value"
 )
 
 // Session is the state of a connection that query needs. The server owns it and query only reads it: the server sets
@@ -34,9 +35,10 @@ type Params struct {
 	PagingState      []byte   // nil means from the beginning
 	Timestamp        int64    // µs, when HasTimestamp
 	HasTimestamp     bool
-	stated           bool   // set by USING of a batch, not by a driver that sends a timestamp with every request
-	Keyspace         string // v5; empty means the session's
-	NowInSeconds     int64  // v5, when HasNow
+	timeout          time.Duration // of USING TIMEOUT; zero means the configured timeouts
+	stated           bool          // set by USING of a batch, not by a driver that sends a timestamp with every request
+	Keyspace         string        // v5; empty means the session's
+	NowInSeconds     int64         // v5, when HasNow
 	HasNow           bool
 	SkipMetadata     bool
 	ResultMetadataID []byte // v5 EXECUTE
@@ -178,6 +180,9 @@ type Options struct {
 	Timeouts   Timeouts       // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
+	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.
+	NoUserFunctions bool
+	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	Indexes            definition.Indexes // which indexes users may create

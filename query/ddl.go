@@ -27,8 +27,12 @@ type Changer interface {
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
-		NowMicros: p.timestamps.Next, Functions: p.functions, Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
+		NowMicros: p.timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
+		Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
 		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}}
+	if !p.o.NoUserFunctions {
+		d.CheckFunction = p.runtime.Check
+	}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)
 	}
@@ -51,7 +55,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	}
 	e := def.Event
 	return &Result{Kind: KindSchemaChange,
-		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name}}, nil
+		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name, Args: e.Args}}, nil
 }
 
 // proposeSchema changes the schema. The request's role gets all permissions on what it creates.
@@ -158,6 +162,10 @@ func (p *Processor) newTimeUUID() schema.UUID {
 
 // executeTruncate drops all rows of a table on all replicas.
 func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
+	timeout, err := truncateTimeout(stmt, p.o.Timeouts.Truncate)
+	if err != nil {
+		return nil, err
+	}
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return nil, definitionError(err)
@@ -176,7 +184,7 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 	if t.Virtual || p.isVirtual(t) {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
-	if err := p.o.Executor.Truncate(r, t, p.o.Timeouts.Truncate); err != nil {
+	if err := p.o.Executor.Truncate(r, t, timeout); err != nil {
 		return nil, err
 	}
 	return &Result{Kind: KindVoid}, nil

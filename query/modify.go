@@ -21,6 +21,7 @@ type modification struct {
 	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
+	timeout   term.Term
 	reads     bool
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
@@ -81,6 +82,9 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
 	}
+	if err := m.setCompactValue(); err != nil {
+		return nil, err
+	}
 	var err error
 	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
 		return nil, err
@@ -101,6 +105,20 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 	return nil
 }
 
+// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row exists as long
+// as its value does.
+func (m *modification) setCompactValue() error {
+	switch value := m.table.CompactValue(); {
+	case value == nil || len(m.regular) > 0:
+		return nil
+	case m.table.Hides(value):
+		m.addOperation(operation.Set(value, term.Constant([]byte{})))
+		return nil
+	default:
+		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", value.Name)
+	}
+}
+
 func (m *modification) addOperation(o operation.Operation) {
 	if o.Column().Kind == schema.Static {
 		m.static = append(m.static, o)
@@ -113,8 +131,11 @@ func (m *modification) addOperation(o operation.Operation) {
 	slices.SortStableFunc(m.regular, byID)
 }
 
-// using compiles USING TIMESTAMP and TTL.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if m.timeout, err = c.timeout(u.Timeout); err != nil {
+		return err
+	}
 	if u.Timestamp != nil {
 		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
 		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {

@@ -57,7 +57,7 @@ func applyEncoded(t *testing.T, s *Schema, c Change) *Schema {
 	return next
 }
 
-func names(t *Table) string {
+func viewColumns(t *Table) string {
 	var all []string
 	for _, c := range t.Columns() {
 		all = append(all, c.Name+" "+c.Kind.String())
@@ -73,10 +73,10 @@ func TestViewsFollowTheirBase(t *testing.T) {
 	before := s
 	s = applyEncoded(t, s, &AlterTable{Keyspace: "ks", Table: "t", Rename: []Rename{{From: "p", To: "Pp"}}})
 	base := s.Table("ks", "t")
-	if got := names(s.Table("ks", "all")); got != "v partition_key, Pp clustering, c clustering, w regular, x regular" {
+	if got := viewColumns(s.Table("ks", "all")); got != "v partition_key, Pp clustering, c clustering, w regular, x regular" {
 		t.Errorf("the view of all columns has %s", got)
 	}
-	if got := names(s.Table("ks", "some")); got != "v partition_key, Pp clustering, c clustering" {
+	if got := viewColumns(s.Table("ks", "some")); got != "v partition_key, Pp clustering, c clustering" {
 		t.Errorf("the view of some columns has %s", got)
 	}
 	for _, name := range []string{"all", "some"} {

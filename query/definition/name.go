@@ -5,6 +5,10 @@ import "cqld/cql"
 // statementName returns the name of a statement that is not supported yet.
 func statementName(stmt cql.Statement) string {
 	switch stmt.(type) {
+	case *cql.CreateTableLike:
+		return "CREATE TABLE … LIKE"
+	case *cql.CommentOn:
+		return "COMMENT ON"
 	case *cql.CreateIndex:
 		return "CREATE INDEX"
 	case *cql.DropIndex:
@@ -15,14 +19,6 @@ func statementName(stmt cql.Statement) string {
 		return "ALTER MATERIALIZED VIEW"
 	case *cql.DropMaterializedView:
 		return "DROP MATERIALIZED VIEW"
-	case *cql.CreateFunction:
-		return "CREATE FUNCTION"
-	case *cql.DropFunction:
-		return "DROP FUNCTION"
-	case *cql.CreateAggregate:
-		return "CREATE AGGREGATE"
-	case *cql.DropAggregate:
-		return "DROP AGGREGATE"
 	case *cql.CreateTrigger:
 		return "CREATE TRIGGER"
 	case *cql.DropTrigger:

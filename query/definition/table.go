@@ -40,6 +40,11 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if c.Columns, err = b.columns(); err != nil {
 		return refuse(err)
 	}
+	if stmt.Options.CompactStorage {
+		if c.Columns, c.Compact, err = schema.CompactColumns(c.Columns); err != nil {
+			return refuse(err)
+		}
+	}
 	if b.counters > 0 && options.DefaultTTL > 0 {
 		return refuse(invalidf("Cannot set default_time_to_live on a table with counters"))
 	}
@@ -67,6 +72,9 @@ func (b *tableBuilder) checkForm() error {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
 	}
+	if err := checkUnsupported(b.stmt.Columns); err != nil {
+		return err
+	}
 	if len(keys) > 1 {
 		return invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
 	}
@@ -77,12 +85,6 @@ func (b *tableBuilder) checkForm() error {
 		if slices.ContainsFunc(b.stmt.Options.ClusteringOrder[:i], func(p cql.ClusteringOrder) bool { return p.Column == o.Column }) {
 			return invalidf("Duplicate column '%s' in CLUSTERING ORDER BY clause for table '%s'", o.Column, b.name)
 		}
-	}
-	if b.stmt.Options.CompactStorage {
-		if len(b.stmt.Columns) == len(b.key.Partition)+len(b.key.Clustering) {
-			return invalidf("No definition found that is not part of the PRIMARY KEY")
-		}
-		return notSupported("COMPACT STORAGE")
 	}
 	return nil
 }
@@ -172,7 +174,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
 	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
-	if static && len(b.key.Clustering) == 0 {
+	if static && len(b.key.Clustering) == 0 && !b.stmt.Options.CompactStorage {
 		return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
 	}
 	if b.counters > 0 && b.counters < others {
@@ -225,6 +227,21 @@ func checkNestedUDT(t *types.Type) error {
 	return nil
 }
 
+// checkUnsupported refuses properties of columns that are parsed only.
+func checkUnsupported(columns []cql.ColumnDefinition) error {
+	for _, c := range columns {
+		switch {
+		case c.NotNull:
+			return notSupported("NOT NULL")
+		case len(c.Constraints) > 0:
+			return notSupported("CHECK")
+		case c.Default != nil:
+			return notSupported("DEFAULT of a column")
+		}
+	}
+	return nil
+}
+
 func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -258,8 +275,12 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 		err = invalidf("Altering column types is no longer supported")
 	case *cql.AlterColumnMask:
 		err = d.alterMask(c, t, a)
+	case *cql.AlterColumnConstraints:
+		err = notSupported("CHECK")
+	case *cql.AlterColumnDefault:
+		err = notSupported("DEFAULT of a column")
 	case *cql.DropCompactStorage:
-		err = invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
+		c.DropCompact = true
 	}
 	if err != nil {
 		return refuse(err)
@@ -269,6 +290,9 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 
 func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
 	c.AddIfNotExists = a.IfNotExists
+	if err := checkUnsupported(a.Columns); err != nil {
+		return err
+	}
 	for i := range a.Columns {
 		col := &a.Columns[i]
 		typ, err := d.typeOf(c.Keyspace, &col.Type)
