@@ -9,6 +9,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
@@ -35,9 +36,10 @@ type Params struct {
 	PagingState      []byte   // nil means from the beginning
 	Timestamp        int64    // µs, when HasTimestamp
 	HasTimestamp     bool
-	stated           bool   // set by USING of a batch, not by a driver that sends a timestamp with every request
-	Keyspace         string // v5; empty means the session's
-	NowInSeconds     int64  // v5, when HasNow
+	timeout          time.Duration // of USING TIMEOUT; zero means the configured timeouts
+	stated           bool          // set by USING of a batch, not by a driver that sends a timestamp with every request
+	Keyspace         string        // v5; empty means the session's
+	NowInSeconds     int64         // v5, when HasNow
 	HasNow           bool
 	SkipMetadata     bool
 	ResultMetadataID []byte // v5 EXECUTE
@@ -184,7 +186,12 @@ type Options struct {
 	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
-	Indexes            definition.Indexes // which indexes users may create
-	Limits             Limits
-	Audit              *audit.Log // records the statements of clients; nil means that none are recorded
+	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
+	DropCompactStorage bool
+	Guardrails         *guardrail.Guardrails // nil means Cassandra's defaults
+	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
+	IsSuperuser func(role string) bool
+	Indexes     definition.Indexes // which indexes users may create
+	Limits      Limits
+	Audit       *audit.Log // records the statements of clients; nil means that none are recorded
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/constraint"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
@@ -21,6 +22,9 @@ type modification struct {
 	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
+	timeout   term.Term
+	checks    []*constraint.Check // of static and regular columns
+	keyChecks []*constraint.Check
 	reads     bool
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
@@ -36,6 +40,8 @@ func (c *compiler) checkModifiable(kind restriction.Statement) error {
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
 	case c.refused == nil && (c.Table.Virtual || c.p.isVirtual(c.Table)):
 		c.refused = c.p.virtualWrite(c.Table)
+	case c.refused == nil && c.Table.View != nil:
+		c.refused = invalidf("Cannot directly modify a materialized view")
 	}
 	return nil
 }
@@ -75,6 +81,9 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 			continue
 		}
 		m.addOperation(operation.Set(col, t))
+	}
+	if err := c.defaults(m, names, keys); err != nil {
+		return nil, err
 	}
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
@@ -128,8 +137,14 @@ func (m *modification) addOperation(o operation.Operation) {
 	slices.SortStableFunc(m.regular, byID)
 }
 
-// using compiles USING TIMESTAMP and TTL.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT, and the constraints of the table.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if err := c.constraints(m); err != nil {
+		return err
+	}
+	if m.timeout, err = c.timeout(u.Timeout); err != nil {
+		return err
+	}
 	if u.Timestamp != nil {
 		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
 		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {

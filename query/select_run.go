@@ -2,11 +2,12 @@ package query
 
 import (
 	"bytes"
-	"math"
 	"slices"
+	"time"
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/guardrail"
 	"cqld/query/mask"
 	"cqld/query/paging"
 	"cqld/query/restriction"
@@ -42,8 +43,12 @@ type selectState struct {
 	buf   *rowBuffer
 	count int32
 
+	timeouts Timeouts
+	deadline time.Duration // of USING TIMEOUT, by the monotonic clock; 0: none
+
 	pageLimit    uint32 // rows or groups of this page
 	perPartition uint32 // 0: no limit
+	skip         uint32 // rows or groups that OFFSET still omits
 	paged        bool
 
 	// State of GROUP BY and aggregates.
@@ -51,6 +56,7 @@ type selectState struct {
 	groupValues [][]byte
 	given       bool // the group's row has not been appended yet
 
+	guard   *guardrail.Guard
 	ordered orderedRows // for ORDER BY over several partitions
 	near    nearestRows // for ANN OF
 }
@@ -73,6 +79,15 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
+	if err := run.setTimeout(params, values); err != nil {
+	run.guard = p.dataGuard(r)
+	if err := run.guardRead(r); err != nil {
+		return nil, err
+	}
+	params, err := withTimeout(params, plan.timeout, values)
+	if err != nil {
+		return nil, err
+	}
 	limit, err := run.limit(plan.limit)
 	if err != nil {
 		return nil, err
@@ -86,6 +101,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	remaining := limit
 	paged := params.PageSize > 0
 	run.paged = paged
+	if plan.sorted {
+		paged = false // the result is one page
+	}
 	if plan.order != nil && paged {
 		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
 			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
@@ -98,6 +116,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	}
 	empty, err := run.where()
 	if err != nil {
+		return nil, err
+	}
+	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return nil, err
 	}
 	var start *scan.Position // nil means the beginning
@@ -114,12 +135,20 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if r.Measured() {
 		r.Cost.Path = string(plan.path(p.isVirtual(plan.table), empty))
 	}
-	run.pageLimit = math.MaxUint32
+	run.pageLimit = noLimit
 	if remaining > 0 {
 		run.pageLimit = remaining
 	}
 	if paged && (plan.grouped || !plan.aggregates()) {
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
+	}
+	if start == nil { // rows are omitted before the first row of the first page
+		if run.skip, err = run.offset(); err == nil {
+			err = run.checkSorted()
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
 	if err := checkSerialLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
@@ -190,6 +219,30 @@ func (run *selectRun) limit(t term.Term) (uint32, error) {
 	return uint32(n), nil
 }
 
+// offset evaluates OFFSET; 0 means none.
+func (run *selectRun) offset() (uint32, error) {
+	t := run.plan.offset
+	if t == nil {
+		return 0, nil
+	}
+	v, err := t.Eval(&run.x.Scope)
+	if err != nil || v.Kind == wire.ValueUnset {
+		return 0, err
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
+		return 0, invalidf("Invalid null value of offset")
+	}
+	c := wire.NewCursor(v.Bytes)
+	switch n := c.Int32(); {
+	case n < 0:
+		return 0, invalidf("OFFSET must not be negative")
+	case n > offsetMax:
+		return 0, invalidf("OFFSET must not be greater than %d; fetch the rows by pages", offsetMax)
+	default:
+		return uint32(n), nil
+	}
+}
+
 // where evaluates WHERE. empty means that no row can match.
 func (run *selectRun) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.Scope
@@ -244,16 +297,17 @@ func (run *selectRun) singleRow() (err error) {
 // limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
 func (run *selectRun) limits(pageSize int32, pushed bool) {
 	limits := &run.cursor.Command.Limits
+	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
 	run.cursor.PerPartition = run.perPartition
 	switch {
 	case run.plan.near != nil:
 		limits.Rows = pageInternal
 	case pushed && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
 		// While the ring changes, replicas may evaluate fewer filters than this counts on.
-		limits.Rows, run.grow = min(run.pageLimit, batchMax), true
+		limits.Rows, run.grow = rows, true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		limits.PerPartition = run.perPartition
-		limits.Rows = min(run.pageLimit, batchMax)
+		limits.Rows = rows
 	case run.plan.distinct:
 		limits.PerPartition = 1
 		limits.Rows = pageInternal
@@ -278,6 +332,10 @@ func (run *selectRun) consume(v *rowview.View) (request.Verdict, error) {
 	}
 	if run.plan.near != nil {
 		return request.NextRow, run.nearRow(v)
+	}
+	if run.skip > 0 {
+		run.skip--
+		return run.afterRow(), nil
 	}
 	run.count++
 	if err := run.appendRow(v); err != nil {
@@ -394,9 +452,12 @@ func (run *selectRun) enough() bool {
 // endGroup appends the row of the current group and resets the aggregates.
 func (run *selectRun) endGroup() error {
 	var err error
-	if run.plan.order != nil {
+	switch {
+	case run.plan.order != nil:
 		err = run.orderRow(run.group)
-	} else {
+	case run.skip > 0:
+		run.skip--
+	default:
 		run.count++
 		err = run.appendRow(run.group)
 	}

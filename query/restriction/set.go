@@ -23,6 +23,7 @@ func (rs *Set) Columns() []*schema.Column {
 	add(rs.partition...)
 	add(rs.clustering...)
 	add(rs.other...)
+	add(rs.extra...)
 	add(rs.filters...)
 	return out
 }
@@ -48,6 +49,13 @@ func (rs *Set) HasClustering() bool { return len(rs.clustering) > 0 }
 // HasRegular reports whether WHERE restricts regular columns.
 func (rs *Set) HasRegular() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
+}
+
+// FiltersRows reports whether an exclusion, a pattern or a disjunction restricts clustering or regular columns.
+func (rs *Set) FiltersRows() bool {
+	return slices.ContainsFunc(rs.extra, func(r *restriction) bool {
+		return r.restricts(schema.Clustering) || r.restricts(schema.Regular)
+	})
 }
 
 // ClusteringIn reports whether a clustering column is restricted by IN.
@@ -128,4 +136,30 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 		return nil, checkKeyValue(r.first(), nil)
 	}
 	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
+}
+
+// KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused elsewhere.
+func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, err error) {
+	for _, r := range slices.Concat(rs.partition, rs.clustering) {
+		if r == nil {
+			continue
+		}
+		at := slices.Index(r.columns, col)
+		if at < 0 {
+			continue
+		}
+		all := [][][]byte{nil}
+		if r.kind == kindEqual {
+			all[0], err = r.equal.eval(s, r.columns, nil)
+		} else {
+			all, err = r.evalIn(s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range all {
+			values = append(values, v[at])
+		}
+	}
+	return values, nil
 }
