@@ -97,6 +97,9 @@ type Options struct {
 	Guardrails         guardrail.Guardrails
 	Indexes            definition.Indexes
 
+	UserFunctions       bool          // users may define and call functions: user_defined_functions_enabled
+	UserFunctionTimeout time.Duration // of one call: user_defined_functions_fail_timeout
+
 	MaxFrameBytes       int
 	BatchWarnBytes      int
 	BatchFailBytes      int
@@ -180,6 +183,8 @@ func DefaultOptions() Options {
 		Indexes:            definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
 		AutoRepairInterval: 24 * time.Hour,
 		RepairThroughput:   16 << 20,
+
+		UserFunctions: true, UserFunctionTimeout: 1500 * time.Millisecond,
 
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,

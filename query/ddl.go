@@ -188,6 +188,9 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 	if t == nil {
 		return nil, invalidf("table %s does not exist", stmt.Table.Name)
 	}
+	if t.View != nil {
+		return nil, invalidf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
+	}
 	if t.Virtual || p.isVirtual(t) {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}

@@ -131,6 +131,9 @@ func (w *write) build(m *modification, add func(*row.Mutation)) error {
 			return err
 		}
 	}
+	if err := w.checkKeys(m); err != nil {
+		return err
+	}
 	if m.single {
 		return w.buildSingle(m, add)
 	}
@@ -268,9 +271,10 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	if w.row.Empty() {
 		return nil
 	}
+	if err := w.checkRow(m, schema.Static); err != nil {
+		return err
 	if w.guard != nil {
 		if err := guardCells(w.guard, m.table, m.static, &w.row); err != nil {
-			return err
 		}
 	}
 	w.row.Sort()
@@ -303,9 +307,10 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	if w.row.Empty() {
 		return nil
 	}
+	if err := w.checkRow(m, schema.Regular); err != nil {
+		return err
 	if w.guard != nil {
 		if err := guardCells(w.guard, m.table, m.regular, &w.row); err != nil {
-			return err
 		}
 	}
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {

@@ -101,6 +101,8 @@ const systemSchemaTables = `
 	keyspace_name text P; table_name text C; trigger_name text C; options frozen<map<text, text>>
 110 types | user defined type definitions
 	keyspace_name text P; type_name text C; field_names frozen<list<text>>; field_types frozen<list<text>>
+112 column_constraints | column constraints, which Cassandra 6 has
+	keyspace_name text P; table_name text C; column_name text C; constraints text
 111 views | view definitions
 	keyspace_name text P; view_name text C; additional_write_policy text; allow_auto_snapshot boolean;
 	base_table_id uuid; base_table_name text; bloom_filter_fp_chance double; caching frozen<map<text, text>>;

@@ -61,10 +61,20 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.dropKeyspace(stmt)
 	case *cql.CreateTable:
 		return d.createTable(stmt)
+	case *cql.CreateTableLike:
+		return d.createTableLike(stmt)
+	case *cql.CommentOn:
+		return d.commentOn(stmt)
 	case *cql.AlterTable:
 		return d.alterTable(stmt)
 	case *cql.DropTable:
 		return d.dropTable(stmt)
+	case *cql.CreateMaterializedView:
+		return d.createView(stmt)
+	case *cql.AlterMaterializedView:
+		return d.alterView(stmt)
+	case *cql.DropMaterializedView:
+		return d.dropView(stmt)
 	case *cql.CreateType:
 		return d.createType(stmt)
 	case *cql.AlterType:

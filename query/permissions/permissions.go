@@ -21,7 +21,7 @@ func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.R
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
-	return c.needs, c.err
+	return ofViews(now, stmt, c.needs), c.err
 }
 
 // Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of the
@@ -46,6 +46,45 @@ func Protected(needs []auth.Requirement) error {
 		}
 	}
 	return nil
+}
+
+// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or drop a view
+// are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
+func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
+	changed := false
+	switch stmt.(type) {
+	case *cql.AlterMaterializedView, *cql.DropMaterializedView:
+		changed = true
+	}
+	var out []auth.Requirement
+	for i, q := range needs {
+		if q.Resource.Kind != auth.KindTable || !changed && q.Permission != auth.Select {
+			continue
+		}
+		t := s.Table(q.Resource.Keyspace, q.Resource.Name)
+		if t == nil && !changed || t != nil && t.View == nil {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(needs)
+		}
+		if base := viewBase(s, t); base != nil {
+			out[i].Resource = auth.Table(base.Keyspace, base.Name)
+		} else {
+			out[i].Permission = 0 // removed below
+		}
+	}
+	if out == nil {
+		return needs
+	}
+	return slices.DeleteFunc(out, func(q auth.Requirement) bool { return q.Permission == 0 })
+}
+
+func viewBase(s *schema.Schema, t *schema.Table) *schema.Table {
+	if t == nil {
+		return nil
+	}
+	return s.BaseOf(t)
 }
 
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
@@ -120,8 +159,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view, and nothing to drop an index that does not exist. The schema has
-// no views yet, so their table is unknown, and the permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews replaces
+// views by their tables. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -156,9 +195,9 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateMaterializedView:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.AlterMaterializedView:
-		c.tables(auth.Alter, stmt.View)
+		c.table(auth.Alter, stmt.View)
 	case *cql.DropMaterializedView:
-		c.tables(auth.Alter, stmt.View)
+		c.table(auth.Alter, stmt.View)
 	case *cql.CreateTrigger, *cql.DropTrigger:
 		c.need(auth.Alter, auth.AllKeyspaces())
 	default:
@@ -183,9 +222,13 @@ func (c *requirer) comment(stmt *cql.CommentOn) {
 func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
-		c.need(auth.Create, auth.KeyspaceFunctions(c.in(stmt.Name)))
+		types := make([]cql.TypeExpr, len(stmt.Args))
+		for i := range stmt.Args {
+			types[i] = stmt.Args[i].Type
+		}
+		c.createFunction(stmt.Name, types, stmt.OrReplace)
 	case *cql.CreateAggregate:
-		c.need(auth.Create, auth.KeyspaceFunctions(c.in(stmt.Name)))
+		c.createFunction(stmt.Name, stmt.Args, stmt.OrReplace)
 		c.execute(stmt.Name, stmt.StateFunction, append([]cql.TypeExpr{stmt.StateType}, stmt.Args...))
 		if stmt.FinalFunction != "" {
 			c.execute(stmt.Name, stmt.FinalFunction, []cql.TypeExpr{stmt.StateType})
@@ -205,13 +248,54 @@ func (c *requirer) execute(aggregate cql.QualifiedName, name string, args []cql.
 	c.need(auth.Execute, auth.Function(c.in(aggregate), signature(name, args)))
 }
 
-// dropFunction adds the permissions for DROP FUNCTION: without argument types, on all functions of the keyspace.
-func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
-	if hasArgs {
-		c.need(auth.Drop, auth.Function(c.in(n), signature(n.Name, args)))
+// createFunction adds the permission for CREATE: ALTER on a function that is replaced.
+func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, orReplace bool) {
+	keyspace, s := c.in(n), signature(n.Name, args)
+	if k := c.keyspaceNamed(keyspace); orReplace && k != nil && k.HasSignature(s) {
+		c.need(auth.Alter, auth.Function(keyspace, s))
 		return
 	}
-	c.need(auth.Drop, auth.KeyspaceFunctions(c.in(n)))
+	c.need(auth.Create, auth.KeyspaceFunctions(keyspace))
+}
+
+func (c *requirer) keyspaceNamed(name string) *schema.Keyspace {
+	if c.now == nil {
+		return nil
+	}
+	return c.now.Keyspace(name)
+}
+
+// dropFunction adds the permissions for DROP: on the function that is dropped, on all functions of the keyspace if several have the
+// name, and none if there is no such function.
+func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
+	keyspace := c.in(n)
+	k := c.keyspaceNamed(keyspace)
+	if k == nil {
+		return
+	}
+	var found []string
+	if hasArgs {
+		if s := signature(n.Name, args); k.HasSignature(s) {
+			found = []string{s}
+		}
+	} else {
+		for _, f := range k.FunctionsNamed(n.Name) {
+			found = append(found, f.Signature())
+		}
+		for _, a := range k.AggregatesNamed(n.Name) {
+			found = append(found, a.Signature())
+		}
+	}
+	switch len(found) {
+	case 0:
+		if auth.IsSystemKeyspace(keyspace) {
+			c.need(auth.Drop, auth.KeyspaceFunctions(keyspace))
+		}
+	case 1:
+		c.need(auth.Drop, auth.Function(keyspace, found[0]))
+	default:
+		c.need(auth.Drop, auth.KeyspaceFunctions(keyspace))
+	}
 }
 
 // signature returns a function's name with its argument types.
