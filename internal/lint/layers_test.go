@@ -82,7 +82,7 @@ simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
+request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types
@@ -102,7 +102,7 @@ query/permissions: auth cql query/definition schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term request ring row scan schema types
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term request ring row scan schema search types
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
