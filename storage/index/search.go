@@ -65,7 +65,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return page, ErrNotBuilt
 	}
 	switch {
-	case q.Order == ByTerm && !def.Partitions:
+	case q.Order == ByTerm && def.Whole && !def.Partitions:
 	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
 	default:
 		return page, fmt.Errorf("%w order of a search", storage.ErrInvalid)
