@@ -157,6 +157,9 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	if x.plan.order != nil {
 		x.add("sort", "in memory, by the coordinator")
 	}
+	if near := x.plan.near; near != nil {
+		x.add("order", "by the %s similarity of %s; the coordinator keeps the best rows", strings.ToLower(near.function.String()), near.col.Name)
+	}
 	if path.kind == pathVirtual {
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"cqld/cql"
-	"cqld/query/function"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/selection"
@@ -27,7 +26,8 @@ type selectPlan struct {
 	limit        term.Term
 	perPartition term.Term
 	staticCounts bool
-	single       bool // one partition, at most one row
+	single       bool     // one partition, at most one row
+	near         *nearest // of ANN OF
 	masking      *mask.Decision
 }
 
@@ -52,9 +52,16 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 			return nil, err
 		}
 	}
-	onlyStatic := c.onlyStatic(stmt)
-	p.where, err = restriction.Compile(&c.Compiler, stmt.Where, restriction.Options{
-		Statement: restriction.Select, OnlyStatic: onlyStatic, AllowFiltering: stmt.AllowFiltering})
+	near, err := nearestOrdering(stmt.OrderBy)
+	if err != nil {
+		return nil, err
+	}
+	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
+	if near != nil {
+		p.where, p.near, err = c.nearestWhere(stmt, near, options)
+	} else if err = c.checkVectors(stmt.Where); err == nil {
+		p.where, err = restriction.Compile(&c.Compiler, stmt.Where, options)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +76,12 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
 		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
-	if err := c.orderBy(p, stmt.OrderBy); err != nil {
-		return nil, err
+	if p.near != nil {
+		err = p.checkNearest(stmt)
+	} else if err = c.orderBy(p, stmt.OrderBy); err == nil {
+		err = p.where.CheckFiltering(stmt.AllowFiltering)
 	}
-	if err := p.where.CheckFiltering(stmt.AllowFiltering); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if stmt.Limit != nil {
@@ -230,9 +239,6 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 		col, err := c.Column(o.Column)
 		if err != nil {
 			return err
-		}
-		if o.ANN != nil {
-			return function.NotSupported("ORDER BY … ANN OF")
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}

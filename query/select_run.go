@@ -53,6 +53,7 @@ type selectState struct {
 	given       bool // the group's row has not been appended yet
 
 	ordered orderedRows // for ORDER BY over several partitions
+	near    nearestRows // for ANN OF
 }
 
 // executeSelect executes a SELECT.
@@ -89,6 +90,12 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if plan.order != nil && paged {
 		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
 			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
+	}
+	if plan.near != nil {
+		if err := run.beginNearest(r, limit, params); err != nil {
+			return nil, err
+		}
+		paged = false
 	}
 	empty, err := run.where()
 	if err != nil {
@@ -246,6 +253,8 @@ func (run *selectRun) limits(pageSize int32, pushed bool) {
 	limits := &run.cursor.Command.Limits
 	run.cursor.PerPartition = run.perPartition
 	switch {
+	case run.plan.near != nil:
+		limits.Rows = pageInternal
 	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
 		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an index may match.
 		limits.Rows, run.grow = min(run.pageLimit, batchMax), true
@@ -273,6 +282,9 @@ func (run *selectRun) consume(v *rowview.View) (request.Verdict, error) {
 	}
 	if run.plan.order != nil {
 		return run.afterRow(), run.orderRow(v)
+	}
+	if run.plan.near != nil {
+		return request.NextRow, run.nearRow(v)
 	}
 	run.count++
 	if err := run.appendRow(v); err != nil {
@@ -422,6 +434,9 @@ func (run *selectRun) end() error {
 	if run.plan.order != nil {
 		run.endOrdered()
 	}
+	if run.plan.near != nil {
+		run.endNearest()
+	}
 	return nil
 }
 
@@ -444,7 +459,7 @@ func (run *selectRun) result(r *request.Request, s *Session, params *Params, rem
 	if remaining > 0 {
 		left = remaining - uint32(run.count)
 	}
-	if run.scan.More() && run.plan.order == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
+	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
 		result.PagingState = paging.Append(nil, run.p.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
 	}
 	return result, nil

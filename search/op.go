@@ -116,6 +116,7 @@ func owned(req *Request) *Request {
 	own := *req
 	own.Terms, own.Slices = cloneSlices(req.Terms), cloneSlices(req.Slices)
 	own.Key.Bytes, own.From, own.Filter = bytes.Clone(req.Key.Bytes), bytes.Clone(req.From), req.Filter.Clone()
+	own.Near = bytes.Clone(req.Near)
 	return &own
 }
 
@@ -254,7 +255,7 @@ func (op *searchOp) request(n *node, plan int) (q *PageRequest, epoch uint64, fr
 	q = &PageRequest{
 		Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Key: req.Key, Slices: req.Slices, Filter: op.filterLocked(),
 		Tokens: ring.Range{Start: op.pieces[0].tokens.Start, End: op.pieces[op.window-1].tokens.End}, Reversed: req.Reversed,
-		Order: req.Order, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now, Moved: op.topology.Moved(), Cancel: op.cancel,
+		Order: req.Order, Near: req.Near, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now, Moved: op.topology.Moved(), Cancel: op.cancel,
 	}
 	if from.place == atKey {
 		q.From = slices.Clone(from.key)

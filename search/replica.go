@@ -26,6 +26,7 @@ type PageRequest struct {
 	From     Position
 	Reversed bool
 	Order    Order
+	Near     []byte // of ByScore
 	Limit    int
 	Now      int64       // seconds since 1970
 	Moved    uint64      // ring.Topology.Moved of the topology that the search was planned with
@@ -83,7 +84,7 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 	}
 	query := index.Query{
 		Table: q.Table, Index: q.Index, Terms: q.Terms, Key: q.Key, Tokens: q.Tokens, Slices: q.Slices, Filter: q.Filter, From: q.From,
-		Reversed: q.Reversed, Order: q.Order, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
+		Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), r.view.Self()

@@ -188,8 +188,11 @@ func (op *searchOp) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
 	o := &op.out
 	o.found.Reset()
 	op.def.Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, op.req.Now)
-	if op.req.Order == ByTerm {
+	switch op.req.Order {
+	case ByTerm:
 		return op.def.HasTermOf(&o.found, Position(c.at.key))
+	case ByScore:
+		return op.def.HasScoreOf(&o.found, op.req.Near, Position(c.at.key))
 	}
 	return o.found.InAny(op.req.Terms)
 }

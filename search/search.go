@@ -21,7 +21,8 @@ const (
 	ByToken = index.ByToken
 	// ByTerm is the order of the terms; the entries of one term are in the order of ByToken. Views are read in it.
 	ByTerm = index.ByTerm
-	// ByScore is the order of a vector index: the best rows first. Only package storage/index/vector has it.
+	// ByScore is the order of the scores of vectors, the best ones first; equal scores are in the order of ByToken. Terms are not
+	// used. If replicas search a graph, rows may be missing from the result (package storage/index/vector).
 	ByScore = index.ByScore
 )
 

@@ -50,7 +50,7 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 
 // Serve makes transport answer the requests of other nodes from r. It is called before the transport starts.
 //
-//	VerbSearch   epoch, moved, index, order (1), from, n, n × (start, end), read command
+//	VerbSearch   epoch, moved, index, order (1), from, near, n, n × (start, end), read command
 //	             reply: more (1), scanned, last, n, n × (position, page)
 func Serve(transport messaging.Transport, r *Replica) {
 	messaging.Register(transport, messaging.Service{Verb: messaging.VerbSearch, Name: "search", Blocking: true, Call: func(c messaging.Call, respond messaging.Respond) {
@@ -71,7 +71,7 @@ func Serve(transport messaging.Transport, r *Replica) {
 func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
 	dst = append(wire.AppendUvarint(dst, uint64(q.Index)), byte(q.Order))
-	dst = wire.AppendBytes(dst, q.From)
+	dst = wire.AppendBytes(wire.AppendBytes(dst, q.From), q.Near)
 	dst = wire.AppendUvarint(dst, uint64(len(q.Terms)))
 	for _, t := range q.Terms {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, t.Start), t.End)
@@ -90,7 +90,8 @@ func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
-	q = &PageRequest{Moved: c.Uvarint(), Index: schema.StorageID(c.Uvarint()), Order: Order(c.Uint8()), From: Position(c.Bytes())}
+	q = &PageRequest{Moved: c.Uvarint(), Index: schema.StorageID(c.Uvarint()), Order: Order(c.Uint8()), From: Position(c.Bytes()),
+		Near: c.Bytes()}
 	const sizeMin = 8
 	for n := c.Count(sizeMin); n > 0; n-- {
 		q.Terms = append(q.Terms, row.Slice{Start: c.Bytes(), End: c.Bytes()})

@@ -27,11 +27,17 @@ internal/testclock: internal/env
 auth:
 ring:
 types: internal/keyword internal/wire
+types/similarity:
 schema: ring types
 row: internal/env internal/wire ring schema types
 scan: ring row
 internal/model: ring row
 internal/model/generate:
+
+# Functions that users define.
+udf/value: internal/wire types
+udf/lua: udf/value
+udf: schema types udf/lua udf/value
 
 # Text of statements and filters.
 grammar:
@@ -50,7 +56,8 @@ tlsconfig/authority: tlsconfig
 storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
-storage/index: internal/env ring row schema storage types
+storage/index/vector: types/similarity
+storage/index: internal/env ring row schema storage storage/index/vector types types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -85,7 +92,7 @@ simulation/scenario: batchlog coordinator counters hints internal/env internal/t
 request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
-query/function: internal/wire ring types
+query/function: internal/wire ring types types/similarity
 query/identifier: internal/env types
 query/plancache:
 query/batchsize: row schema types
@@ -97,12 +104,13 @@ query/selection: cql internal/wire query/function query/mask query/rowview query
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/wire query/function query/mask query/term ring schema types
-query/permissions: auth cql query/definition schema
+query/definition: cql internal/wire query/function query/mask query/term ring schema types udf
+query/userfunction: query/function schema types udf
+query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term request ring row scan schema search types
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -211,6 +219,8 @@ func owners() map[string][]string {
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
 		"github.com/DeRuina/timberjack": {"audit"},
+		"github.com/yuin/gopher-lua":    {"udf/lua"},
+		"github.com/tetratelabs/wazero": {"udf/wasm"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},

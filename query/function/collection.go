@@ -1,9 +1,8 @@
 package function
 
 import (
-	"math"
-
 	"cqld/types"
+	"cqld/types/similarity"
 )
 
 func (l *Library) addCollections() {
@@ -98,7 +97,8 @@ func accumulate(name string, t, returns *types.Type, a Accumulator) *Function {
 }
 
 func (l *Library) addVector() {
-	for _, name := range []string{"similarity_cosine", "similarity_euclidean", "similarity_dot_product"} {
+	for name, measure := range map[string]similarity.Function{"similarity_cosine": similarity.Cosine,
+		"similarity_euclidean": similarity.Euclidean, "similarity_dot_product": similarity.DotProduct} {
 		l.make(name, func(name string, c Call) (*Function, error) {
 			if len(c.Args) != 2 {
 				return nil, invalidf("Invalid number of arguments for function system.%s(vector<float, n>, vector<float, n>)", name)
@@ -108,10 +108,7 @@ func (l *Library) addVector() {
 				return nil, err
 			}
 			return &Function{Name: name, Args: []*types.Type{t, t}, Returns: native(types.Float),
-				Eval: strict(func(a [][]byte) ([]byte, error) {
-					s, err := similarity(name, floats(t, a[0]), floats(t, a[1]))
-					return native(types.Float).AppendFloat64(nil, s), err
-				})}, nil
+				Eval: strict(func(a [][]byte) ([]byte, error) { return similar(name, measure, a[0], a[1]) })}, nil
 		})
 	}
 }
@@ -151,34 +148,14 @@ func cannotInfer(a Arg, signature string) error {
 	return invalidf("Cannot infer type of argument %s in call to function system.%s: use type casts to disambiguate", a, signature)
 }
 
-func floats(t *types.Type, v []byte) (out []float64) {
-	for p := t.Parts(v); p.Next(); {
-		x, _ := p.Type().Float64(p.Bytes())
-		out = append(out, x)
-	}
-	return out
-}
-
-func similarity(name string, a, b []float64) (float64, error) {
+// similar returns the score of two vectors.
+func similar(name string, f similarity.Function, a, b []byte) ([]byte, error) {
 	if len(a) != len(b) {
-		return 0, invalidf("All arguments must have the same vector dimensions")
+		return nil, invalidf("All arguments must have the same vector dimensions")
 	}
-	var dot, squareA, squareB, distance float64
-	for i := range a {
-		dot += a[i] * b[i]
-		squareA += a[i] * a[i]
-		squareB += b[i] * b[i]
-		distance += (a[i] - b[i]) * (a[i] - b[i])
+	score, ok := f.Score(similarity.Decode(nil, a), similarity.Decode(nil, b))
+	if !ok {
+		return nil, invalidf("Function system.%s doesn't support all-zero vectors.", name)
 	}
-	switch name {
-	case "similarity_euclidean":
-		return 1 / (1 + distance), nil
-	case "similarity_dot_product":
-		return (1 + dot) / 2, nil
-	}
-	if squareA == 0 || squareB == 0 {
-		return 0, invalidf("Function system.similarity_cosine doesn't support all-zero vectors.")
-	}
-	cosine := float32(dot / math.Sqrt(squareA*squareB))
-	return float64((1 + cosine) / 2), nil
+	return native(types.Float).AppendFloat64(nil, float64(score)), nil
 }

@@ -18,6 +18,8 @@ type Definition struct {
 	// Whole keeps terms of any length whole, for indexes that are read in the order of terms. Others are cut at termMax
 	// bytes; readers compare the whole term with the row.
 	Whole bool
+	// Vectors is not nil if the values of entries are vectors.
+	Vectors *Vectors
 }
 
 // Terms finds the terms of one row, or of the header of a partition.
@@ -93,7 +95,7 @@ type Order uint8
 const (
 	ByToken Order = iota + 1 // tokens, then partition keys, then the rows of a partition
 	ByTerm                   // terms, then as ByToken
-	ByScore                  // the best score first; not of Values
+	ByScore                  // the best score first, then as ByToken; of vectors
 )
 
 // OfKey reports whether the terms are those of a column of the partition key.

@@ -16,7 +16,8 @@ import (
 // A place has the layout of the keys of rows, so places are in the order of the ring. Terms are escaped: 00 is 00 FF, and the end
 // is 00 01. So a bound of terms, escaped without an end, is the same bound of escaped terms.
 
-// Position is a place in the order of a search, behind an entry: in ByToken a place, in ByTerm a term and a place. Positions
+// Position is a place in the order of a search, behind an entry: in ByToken a place, in ByTerm a term and a
+// place, in ByScore a score and a place. Positions
 // compare as bytes. nil is the beginning, in either direction.
 type Position []byte
 
@@ -105,8 +106,11 @@ func consumeTerm(dst, b []byte) []byte {
 
 // PlaceOf returns the place in a position; nil if it has none. It points into p.
 func PlaceOf(order Order, p Position) []byte {
-	if order == ByToken || len(p) == 0 {
+	switch {
+	case order == ByToken || len(p) == 0:
 		return p
+	case order == ByScore:
+		return p[min(codeSize, len(p)):]
 	}
 	n, ok := splitTerm(p)
 	if !ok {

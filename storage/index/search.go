@@ -22,7 +22,8 @@ type Query struct {
 	Filter       *row.Filter      // omits rows
 	From         Position         // begin behind it
 	Reversed     bool             // in ByToken with Key only
-	Order        Order            // ByToken or ByTerm
+	Order        Order
+	Near         []byte           // of ByScore: the vector that others are compared with
 	Limit        int              // most candidates in the answer
 	Now          int64            // seconds; decides what has expired
 	// Holds, if it is not nil, reports which tokens are wanted; other rows are left out.
@@ -66,6 +67,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 	}
 	switch {
 	case q.Order == ByTerm && def.Whole && !def.Partitions:
+	case q.Order == ByScore && def.Vectors != nil && len(q.Near) == 4*def.Vectors.Dimensions && !q.Reversed:
 	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
 	default:
 		return page, fmt.Errorf("%w order of a search", storage.ErrInvalid)
@@ -94,6 +96,8 @@ type search struct {
 	bytes   int // of the candidates
 	stale   [][]byte
 	scratch *scratch
+	near    []float32 // of ByScore
+	code    []byte    // of the entry that is looked at: its score
 	bounds  bounds
 	slice   [1]row.Slice
 	end     []byte // of slice
@@ -195,6 +199,8 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 	switch {
 	case s.q.Order == ByTerm:
 		dst = append(dst, e.term...)
+	case s.q.Order == ByScore:
+		dst = append(dst, s.code...)
 	case s.def.Partitions && !s.q.Reversed:
 		return AppendPlaceEnd(dst, e.key)
 	}
@@ -218,7 +224,7 @@ func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has 
 	}
 	s.scratch.found.Reset()
 	s.def.Terms.Append(&s.scratch.found, &Source{Key: e.key, Kind: e.kind, Row: r}, s.q.Now)
-	if s.q.Order == ByTerm {
+	if s.q.Order != ByToken {
 		s.scratch.key = consumeTerm(s.scratch.key[:0], e.term)
 		has = s.def.has(&s.scratch.found, s.scratch.key)
 	} else {

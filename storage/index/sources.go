@@ -119,6 +119,8 @@ func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (e
 	switch {
 	case s.q.Order == ByTerm:
 		return s.inTermOrder(terms, open, f)
+	case s.q.Order == ByScore:
+		return s.nearest(open, f)
 	case single && len(terms) <= mergedTerms:
 		return s.merged(terms, open, f)
 	}

@@ -1,0 +1,53 @@
+package restriction
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// Indexed reports how storage-attached indexes serve the relations that do not name rows by their keys: whether all of the
+// columns have such an index, and whether these serve all of the relations.
+func (rs *Set) Indexed() (columns, relations bool) {
+	columns, relations = true, true
+	list := rs.filters
+	if rs.KeyRange {
+		list = slices.Concat(list, rs.clustering)
+	}
+	for _, r := range list {
+		for _, col := range r.columns {
+			has, serves := false, false
+			for _, ix := range rs.table.Indexes() {
+				if ix.Column == col.ID && ix.Class == schema.SAI {
+					has, serves = true, serves || r.servedBy(ix)
+				}
+			}
+			columns, relations = columns && has, relations && serves
+		}
+	}
+	return columns, relations
+}
+
+// servedBy reports whether an index on a column of r finds the values that r restricts it to.
+func (r *restriction) servedBy(ix *schema.Index) bool {
+	single := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
+	switch r.kind {
+	case kindEqual:
+		return single
+	case kindSlice:
+		return single && !slices.Contains([]types.Kind{types.Text, types.Ascii, types.Boolean}, r.first().Type.Kind())
+	case kindContains:
+		return !slices.ContainsFunc(r.elements, func(e element) bool {
+			switch {
+			case e.operator == cql.Contains:
+				return ix.Target != schema.IndexValues
+			case e.operator == cql.ContainsKey:
+				return ix.Target != schema.IndexKeys
+			}
+			return ix.Target != schema.IndexEntries
+		})
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+package vector
+
+import (
+	"math"
+
+	"cqld/types/similarity"
+)
+
+// prepare returns a copy of v in the form that distance compares: of length 1 for the cosine.
+func prepare(f similarity.Function, v []float32) []float32 {
+	out := make([]float32, len(v))
+	copy(out, v)
+	if f != similarity.Cosine {
+		return out
+	}
+	var sum float64
+	for _, e := range v {
+		sum += float64(e) * float64(e)
+	}
+	if sum == 0 {
+		return out
+	}
+	scale := 1 / math.Sqrt(sum)
+	for i, e := range v {
+		out[i] = float32(float64(e) * scale)
+	}
+	return out
+}
+
+// distance orders prepared vectors by score: less is nearer.
+func (x *Index) distance(a, b []float32) float32 {
+	if x.o.Function == similarity.Euclidean {
+		return squared(a, b)
+	}
+	return -dot(a, b)
+}
+
+// score returns the score that belongs to a distance.
+func score(f similarity.Function, d float32) float32 {
+	if f == similarity.Euclidean {
+		return 1 / (1 + d)
+	}
+	return (1 - d) / 2
+}
+
+// dot and squared have four sums, so that the processor adds beside each other what does not depend on each other.
+
+func dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float32
+	for len(a) >= 8 && len(b) >= 8 {
+		s0 += a[0]*b[0] + a[4]*b[4]
+		s1 += a[1]*b[1] + a[5]*b[5]
+		s2 += a[2]*b[2] + a[6]*b[6]
+		s3 += a[3]*b[3] + a[7]*b[7]
+		a, b = a[8:], b[8:]
+	}
+	for i, e := range a {
+		s0 += e * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+func squared(a, b []float32) float32 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float32
+	for len(a) >= 8 && len(b) >= 8 {
+		d0, d4 := a[0]-b[0], a[4]-b[4]
+		d1, d5 := a[1]-b[1], a[5]-b[5]
+		d2, d6 := a[2]-b[2], a[6]-b[6]
+		d3, d7 := a[3]-b[3], a[7]-b[7]
+		s0 += d0*d0 + d4*d4
+		s1 += d1*d1 + d5*d5
+		s2 += d2*d2 + d6*d6
+		s3 += d3*d3 + d7*d7
+		a, b = a[8:], b[8:]
+	}
+	for i, e := range a {
+		d := e - b[i]
+		s0 += d * d
+	}
+	return (s0 + s1) + (s2 + s3)
+}

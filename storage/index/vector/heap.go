@@ -1,0 +1,54 @@
+package vector
+
+// candidate is a node and its distance from what is searched for.
+type candidate struct {
+	distance float32
+	node     *node
+}
+
+// heap is a binary heap. Its first element is the nearest, or, if farthest is set, the farthest one.
+type heap struct {
+	items    []candidate
+	farthest bool
+}
+
+func (h *heap) before(i, j int) bool {
+	if h.farthest {
+		i, j = j, i
+	}
+	return h.items[i].distance < h.items[j].distance
+}
+
+func (h *heap) push(c candidate) {
+	h.items = append(h.items, c)
+	for i := len(h.items) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.before(i, parent) {
+			return
+		}
+		h.items[i], h.items[parent] = h.items[parent], h.items[i]
+		i = parent
+	}
+}
+
+// pop removes and returns the first element of a heap that is not empty.
+func (h *heap) pop() candidate {
+	first, last := h.items[0], len(h.items)-1
+	h.items[0] = h.items[last]
+	h.items[last] = candidate{}
+	h.items = h.items[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return first
+		}
+		if child+1 < last && h.before(child+1, child) {
+			child++
+		}
+		if !h.before(child, i) {
+			return first
+		}
+		h.items[i], h.items[child] = h.items[child], h.items[i]
+		i = child
+	}
+}

@@ -1,0 +1,187 @@
+package vector
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"cqld/types/similarity"
+)
+
+// Options configure an Index. Zero values mean the defaults.
+type Options struct {
+	Dimensions  int // required
+	Function    similarity.Function
+	Connections int    // links of a node on each level above the lowest, which has twice as many
+	Beam        int    // candidates that an insertion considers
+	Exact       int    // vectors up to which searches compare all of them
+	Seed        uint64 // of the levels of nodes
+}
+
+// Index maps keys to vectors and finds the nearest ones. All methods may be called concurrently.
+type Index struct {
+	o Options
+
+	chunks atomic.Pointer[[]*chunk] // every node that is not yet unlinked
+	entry  atomic.Pointer[node]     // where searches begin; has the highest level
+	live   atomic.Int64
+	bytes  atomic.Int64
+	pool   sync.Pool // of *visited
+
+	mu     sync.Mutex // held by writers; guards all below
+	keys   map[string]*node
+	slots  uint32   // of chunks that were used
+	free   []uint32 // slots that are empty
+	random uint64
+	repair repair
+}
+
+type chunk [chunkSize]atomic.Pointer[node]
+
+// node is a vector in the graph. Only its links and state change.
+type node struct {
+	key    string
+	vector []float32 // prepared
+	slot   uint32
+	state  atomic.Uint32
+	links  []atomic.Pointer[[]*node]
+}
+
+// The states of a node, in their order.
+const (
+	alive    = iota
+	ghost    // deleted: searches pass through it, and do not yield it
+	released // unlinked: its slot may have another node
+)
+
+func (n *node) dead() bool { return n.state.Load() != alive }
+
+func (n *node) at(level int) []*node {
+	if level >= len(n.links) {
+		return nil
+	}
+	if l := n.links[level].Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+// ErrIncomparable is the error of Set for a vector that has no score: with an element that is not a finite number, or the zero
+// vector with the cosine.
+var ErrIncomparable = errors.New("vector: not comparable")
+
+// New returns an empty index.
+func New(o Options) *Index {
+	if o.Connections == 0 {
+		o.Connections = defaultConnections
+	}
+	if o.Beam == 0 {
+		o.Beam = defaultBeam
+	}
+	if o.Exact == 0 {
+		o.Exact = defaultExact
+	}
+	x := &Index{o: o, keys: map[string]*node{}, random: o.Seed}
+	x.chunks.Store(new([]*chunk))
+	return x
+}
+
+// Check returns the error of Set for a vector.
+func (x *Index) Check(v []float32) error {
+	if len(v) != x.o.Dimensions {
+		return fmt.Errorf("vector: %d dimensions, expected %d", len(v), x.o.Dimensions)
+	}
+	if !x.o.Function.Comparable(v) {
+		return ErrIncomparable
+	}
+	return nil
+}
+
+// Set inserts a key, or replaces its vector, which it copies. A search that runs sees the old vector, the new one, or
+// both. An error leaves the index as it was.
+func (x *Index) Set(key string, v []float32) error {
+	if err := x.Check(v); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := x.keys[key]
+	n := &node{key: key, vector: prepare(x.o.Function, v), links: make([]atomic.Pointer[[]*node], 1+x.level())}
+	x.place(n)
+	x.link(n)
+	x.keys[key] = n
+	x.live.Add(1)
+	if old != nil {
+		x.bury(old)
+	}
+	x.mend()
+	return nil
+}
+
+// Delete removes a key and reports whether it was there.
+func (x *Index) Delete(key string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := x.keys[key]
+	if n == nil {
+		return false
+	}
+	delete(x.keys, key)
+	x.bury(n)
+	x.mend()
+	return true
+}
+
+// Has reports whether a key is in the index.
+func (x *Index) Has(key string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.keys[key] != nil
+}
+
+// Len returns the number of keys.
+func (x *Index) Len() int { return int(x.live.Load()) }
+
+// Bytes estimates the memory of the index.
+func (x *Index) Bytes() int64 { return x.bytes.Load() }
+
+// size estimates the memory of a node, with full lists of links.
+func (x *Index) size(n *node) int64 {
+	const pointer = int64(unsafe.Sizeof(n))
+	const inMap = 4 * pointer // the entry in keys, and room that the map keeps free
+	links := int64(x.capacity(0)+x.capacity(1)*(len(n.links)-1)) * pointer
+	return int64(unsafe.Sizeof(*n)) + inMap + pointer + int64(len(n.key)+4*len(n.vector)) + links
+}
+
+// level draws the highest level of a node, with probability 1/Connections for each further one.
+func (x *Index) level() int {
+	x.random += 0x9e3779b97f4a7c15 // SplitMix64
+	z := x.random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	uniform := (float64((z^z>>31)>>11) + 1) / (1 << 53)
+	return min(int(-math.Log(uniform)/math.Log(float64(max(x.o.Connections, 2)))), maxLevel)
+}
+
+// place puts a node into a slot.
+func (x *Index) place(n *node) {
+	if last := len(x.free) - 1; last >= 0 {
+		n.slot, x.free = x.free[last], x.free[:last]
+	} else {
+		n.slot = x.slots
+		x.slots++
+		if chunks := *x.chunks.Load(); int(n.slot/chunkSize) == len(chunks) {
+			grown := append(chunks[:len(chunks):len(chunks)], new(chunk))
+			x.chunks.Store(&grown)
+		}
+	}
+	x.slot(n.slot).Store(n)
+	x.bytes.Add(x.size(n))
+}
+
+func (x *Index) slot(i uint32) *atomic.Pointer[node] {
+	return &(*x.chunks.Load())[i/chunkSize][i%chunkSize]
+}

@@ -1,0 +1,171 @@
+package vector
+
+import "slices"
+
+// Search is a search that runs. It belongs to one goroutine.
+type Search struct {
+	x      *Index
+	query  []float32 // prepared
+	accept func(key string) bool
+	beam   int
+
+	seen    *visited
+	open    heap        // seen, links not followed
+	found   heap        // accepted, not yet in a batch
+	batch   []candidate // to yield, from the end
+	scanned bool        // every node was seen
+	scores  int         // computed
+}
+
+// Result is a key and the score of its vector.
+type Result struct {
+	Key   string
+	Score float32
+}
+
+// Search begins a search for the vectors nearest to query, which has the dimensions of the index and passes Check.
+// accept, if not nil, is called for each key that is met and decides whether the search may yield it. beam is the number
+// of candidates that are considered before a batch of them is yielded: at least the number of results that are expected;
+// more give a better recall. Close must be called.
+func (x *Index) Search(query []float32, beam int, accept func(key string) bool) *Search {
+	s := &Search{x: x, query: prepare(x.o.Function, query), accept: accept, beam: max(beam, 1), seen: x.borrow()}
+	entry := x.entry.Load()
+	switch {
+	case entry == nil:
+		s.scanned = true
+	case x.Len() <= x.o.Exact:
+		s.scan()
+	default:
+		c := x.descend(s.query, entry, 0)
+		s.seen.add(c.node.slot)
+		s.visit(c)
+	}
+	return s
+}
+
+// Close releases the search.
+func (s *Search) Close() {
+	if s.seen != nil {
+		s.seen.reset()
+		s.x.pool.Put(s.seen)
+		s.seen = nil
+	}
+}
+
+// Scores returns the number of scores that the search has computed: its cost.
+func (s *Search) Scores() int { return s.scores }
+
+// Next yields the next best key that was not deleted since it was met.
+func (s *Search) Next() (Result, bool) {
+	for {
+		if len(s.batch) == 0 && !s.fill() {
+			return Result{}, false
+		}
+		c := s.batch[len(s.batch)-1]
+		s.batch = s.batch[:len(s.batch)-1]
+		if !c.node.dead() {
+			return Result{c.node.key, score(s.x.o.Function, c.distance)}, true
+		}
+	}
+}
+
+// fill walks on through the graph until the nearest open node is farther than beam accepted ones, which become the batch.
+func (s *Search) fill() bool {
+	best := heap{items: s.batch[:0], farthest: true} // the nearest beam of those found
+	take := func() {
+		for len(s.found.items) > 0 {
+			switch {
+			case len(best.items) < s.beam:
+			case s.found.items[0].distance < best.items[0].distance:
+				s.found.push(best.pop())
+			default:
+				return
+			}
+			best.push(s.found.pop())
+		}
+	}
+	take()
+	for !s.scanned && len(s.open.items) > 0 {
+		if len(best.items) == s.beam && s.open.items[0].distance > best.items[0].distance {
+			break
+		}
+		if s.scores > s.x.o.Exact && s.scores > s.x.Len()/scanDivisor {
+			s.scan()
+			break
+		}
+		for _, m := range s.open.pop().node.at(0) {
+			if m.state.Load() != released && s.seen.add(m.slot) {
+				s.visit(candidate{s.x.distance(s.query, m.vector), m})
+			}
+		}
+		take()
+	}
+	if len(best.items) < s.beam && !s.scanned { // some nodes may be reached by no link
+		s.scan()
+	}
+	take()
+	slices.SortFunc(best.items, func(a, b candidate) int { return compare(b, a) })
+	s.batch = best.items
+	return len(s.batch) > 0
+}
+
+// visit adds a node that was not seen before.
+func (s *Search) visit(c candidate) {
+	s.scores++
+	if !s.scanned {
+		s.open.push(c)
+	}
+	if !c.node.dead() && (s.accept == nil || s.accept(c.node.key)) {
+		s.found.push(c)
+	}
+}
+
+// scan visits all nodes that were not seen.
+func (s *Search) scan() {
+	s.scanned, s.open = true, heap{}
+	for i, c := range *s.x.chunks.Load() {
+		for j := range c {
+			n := c[j].Load()
+			if n != nil && !n.dead() && s.seen.add(uint32(i*chunkSize+j)) {
+				s.visit(candidate{s.x.distance(s.query, n.vector), n})
+			}
+		}
+	}
+}
+
+// visited is a set of slots.
+type visited struct {
+	words   []uint64
+	touched []uint32 // words that are not 0
+}
+
+func (x *Index) borrow() *visited {
+	if v, ok := x.pool.Get().(*visited); ok {
+		return v
+	}
+	return &visited{}
+}
+
+// add adds a slot and reports whether it was not in the set.
+func (v *visited) add(slot uint32) bool {
+	word, bit := slot/64, uint64(1)<<(slot%64)
+	if int(word) >= len(v.words) {
+		v.words = append(v.words, make([]uint64, int(word)+1-len(v.words))...)
+	}
+	w := &v.words[word]
+	if *w&bit != 0 {
+		return false
+	}
+	if *w == 0 {
+		v.touched = append(v.touched, word)
+	}
+	*w |= bit
+	return true
+}
+
+func (v *visited) reset() {
+	for _, w := range v.touched {
+		v.words[w] = 0
+	}
+	v.touched = v.touched[:0]
+}

@@ -1,0 +1,182 @@
+package index
+
+import (
+	"bytes"
+	"container/heap"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/types"
+	"cqld/types/similarity"
+)
+
+// Vectors describes an index of vectors, which is searched ByScore. The term of a vector is a digest, and the value of its entry the
+// vector.
+type Vectors struct {
+	Dimensions int
+	Similarity similarity.Function
+}
+
+const (
+	vectorTermSize = 16
+	// codeSize is the size of a score in a position.
+	codeSize = 4
+	// nearestExtra is how many more entries than candidates a step of a search ByScore looks at: some are stale.
+	nearestExtra = 64
+)
+
+// VectorDefinition returns the definition of an index of a regular column of the type vector<float, n>.
+func VectorDefinition(id schema.StorageID, table *schema.Table, column schema.ColumnID, f similarity.Function) (d Definition, ok bool) {
+	c := table.ColumnByID(column)
+	if c == nil || c.Kind != schema.Regular || c.Type.Kind() != types.Vector || c.Type.Elems()[0].Kind() != types.Float {
+		return d, false
+	}
+	v := &Vectors{Dimensions: c.Type.Dimensions(), Similarity: f}
+	return Definition{ID: id, Terms: &vectorTerms{v: v, column: c.ID, since: c.DroppedMicros}, Values: true, Whole: true, Vectors: v}, true
+}
+
+// vectorTerms finds the vectors that have scores.
+type vectorTerms struct {
+	v      *Vectors
+	column schema.ColumnID
+	since  int64 // (µs) cells up to then are of a dropped column
+}
+
+// Append implements Terms.
+func (t *vectorTerms) Append(found *Found, x *Source, now int64) {
+	if x.Kind != row.KindRow {
+		return
+	}
+	for i := range x.Row.Cells {
+		c := &x.Row.Cells[i]
+		if c.Column != t.column || c.Timestamp <= t.since && t.since > 0 || !c.Live(now) || len(c.Value) != 4*t.v.Dimensions {
+			continue
+		}
+		if !t.v.Similarity.Comparable(similarity.Decode(nil, c.Value)) {
+			continue
+		}
+		sum := sha256.Sum256(c.Value)
+		found.Add(func(dst []byte) []byte { return append(dst, sum[:vectorTermSize]...) }, c.Value)
+	}
+}
+
+// appendScore appends the score of a vector with near, so that better scores come first. Equal scores have equal bytes on all nodes.
+func (v *Vectors) appendScore(dst []byte, near []float32, vector []byte) []byte {
+	score, _ := v.Similarity.Score(near, similarity.Decode(make([]float32, 0, v.Dimensions), vector))
+	bits := math.Float32bits(score + 0) // -0 becomes 0
+	if bits>>31 == 0 {
+		bits = ^bits &^ (1 << 31)
+	}
+	return binary.BigEndian.AppendUint32(dst, bits)
+}
+
+// HasScoreOf reports whether one of the terms of found has the score of a position in ByScore, for a search with near.
+func (d *Definition) HasScoreOf(found *Found, near []byte, at Position) bool {
+	to := similarity.Decode(nil, near)
+	for i := range found.Len() {
+		if code := d.Vectors.appendScore(nil, to, found.Value(i)); bytes.HasPrefix(at, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// scored is an entry of a vector and its position in ByScore.
+type scored struct {
+	position []byte // code and place
+	entry    []byte
+}
+
+// bestScored is a heap of the entries with the first positions, the last of them on top.
+type bestScored struct {
+	list    []scored
+	most    int
+	dropped bool // entries behind the last in the list
+}
+
+// Len implements heap.Interface.
+func (h *bestScored) Len() int { return len(h.list) }
+
+// Less implements heap.Interface.
+func (h *bestScored) Less(i, k int) bool {
+	return bytes.Compare(h.list[i].position, h.list[k].position) > 0
+}
+
+// Swap implements heap.Interface.
+func (h *bestScored) Swap(i, k int) { h.list[i], h.list[k] = h.list[k], h.list[i] }
+
+// Push implements heap.Interface.
+func (h *bestScored) Push(x any) { h.list = append(h.list, x.(scored)) }
+
+// Pop implements heap.Interface.
+func (h *bestScored) Pop() any {
+	last := h.list[len(h.list)-1]
+	h.list = h.list[:len(h.list)-1]
+	return last
+}
+
+// offer keeps an entry if it is among the first. The slices are valid during the call.
+func (h *bestScored) offer(position, entry []byte) {
+	if len(h.list) < h.most {
+		heap.Push(h, scored{slices.Clone(position), slices.Clone(entry)})
+		return
+	}
+	h.dropped = true
+	if bytes.Compare(position, h.list[0].position) < 0 {
+		h.list[0] = scored{append(h.list[0].position[:0], position...), append(h.list[0].entry[:0], entry...)}
+		heap.Fix(h, 0)
+	}
+}
+
+// nearest passes on the entries with the best scores behind the position of the query.
+func (s *search) nearest(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	best := bestScored{most: min(s.q.Limit, stepKeys) + nearestExtra}
+	if s.q.Filter != nil {
+		best.most = stepKeys + nearestExtra // most entries may be omitted
+	}
+	s.near = similarity.Decode(nil, s.q.Near)
+	e, err := open(bounds{appendIndex(nil, s.q.Index), appendIndex(nil, s.q.Index+1)})
+	if err != nil {
+		return err
+	}
+	var position []byte
+	passed := 0
+	for valid := e.First(); valid; valid = e.Next() {
+		if passed++; passed%scanCancelEvery == 0 {
+			if err := s.q.Cancel.Err(); err != nil {
+				return err
+			}
+		}
+		n, ok := splitTerm(e.Key()[indexSize:])
+		if !ok || !s.bounds.contains(e.Key()[indexSize+n:]) {
+			continue
+		}
+		value, err := e.Value()
+		if err != nil {
+			return err
+		}
+		if len(value) != 4*len(s.near) {
+			continue
+		}
+		position = append(s.def.Vectors.appendScore(position[:0], s.near, value), e.Key()[indexSize+n:]...)
+		if bytes.Compare(position, s.q.From) > 0 {
+			best.offer(position, e.Key())
+		}
+	}
+	slices.SortFunc(best.list, func(a, b scored) int { return bytes.Compare(a.position, b.position) })
+	next := best.list
+	return f(func() ([]byte, bool, error) {
+		if len(next) == 0 {
+			s.page.More = s.page.More || best.dropped
+			return nil, false, nil
+		}
+		first := next[0]
+		next, s.code = next[1:], first.position[:codeSize]
+		return first.entry, true, nil
+	})
+}

@@ -1,0 +1,185 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/model"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+	"cqld/types/similarity"
+)
+
+const vectorIndex schema.StorageID = 2000
+
+// vectorRun compares searches ByScore with a model, across all that changes rows.
+type vectorRun struct {
+	t      *testing.T
+	rng    *rand.Rand
+	disk   *vfs.MemFS
+	def    Definition
+	values *Values
+	engine *storage.Engine
+	model  model.Table
+	at     int64
+}
+
+func vectorDefinition(f similarity.Function) Definition {
+	v := &Vectors{Dimensions: 3, Similarity: f}
+	return Definition{ID: vectorIndex, Terms: &vectorTerms{v: v, column: 3}, Values: true, Whole: true, Vectors: v}
+}
+
+func (m *vectorRun) open() {
+	m.t.Helper()
+	m.values = NewValues(func(id schema.StorageID) []Definition {
+		if id == testTable {
+			return []Definition{m.def}
+		}
+		return nil
+	})
+	o := storage.Options{Dir: "db", FS: m.disk, Clock: newTestClock(), Inline: true, Table: tables(storage.GCTimeout)}
+	MaintainValues(&o, m.values)
+	var err error
+	if m.engine, err = storage.Open(o); err != nil {
+		m.t.Fatal(err)
+	}
+	for more := true; more; {
+		if more, err = m.values.Build(testTable, vectorIndex); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+func encodeVector(v ...float32) (out []byte) {
+	for _, e := range v {
+		out = binary.BigEndian.AppendUint32(out, math.Float32bits(e))
+	}
+	return out
+}
+
+// random returns a vector of few values, so that scores are equal now and then. Some have no cosine.
+func (m *vectorRun) random() []byte {
+	n := func() float32 { return float32(m.rng.IntN(7) - 3) }
+	return encodeVector(n(), n(), n())
+}
+
+func (m *vectorRun) key() string { return string(rune('a' + m.rng.IntN(12))) }
+
+func (m *vectorRun) apply(x *row.Mutation) {
+	m.t.Helper()
+	done := make(chan error, 1)
+	if err := m.engine.Apply([]*row.Mutation{x}, true, func(err error) { done <- err }); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		m.t.Fatal(err)
+	}
+	m.model.Apply(x)
+}
+
+func (m *vectorRun) step() {
+	m.at++
+	switch n := m.rng.IntN(100); {
+	case n < 70: // also with a timestamp in the past
+		m.apply(putRow(m.key(), m.rng.IntN(8), m.at-int64(m.rng.IntN(2)*m.rng.IntN(200)), string(m.random())))
+	case n < 80: // null
+		x := putRow(m.key(), m.rng.IntN(8), m.at, "")
+		r := row.NewRow()
+		r.Clustering = clusteringOf(m.rng.IntN(8))
+		r.Cells = []row.Cell{{Column: 3, Timestamp: m.at, LocalTime: 100, Tombstone: true}}
+		x.Reset(testTable, row.NewPartitionKey([]byte(m.key())))
+		x.AddRow(r)
+		m.apply(x)
+	case n < 85:
+		m.apply(deleteKey(m.key(), m.at, 100))
+	case n < 86:
+		if err := m.engine.Truncate(testTable); err != nil {
+			m.t.Fatal(err)
+		}
+		m.model.Truncate()
+	case n < 88:
+		m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{})
+		_ = m.engine.Close()
+		m.open()
+	default:
+		m.search()
+	}
+}
+
+// expected returns the positions of the rows in the order of their scores, by reading all of them.
+func (m *vectorRun) expected(q *Query) (out [][]byte) {
+	page := m.model.Read(&row.ReadCommand{Table: testTable, Range: row.KeyRange{Tokens: q.Tokens}, Slices: []row.Slice{row.AllRows()}, Now: q.Now})
+	var r row.PageReader
+	var x row.Row
+	near := similarity.Decode(nil, q.Near)
+	for r.Reset(page); r.NextPartition(); {
+		for r.NextRow(&x) {
+			for _, c := range x.Cells {
+				v := similarity.Decode(nil, c.Value)
+				if len(v) == 3 && m.def.Vectors.Similarity.Comparable(v) {
+					score, _ := m.def.Vectors.Similarity.Score(near, v)
+					code := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e6-float64(score))) // positive, so in order
+					out = append(out, AppendPlace(code, r.Key, row.KindRow, x.Clustering))
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, bytes.Compare)
+	for i := range out {
+		out[i] = out[i][8:]
+	}
+	return out
+}
+
+func (m *vectorRun) search() {
+	m.t.Helper()
+	q := &Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore, Near: m.random(), Limit: 1 + m.rng.IntN(20), Now: 100}
+	if m.rng.IntN(3) == 0 {
+		q.Tokens = ring.Range{Start: ring.MinToken, End: ring.Token(m.rng.Uint64())}
+	}
+	if !m.def.Vectors.Similarity.Comparable(similarity.Decode(nil, q.Near)) {
+		return
+	}
+	var got [][]byte
+	for {
+		page, err := m.values.Search(q)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for _, c := range page.Candidates {
+			got = append(got, PlaceOf(ByScore, c.At))
+		}
+		if !page.More {
+			break
+		}
+		if bytes.Compare(page.Last, q.From) <= 0 {
+			m.t.Fatalf("a step ends at %x, and began at %x", page.Last, q.From)
+		}
+		q.From = slices.Clone(page.Last)
+	}
+	if want := m.expected(q); !slices.EqualFunc(got, want, bytes.Equal) {
+		m.t.Fatalf("near %v: %x, expected %x", similarity.Decode(nil, q.Near), got, want)
+	}
+}
+
+// TestSearchesByScoreEqualModel checks that searches find exactly the rows with vectors, the best scores first.
+func TestSearchesByScoreEqualModel(t *testing.T) {
+	for i, f := range []similarity.Function{similarity.Cosine, similarity.Euclidean, similarity.DotProduct} {
+		t.Run(f.String(), func(t *testing.T) {
+			m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(uint64(i), 9)), disk: vfs.NewCrashableMem(), def: vectorDefinition(f), at: 1000}
+			m.open()
+			defer func() { _ = m.engine.Close() }()
+			for range 1500 {
+				m.step()
+			}
+		})
+	}
+}
