@@ -258,6 +258,9 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}
+	if p.where.UsesIndex() {
+		return invalidf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
+	}
 	if p.where.KeyRange {
 		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
 	}
