@@ -63,6 +63,9 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 // findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
+	if col.Type.Kind() == types.Vector {
+		return false // its index only finds the nearest vectors
+	}
 	switch r.kind {
 	case kindEqual:
 		return whole
@@ -153,7 +156,7 @@ func (rs *Set) chooseIndex() {
 	}
 	for _, r := range rs.filters {
 		for _, ix := range rs.table.Indexes() {
-			if r.kind == kindIn && !r.multi && ix.Column == r.first().ID && (ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) {
+			if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID && (ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) {
 				parts = append(parts, indexedPart{ix, r, 0, -1})
 			}
 		}
