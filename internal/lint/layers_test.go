@@ -27,6 +27,7 @@ internal/testclock: internal/env
 auth:
 ring:
 types: internal/keyword internal/wire
+types/analysis:
 types/similarity:
 schema: ring types
 row: internal/env internal/wire ring schema types
@@ -125,7 +126,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs
@@ -221,6 +222,9 @@ func owners() map[string][]string {
 		"github.com/DeRuina/timberjack": {"audit"},
 		"github.com/yuin/gopher-lua":    {"udf/lua"},
 		"github.com/tetratelabs/wazero": {"udf/wasm"},
+		"golang.org/x/text":             {"types/analysis"},
+		"github.com/kljensen/snowball":  {"types/analysis"},
+		"github.com/clipperhouse/uax29": {"types/analysis"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},

@@ -5,10 +5,6 @@ import "cqld/cql"
 // statementName returns the name of a statement that is not supported yet.
 func statementName(stmt cql.Statement) string {
 	switch stmt.(type) {
-	case *cql.CreateIndex:
-		return "CREATE INDEX"
-	case *cql.DropIndex:
-		return "DROP INDEX"
 	case *cql.CreateMaterializedView:
 		return "CREATE MATERIALIZED VIEW"
 	case *cql.AlterMaterializedView:
