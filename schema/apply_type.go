@@ -253,7 +253,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 			c.Keyspace, c.Name, strings.Join(users, ", "))
 	}
 	for _, name := range k.TableNames() {
-		for _, col := range k.tables[name].Columns() {
+		for _, col := range k.tables[name].StoredColumns() {
 			if uses(col.Type, c.Name) {
 				users = append(users, name)
 				break

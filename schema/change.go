@@ -43,8 +43,9 @@ type CreateTable struct {
 	Table       string
 	IfNotExists bool
 	ID          UUID
-	Columns     []ColumnSpec
+	Columns     []ColumnSpec // with the hidden ones of a compact table
 	Options     Options
+	Compact     Compact `json:",omitempty"`
 }
 
 // ColumnSpec defines a new column.
@@ -56,7 +57,7 @@ type ColumnSpec struct {
 	Mask *Mask // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, set the mask of a column, set options, set
+// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask of a column, set options, set
 // extensions.
 type AlterTable struct {
 	Keyspace string
@@ -71,6 +72,8 @@ type AlterTable struct {
 	DropMicros   int64 // cells written up to this time are dropped
 
 	Rename []Rename
+
+	DropCompact bool `json:",omitempty"` // DROP COMPACT STORAGE
 
 	Mask *MaskChange `json:",omitempty"`
 

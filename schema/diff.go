@@ -139,7 +139,7 @@ func (t *Table) sameDefinition(o *Table) bool {
 		xc.Type, yc.Type, xc.Mask, yc.Mask = nil, nil, nil, nil
 		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask)
 	}
-	return t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
+	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
 		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal)

@@ -67,10 +67,6 @@ func replicationMap(r ring.Replication) map[string]string {
 // drivers interpret null as the default.
 func tableValues(t *schema.Table) values {
 	o := &t.Options
-	flags := []string{"compound"}
-	if t.IsCounter() {
-		flags = append(flags, "counter")
-	}
 	v := values{
 		"keyspace_name":               text(t.Keyspace),
 		"table_name":                  text(t.Name),
@@ -84,7 +80,7 @@ func tableValues(t *schema.Table) values {
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
-		"flags":                       texts(flags),
+		"flags":                       texts(t.Flags()),
 		"gc_grace_seconds":            integer(o.GCGraceSeconds),
 		"id":                          uuid(t.ID),
 		"max_index_interval":          integer(o.MaxIndexInterval),
@@ -120,7 +116,7 @@ func blobMap(m map[string][]byte) []byte {
 
 func columnRows(b *builder, k *schema.Keyspace) {
 	for _, name := range k.TableNames() {
-		for _, c := range k.Table(name).Columns() {
+		for _, c := range k.Table(name).StoredColumns() {
 			order := "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
