@@ -5,6 +5,17 @@ import (
 	"strings"
 )
 
+// Of returns the analyzer of an index of the class sai or sasi with these options, or nil if values themselves are the terms.
+func Of(class string, options map[string]string) *Analyzer {
+	switch class {
+	case "sai":
+		return ForSAI(options)
+	case "sasi":
+		return ForSASI(options)
+	}
+	return nil
+}
+
 // ForSAI returns the analyzer of a storage-attached index with these options, or nil if values themselves are the terms.
 func ForSAI(options map[string]string) *Analyzer {
 	has := func(name string) bool {
