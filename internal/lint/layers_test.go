@@ -100,7 +100,7 @@ query/batchsize: row schema types
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
 query/rowview: internal/wire query/term row schema types
-query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types
+query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types types/analysis
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/condition: cql internal/wire query/function query/rowview query/term schema types

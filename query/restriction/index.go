@@ -8,6 +8,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
+	"cqld/types/analysis"
 )
 
 // indexedPart is the part of a restriction that an index finds: that of one column, or one of its elements.
@@ -16,6 +17,8 @@ type indexedPart struct {
 	of      *restriction
 	column  int // of restriction.columns
 	element int // of restriction.elements, or -1
+	// analyzer converts values to the terms of the index; nil means that values are terms.
+	analyzer *analysis.Analyzer
 }
 
 // rank orders the parts by how few rows they are expected to select: less is better.
@@ -40,20 +43,34 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 			if ix.Column != col.ID {
 				continue
 			}
+			analyzer := analysis.Of(ix.Class.String(), ix.Options)
 			if r.kind != kindContains {
-				if findsWhole(ix, r, col) {
-					dst = append(dst, indexedPart{ix, r, i, -1})
+				if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides()) {
+					dst = append(dst, indexedPart{ix, r, i, -1, analyzer})
 				}
 				continue
 			}
 			for k, e := range r.elements {
 				if findsElement(ix, col, e.operator) {
-					dst = append(dst, indexedPart{ix, r, i, k})
+					dst = append(dst, indexedPart{ix, r, i, k, analyzer})
 				}
 			}
 		}
 	}
 	return dst
+}
+
+// analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used.
+func (rs *Set) analyze() {
+	for i := range rs.indexed {
+		switch p := &rs.indexed[i]; {
+		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
+		case p.element >= 0:
+			p.of.elements[p.element].analyzer = p.analyzer
+		case p.of.kind == kindEqual:
+			p.of.analyzer = p.analyzer
+		}
+	}
 }
 
 // findsWhole reports whether an index finds the rows of = or a slice of its column.
@@ -138,6 +155,7 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 
 // chooseIndex chooses the index by which rows are found, if one is used.
 func (rs *Set) chooseIndex() {
+	rs.analyze()
 	if !rs.usesIndex || rs.exactRows() || rs.writes {
 		return
 	}
@@ -174,7 +192,7 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 		if err != nil {
 			return nil, err
 		}
-		return col.Type.AppendOrdered(nil, values[p.column], false), nil
+		return p.term(nil, col.Type, values[p.column]), nil
 	}
 	if p.of.kind == kindEqual {
 		b, err := value(p.of.equal)
@@ -208,6 +226,16 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 	return []row.Slice{out}, nil
 }
 
+// term appends the term of a value. Of several terms, which the value of a row must have, it is one.
+func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
+	if p.analyzer != nil {
+		if terms := p.analyzer.Terms(value); len(terms) > 0 {
+			value = terms[0]
+		}
+	}
+	return t.AppendOrdered(dst, value, false)
+}
+
 func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.elements[p.element].eval(s, col)
 	if err != nil {
@@ -217,9 +245,9 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	var b []byte
 	switch x.operator {
 	case cql.Contains:
-		b = elems[len(elems)-1].AppendOrdered(nil, x.value, false)
+		b = p.term(nil, elems[len(elems)-1], x.value)
 	case cql.ContainsKey:
-		b = elems[0].AppendOrdered(nil, x.value, false)
+		b = p.term(nil, elems[0], x.value)
 	default:
 		b = elems[1].AppendOrdered(elems[0].AppendOrdered(nil, x.key, false), x.value, false)
 	}
