@@ -17,7 +17,7 @@ func (f *Filter) Expressible() bool {
 	if f.r.analyzer != nil || slices.ContainsFunc(f.elements, func(e elementFilter) bool { return e.analyzer != nil }) {
 		return false
 	}
-	return len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
+	return f.r.kind < kindNotIn && len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
 }
 
 // Conditions returns the filter as conditions, or nil if replicas cannot evaluate it.

@@ -2,6 +2,7 @@ package restriction
 
 import (
 	"slices"
+	"strings"
 
 	"cqld/cql"
 	"cqld/query/term"
@@ -44,10 +45,10 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 				continue
 			}
 			analyzer := analysis.Of(ix.Class.String(), ix.Options)
+			if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides() || r.kind == kindLike) {
+				dst = append(dst, indexedPart{ix, r, i, -1, analyzer})
+			}
 			if r.kind != kindContains {
-				if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides()) {
-					dst = append(dst, indexedPart{ix, r, i, -1, analyzer})
-				}
 				continue
 			}
 			for k, e := range r.elements {
@@ -67,22 +68,24 @@ func (rs *Set) analyze() {
 		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
 		case p.element >= 0:
 			p.of.elements[p.element].analyzer = p.analyzer
-		case p.of.kind == kindEqual:
+		case p.of.kind == kindEqual, p.of.kind == kindLike:
 			p.of.analyzer = p.analyzer
 		}
 	}
 }
 
-// findsWhole reports whether an index finds the rows of = or a slice of its column.
+// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
-	switch {
-	case !whole || r.kind == kindIn:
-		return false
-	case r.kind == kindEqual:
-		return true
+	switch r.kind {
+	case kindEqual:
+		return whole
+	case kindSlice:
+		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
+	case kindLike:
+		return ix.Class == schema.SASI && !r.folded
 	}
-	return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
+	return false
 }
 
 // ordered reports whether indexes find ranges of values of a type.
@@ -109,7 +112,7 @@ func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 
 // findIndexes determines which restrictions indexes can find.
 func (rs *Set) findIndexes() {
-	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other} {
+	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, r := range list {
 			if r != nil {
 				rs.indexed = rs.supporting(r, rs.indexed)
@@ -187,6 +190,9 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 	if p.element >= 0 {
 		return p.elementTerms(s, col)
 	}
+	if p.of.kind == kindLike {
+		return p.patternTerms(s, col)
+	}
 	value := func(v *valueTerm) ([]byte, error) {
 		values, err := filterValues(s, v, p.of.columns)
 		if err != nil {
@@ -254,12 +260,47 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	return []row.Slice{row.ExactRow(b)}, nil
 }
 
+// patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also finds texts
+// within terms, by looking at all of them.
+func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
+	x, err := p.of.evalPattern(s)
+	if err != nil {
+		return nil, err
+	}
+	contains := strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS")
+	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
+		return nil, invalidf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name, x.text)
+	}
+	if p.analyzer != nil && (x.begin || x.end) {
+		x.text = p.analyzer.Pattern(x.text)
+	}
+	if !x.begin && !x.end {
+		return []row.Slice{row.ExactRow(p.term(nil, col.Type, x.text))}, nil
+	}
+	if !x.begin {
+		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
+		if x.end {
+			end := len(exact.Start) - len(col.Type.AppendOrdered(nil, []byte{}, false))
+			exact = row.Slice{Start: exact.Start[:end:end], End: row.After(exact.Start[:end:end])}
+		}
+		return []row.Slice{exact}, nil
+	}
+	if !contains {
+		shown := "'%<term>'"
+		if x.end {
+			shown = "'%<term>%'"
+		}
+		return nil, invalidf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown, x.text)
+	}
+	return []row.Slice{row.AllRows()}, nil
+}
+
 // refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own.
-func (rs *Set) refuseExpression(r *cql.IndexRelation) error {
-	ix := rs.table.Index(r.Index.Name)
+func (c compiler) refuseExpression(r *cql.IndexRelation) error {
+	ix := c.Table.Index(r.Index.Name)
 	switch {
 	case ix == nil:
-		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, rs.table.Keyspace, rs.table.Name)
+		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace, c.Table.Name)
 	case ix.Class == schema.LegacyIndex:
 		return invalidf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
 	}
