@@ -13,6 +13,7 @@ import (
 	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/view"
 )
 
 // Opening configures Open. Fields without a comment are required.
@@ -44,6 +45,8 @@ type Opening struct {
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
+	// IndexUnsafe removes safeguards of indexes. It is for tests.
+	IndexUnsafe index.Unsafe
 	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
 	ReactToReplay bool
 
@@ -85,8 +88,9 @@ func Open(o Opening) (*Instance, error) {
 	i.confirmed.Store(o.ReactToReplay)
 	o.Storage.Table = i.tableInfo
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
-	i.catalog = index.NewCatalog(i.table, nil)
+	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
+	i.Values.SetUnsafe(o.IndexUnsafe)
 	index.MaintainValues(&o.Storage, i.Values)
 	engine, err := storage.Open(o.Storage)
 	if err != nil {

@@ -1,6 +1,7 @@
 package restriction
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -31,10 +32,12 @@ func (p *indexedPart) rank() int {
 		return 2
 	case p.of.kind == kindEqual:
 		return 0
-	case p.of.lower != nil && p.of.upper != nil:
+	case p.of.kind == kindIn:
 		return 3
+	case p.of.lower != nil && p.of.upper != nil:
+		return 4
 	}
-	return 4
+	return 5
 }
 
 // supporting appends the parts of r that indexes find.
@@ -156,13 +159,24 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 	return !slices.Contains(found, false)
 }
 
-// chooseIndex chooses the index by which rows are found, if one is used.
+// chooseIndex chooses the index by which rows are found. For the rows that Cassandra filters, there may be one, too: for IN.
 func (rs *Set) chooseIndex() {
 	rs.analyze()
-	if !rs.usesIndex || rs.exactRows() || rs.writes {
+	if rs.exactRows() || rs.writes {
 		return
 	}
-	parts := slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+	var parts []indexedPart
+	if rs.usesIndex {
+		parts = slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+	}
+	for _, r := range rs.filters {
+		for _, ix := range rs.table.Indexes() {
+			if r.kind == kindIn && !r.multi && ix.Column == r.first().ID && (ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) &&
+				analysis.Of(ix.Class.String(), ix.Options) == nil { // the values of IN are compared as they are
+				parts = append(parts, indexedPart{ix, r, 0, -1, nil})
+			}
+		}
+	}
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
 	if len(parts) > 0 {
 		rs.chosen = &parts[0]
@@ -173,6 +187,9 @@ func (rs *Set) chooseIndex() {
 func (rs *Set) exactRows() bool {
 	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
 }
+
+// UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
+func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
 // Index returns the index by which rows are found, or nil.
 func (rs *Set) Index() *schema.Index {
@@ -190,8 +207,11 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 	if p.element >= 0 {
 		return p.elementTerms(s, col)
 	}
-	if p.of.kind == kindLike {
+	switch p.of.kind {
+	case kindLike:
 		return p.patternTerms(s, col)
+	case kindIn:
+		return p.listTerms(s, col)
 	}
 	value := func(v *valueTerm) ([]byte, error) {
 		values, err := filterValues(s, v, p.of.columns)
@@ -260,6 +280,21 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	return []row.Slice{row.ExactRow(b)}, nil
 }
 
+// listTerms returns the terms of the values of IN. Null equals nothing.
+func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
+	all, err := p.of.evalIn(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range all {
+		if values[0] != nil {
+			out = append(out, row.ExactRow(col.Type.AppendOrdered(nil, values[0], false)))
+		}
+	}
+	slices.SortFunc(out, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	return slices.CompactFunc(out, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }), nil
+}
+
 // patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also finds texts
 // within terms, by looking at all of them.
 func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
@@ -280,7 +315,8 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if !x.begin {
 		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
 		if x.end {
-			end := len(exact.Start) - len(col.Type.AppendOrdered(nil, []byte{}, false))
+			// The ordered form of a text is a tag, its bytes and an end, of which longer texts have only the tag and the bytes.
+			end := len(exact.Start) - (len(col.Type.AppendOrdered(nil, []byte{'a'}, false)) - 2)
 			exact = row.Slice{Start: exact.Start[:end:end], End: row.After(exact.Start[:end:end])}
 		}
 		return []row.Slice{exact}, nil
