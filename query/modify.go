@@ -100,6 +100,7 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 }
 
 func (m *modification) addOperation(o operation.Operation) {
+	o = checkVector(m.table, o)
 	if o.Column().Kind == schema.Static {
 		m.static = append(m.static, o)
 	} else {

@@ -3,7 +3,6 @@ package query
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 
 	"cqld/cql"
@@ -84,19 +83,6 @@ func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restr
 		return nil, nil, where.NeedsFiltering()
 	}
 	return where, n, nil
-}
-
-// vectorIndex returns the index that finds the nearest vectors of a column, or nil.
-func vectorIndex(t *schema.Table, col *schema.Column) *schema.Index {
-	if col.Type.Kind() != types.Vector {
-		return nil
-	}
-	for _, ix := range t.Indexes() {
-		if ix.Column == col.ID && ix.Class == schema.SAI {
-			return ix
-		}
-	}
-	return nil
 }
 
 // checkVectors refuses relations on columns with vector indexes.
@@ -191,16 +177,6 @@ func (run *selectRun) beginNearest(r *request.Request, limit uint32, params *Par
 	}
 	run.paged = false
 	return nil
-}
-
-// incomparable returns the error for a vector that has no score. Cassandra answers a failure of the replicas instead.
-func incomparable(f similarity.Function, v []float32) error {
-	for i, e := range v {
-		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
-			return invalidf("non-finite value at vector[%d]=%v", i, e)
-		}
-	}
-	return invalidf("Zero vectors cannot be indexed or queried with %s similarity", f)
 }
 
 // nearRow keeps a row of the table if it is one of the best.
