@@ -23,9 +23,9 @@ type Query struct {
 	From         Position         // begin behind it
 	Reversed     bool             // in ByToken with Key only
 	Order        Order
-	Near         []byte           // of ByScore: the vector that others are compared with
-	Limit        int              // most candidates in the answer
-	Now          int64            // seconds; decides what has expired
+	Near         []byte // of ByScore: the vector that others are compared with
+	Limit        int    // most candidates in the answer
+	Now          int64  // seconds; decides what has expired
 	// Holds, if it is not nil, reports which tokens are wanted; other rows are left out.
 	Holds func(ring.Token) bool
 	// Cancel ends the step early, with an error; nil means that nothing does.
@@ -96,13 +96,15 @@ type search struct {
 	bytes   int // of the candidates
 	stale   [][]byte
 	scratch *scratch
-	near    []float32 // of ByScore
-	code    []byte    // of the entry that is looked at: its score
 	bounds  bounds
-	slice   [1]row.Slice
-	end     []byte // of slice
-	raw     []byte // memory of a page
-	reader  row.PageReader
+	// Of ByScore:
+	near   []float32
+	code   []byte // the score of the entry that is looked at
+	at     []byte // memory of a position
+	slice  [1]row.Slice
+	end    []byte // of slice
+	raw    []byte // memory of a page
+	reader row.PageReader
 }
 
 func (s *search) run() error {

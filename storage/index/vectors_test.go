@@ -30,6 +30,7 @@ type vectorRun struct {
 	engine *storage.Engine
 	model  model.Table
 	at     int64
+	graphs int // searches of a graph
 }
 
 func vectorDefinition(f similarity.Function) Definition {
@@ -105,11 +106,20 @@ func (m *vectorRun) step() {
 			m.t.Fatal(err)
 		}
 		m.model.Truncate()
-	case n < 88:
+	case n < 87:
+		m.values.graphs.compare(vectorIndex)
+	case n < 89:
 		m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{})
 		_ = m.engine.Close()
 		m.open()
+	case n < 93:
+		if _, err := m.values.Refresh([]schema.StorageID{testTable}, 1+m.rng.IntN(40)); err != nil {
+			m.t.Fatal(err)
+		}
 	default:
+		if nearest, _ := m.values.graphs.find(vectorIndex); nearest != nil {
+			m.graphs++
+		}
 		m.search()
 	}
 }
@@ -177,8 +187,11 @@ func TestSearchesByScoreEqualModel(t *testing.T) {
 			m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(uint64(i), 9)), disk: vfs.NewCrashableMem(), def: vectorDefinition(f), at: 1000}
 			m.open()
 			defer func() { _ = m.engine.Close() }()
-			for range 1500 {
+			for range 2000 {
 				m.step()
+			}
+			if m.graphs < 10 {
+				t.Errorf("%d searches of a graph", m.graphs)
 			}
 		})
 	}
