@@ -25,9 +25,9 @@ func (n *Node) openExecutors() {
 	if f := n.opts.faults.proposer; f != nil {
 		proposer = f(proposer)
 	}
-	n.executors.cql = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
+	n.executors.cql = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal})
-	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
+	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal})
 }
 

@@ -84,7 +84,7 @@ simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
+request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types types/similarity
@@ -118,7 +118,7 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 node/socket:
 node/control: audit auth internal/guard
 node/health:
-node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index
+node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index
 node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
 
 # Rings inside test processes, also of other modules.

@@ -136,16 +136,6 @@ func (g *graphs) begin(d *Definition) *graph {
 	return x
 }
 
-// bytes estimates the memory of all graphs.
-func (g *graphs) bytes() (n int64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, x := range g.of {
-		n += x.nearest.Bytes()
-	}
-	return n
-}
-
 // drain applies up to n pending changes and returns how many there were.
 func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
@@ -179,22 +169,28 @@ func (x *graph) set(entry string, vector []byte) {
 	_ = x.nearest.Set(entry, similarity.Decode(nil, vector))
 }
 
-// Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. more means that there is more to
-// do. One goroutine at a time may call it. It takes about a millisecond for each vector.
-func (x *Values) Refresh(tables []schema.StorageID, n int) (more bool, err error) {
+// Graphs is what Refresh found.
+type Graphs struct {
+	Any  bool // there are vector indexes
+	More bool // vectors wait
+}
+
+// Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. One goroutine at a time may call
+// it.
+func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err error) {
 	for _, table := range tables {
 		for _, d := range x.definitions(table) {
 			if d.Vectors == nil || !x.Built(table, d.ID) {
 				continue
 			}
-			again, err := x.refresh(table, &d, n)
+			more, err := x.refresh(table, &d, n)
 			if err != nil {
-				return false, err
+				return found, err
 			}
-			more = more || again
+			found.Any, found.More = true, found.More || more
 		}
 	}
-	return more, nil
+	return found, nil
 }
 
 func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more bool, err error) {
