@@ -57,6 +57,8 @@ func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource
 			list = []auth.Resource{auth.Keyspace(e.Keyspace), auth.KeyspaceFunctions(e.Keyspace)}
 		case schema.TargetTable:
 			list = []auth.Resource{auth.Table(e.Keyspace, e.Name)}
+		case schema.TargetFunction, schema.TargetAggregate:
+			list = []auth.Resource{auth.Function(e.Keyspace, e.Signature)}
 		}
 		switch e.Change {
 		case schema.Created:

@@ -16,6 +16,7 @@ import (
 	"cqld/messaging"
 	"cqld/node/assembly"
 	"cqld/query"
+	"cqld/query/definition"
 	"cqld/request"
 )
 
@@ -91,6 +92,7 @@ type Options struct {
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	Indexes            definition.Indexes
 
 	MaxFrameBytes       int
 	BatchWarnBytes      int
@@ -172,6 +174,7 @@ func DefaultOptions() Options {
 
 		StreamThroughput:   24 << 20,
 		AutoRepair:         true,
+		Indexes:            definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
 		AutoRepairInterval: 24 * time.Hour,
 		RepairThroughput:   16 << 20,
 

@@ -100,5 +100,6 @@ func (o *Options) settings() map[string]string {
 	}
 	all["allow_insecure_listen_addresses"] = strconv.FormatBool(o.AllowInsecureAddresses)
 	maps.Copy(all, o.InternodeEncryption.settings())
+	maps.Copy(all, o.indexValues())
 	return all
 }

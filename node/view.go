@@ -72,7 +72,7 @@ func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	}
 	n.rolesChanged(clients, old, now)
 	for _, e := range schema.Diff(old.Schema, now.Schema) {
-		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name})
+		clients.NotifySchema(&query.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name, Args: e.Args})
 	}
 	n.notifyTopology(clients, old.Topology, now.Topology)
 }

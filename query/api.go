@@ -8,12 +8,14 @@ import (
 	"cqld/cql"
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/definition"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/udf/value"
 )
 
 // Session is the state of a connection that query needs. The server owns it and query only reads it: the server sets
@@ -177,8 +179,12 @@ type Options struct {
 	Timeouts   Timeouts       // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
+	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.
+	NoUserFunctions bool
+	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
+	Indexes            definition.Indexes // which indexes users may create
 	Limits             Limits
 	Audit              *audit.Log // records the statements of clients; nil means that none are recorded
 }

@@ -27,8 +27,12 @@ type Changer interface {
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.o.View.Schema()
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
-		NowMicros: p.timestamps.Next, Functions: p.functions, Masking: p.o.DynamicDataMasking,
+		NowMicros: p.timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
+		Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
 		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}}
+	if !p.o.NoUserFunctions {
+		d.CheckFunction = p.runtime.Check
+	}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)
 	}
@@ -51,7 +55,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	}
 	e := def.Event
 	return &Result{Kind: KindSchemaChange,
-		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name}}, nil
+		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name, Args: e.Args}}, nil
 }
 
 // proposeSchema changes the schema. The request's role gets all permissions on what it creates.

@@ -79,6 +79,9 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
 	}
+	if err := m.setCompactValue(); err != nil {
+		return nil, err
+	}
 	var err error
 	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
 		return nil, err
@@ -97,6 +100,20 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 	}
 	m.where, m.single = rs, true
 	return nil
+}
+
+// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row exists as long
+// as its value does.
+func (m *modification) setCompactValue() error {
+	switch value := m.table.CompactValue(); {
+	case value == nil || len(m.regular) > 0:
+		return nil
+	case m.table.Hides(value):
+		m.addOperation(operation.Set(value, term.Constant([]byte{})))
+		return nil
+	default:
+		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", value.Name)
+	}
 }
 
 func (m *modification) addOperation(o operation.Operation) {

@@ -118,7 +118,7 @@ type compiler struct {
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, Compiler: term.Compiler{
-		Schema: s, Functions: p.functions, ResolveType: resolveType, Keyspace: keyspace,
+		Schema: s, Functions: p.functions, UserFunctions: p.userFunctions.Named, ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
 	if pl.needs, err = permissions.Required(s, keyspace, stmt); err != nil {
@@ -144,6 +144,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		return nil, err
 	}
 	pl.refused = c.refused
+	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
 	}

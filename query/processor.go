@@ -12,18 +12,22 @@ import (
 	"cqld/query/plancache"
 	"cqld/query/roles"
 	"cqld/query/term"
+	"cqld/query/userfunction"
 	"cqld/request"
 	"cqld/schema"
+	"cqld/udf"
 )
 
 // Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete.
 type Processor struct {
-	o          Options
-	functions  *function.Library
-	ids        *identifier.Source
-	timestamps Timestamps
-	prepared   *plancache.Cache[plan] // by id
-	texts      *plancache.Cache[plan] // by text
+	o             Options
+	functions     *function.Library
+	runtime       *udf.Runtime // of the functions of users
+	userFunctions *userfunction.Functions
+	ids           *identifier.Source
+	timestamps    Timestamps
+	prepared      *plancache.Cache[plan] // by id
+	texts         *plancache.Cache[plan] // by text
 
 	writes     sync.Pool
 	selects    sync.Pool
@@ -40,11 +44,13 @@ func New(o Options) *Processor {
 	p := &Processor{
 		o:          o,
 		functions:  function.New(),
+		runtime:    udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now}),
 		ids:        identifier.New(o.Rand),
 		timestamps: o.Timestamps,
 		prepared:   plancache.New[plan](o.Limits.PreparedBytesMax),
 		texts:      plancache.New[plan](textsMax * plancache.PlanBytes * 2),
 	}
+	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
 	p.writes.New = func() any { return new(write) }
 	p.selects.New = func() any { return new(selectRun) }
 	p.rowBuffers.New = func() any { return &rowBuffer{pool: &p.rowBuffers} }

@@ -277,7 +277,7 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	w.row.Reset()
 	w.row.Clustering = clustering
 	switch {
-	case m.kind == restriction.Insert:
+	case m.kind == restriction.Insert && m.table.Compact == schema.NotCompact:
 		w.row.Liveness = row.Liveness{Timestamp: w.Timestamp}
 		if w.TTL > 0 {
 			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.TTL, w.Now+int64(w.TTL)

@@ -34,6 +34,12 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyCreateIndex(s, c)
 	case *DropIndex:
 		return applyDropIndex(s, c)
+	case *CreateFunction:
+		return applyCreateFunction(s, c)
+	case *CreateAggregate:
+		return applyCreateAggregate(s, c)
+	case *DropFunction:
+		return applyDropFunction(s, c)
 	}
 	return nil, invalidf("unknown schema change %T", c)
 }

@@ -26,7 +26,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if other := s.tableByID(c.ID); other != nil {
 		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
 	}
-	t := &Table{ID: c.ID, StorageID: s.nextStorage, Keyspace: c.Keyspace, Name: c.Table,
+	t := &Table{ID: c.ID, StorageID: s.nextStorage, Keyspace: c.Keyspace, Name: c.Table, Compact: c.Compact,
 		Options: c.Options, Replication: k.Replication}
 	specs, err := k.currentTypes(c.Columns)
 	if err != nil {
@@ -209,6 +209,8 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.alterDrop(c)
 	case len(c.Rename) > 0:
 		err = t.alterRename(c)
+	case c.DropCompact:
+		err = t.dropCompact()
 	case c.Mask != nil:
 		err = t.alterMask(c.Mask)
 	case len(c.Extend) > 0:
@@ -260,6 +262,9 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 				continue
 			}
 			return invalidf("Column with name '%s' already exists", spec.Name)
+		}
+		if t.Compact != NotCompact {
+			return invalidf("Cannot add new column to a COMPACT STORAGE table")
 		}
 		if spec.Kind != Static && spec.Kind != Regular {
 			return invalidf("Cannot add a column of the primary key")
@@ -324,12 +329,14 @@ func (t *Table) alterDrop(c *AlterTable) error {
 	for _, name := range c.Drop {
 		col := t.column(name)
 		switch {
-		case col == nil && c.DropIfExists:
+		case (col == nil || t.Hides(col)) && c.DropIfExists:
 			continue
-		case col == nil:
+		case col == nil || t.Hides(col):
 			return invalidf("Column %s was not found in table '%s.%s'", name, t.Keyspace, t.Name)
 		case col.Kind == PartitionKey || col.Kind == Clustering:
 			return invalidf("Cannot drop PRIMARY KEY column %s", name)
+		case t.Compact == CompactDense:
+			return invalidf("Cannot drop column %s, the only value of the rows of a COMPACT STORAGE table", name)
 		case col.Type.Kind() == types.UDT && col.Type.MultiCell():
 			return invalidf("Cannot drop non-frozen column %s of user type %s", name, col.Type)
 		}
@@ -360,7 +367,7 @@ func (t *Table) alterRename(c *AlterTable) error {
 	for _, r := range c.Rename {
 		col := t.column(r.From)
 		switch {
-		case col == nil: // also with IF EXISTS, as in Cassandra
+		case col == nil || t.Hides(col): // also with IF EXISTS, as in Cassandra
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
 		case col.Kind != PartitionKey && col.Kind != Clustering:
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)

@@ -233,6 +233,15 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Name, Type: true}
 	}
+	functions, aggregates := k.functionsUsing(c.Name)
+	if len(functions) > 0 {
+		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by functions %s",
+			c.Keyspace, c.Name, strings.Join(functions, ", "))
+	}
+	if len(aggregates) > 0 {
+		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by aggregates %s",
+			c.Keyspace, c.Name, strings.Join(aggregates, ", "))
+	}
 	var users []string
 	for _, name := range k.TypeNames() {
 		if name != c.Name && uses(k.types[name], c.Name) {
@@ -244,7 +253,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 			c.Keyspace, c.Name, strings.Join(users, ", "))
 	}
 	for _, name := range k.TableNames() {
-		for _, col := range k.tables[name].Columns() {
+		for _, col := range k.tables[name].StoredColumns() {
 			if uses(col.Type, c.Name) {
 				users = append(users, name)
 				break
@@ -277,6 +286,7 @@ func (k *Keyspace) withType(u *types.Type) *Keyspace {
 	for name, t := range k.tables {
 		c.tables[name] = t.withType(u)
 	}
+	c.withFunctionTypes(u)
 	return c
 }
 

@@ -6,7 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateIndex, *DropIndex.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateIndex, *DropIndex,
+// *CreateFunction, *CreateAggregate, *DropFunction.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.
@@ -42,8 +43,9 @@ type CreateTable struct {
 	Table       string
 	IfNotExists bool
 	ID          UUID
-	Columns     []ColumnSpec
+	Columns     []ColumnSpec // with the hidden ones of a compact table
 	Options     Options
+	Compact     Compact `json:",omitempty"`
 }
 
 // ColumnSpec defines a new column.
@@ -55,7 +57,7 @@ type ColumnSpec struct {
 	Mask *Mask // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, set the mask of a column, set options, set
+// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask of a column, set options, set
 // extensions.
 type AlterTable struct {
 	Keyspace string
@@ -70,6 +72,8 @@ type AlterTable struct {
 	DropMicros   int64 // cells written up to this time are dropped
 
 	Rename []Rename
+
+	DropCompact bool `json:",omitempty"` // DROP COMPACT STORAGE
 
 	Mask *MaskChange `json:",omitempty"`
 
@@ -147,3 +151,31 @@ func (*AlterType) change()      {}
 func (*DropType) change()       {}
 func (*CreateIndex) change()    {}
 func (*DropIndex) change()      {}
+
+// CreateFunction creates or replaces a function.
+type CreateFunction struct {
+	OrReplace   bool
+	IfNotExists bool
+	Function    *Function
+}
+
+// CreateAggregate creates or replaces an aggregate. The type of its result follows from its functions.
+type CreateAggregate struct {
+	OrReplace   bool
+	IfNotExists bool
+	Aggregate   *Aggregate
+}
+
+// DropFunction drops a function or an aggregate.
+type DropFunction struct {
+	Aggregate bool
+	Keyspace  string
+	Name      string
+	Args      []*types.Type
+	HasArgs   bool // otherwise the only function with this name
+	IfExists  bool
+}
+
+func (*CreateFunction) change()  {}
+func (*CreateAggregate) change() {}
+func (*DropFunction) change()    {}

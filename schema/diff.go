@@ -8,10 +8,12 @@ import (
 
 // Event is one difference between two schemas, in the terms of a SCHEMA_CHANGE event.
 type Event struct {
-	Change   string // CREATED, UPDATED, DROPPED
-	Target   string // KEYSPACE, TABLE, TYPE
-	Keyspace string
-	Name     string // empty for KEYSPACE
+	Change    string // CREATED, UPDATED, DROPPED
+	Target    string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
+	Keyspace  string
+	Name      string   // empty for KEYSPACE
+	Signature string   // of a FUNCTION or AGGREGATE: it identifies the element
+	Args      []string // the types of the arguments of a FUNCTION or AGGREGATE
 }
 
 // The values of Event.Change and Event.Target.
@@ -20,9 +22,11 @@ const (
 	Updated = "UPDATED"
 	Dropped = "DROPPED"
 
-	TargetKeyspace = "KEYSPACE"
-	TargetTable    = "TABLE"
-	TargetType     = "TYPE"
+	TargetKeyspace  = "KEYSPACE"
+	TargetTable     = "TABLE"
+	TargetType      = "TYPE"
+	TargetFunction  = "FUNCTION"
+	TargetAggregate = "AGGREGATE"
 )
 
 // Diff returns the differences between two schemas, for clients that have registered for events. Dropped elements come
@@ -32,7 +36,7 @@ func Diff(before, after *Schema) []Event {
 	var events []Event
 	for _, name := range before.KeyspaceNames() {
 		if after.keyspaces[name] == nil {
-			events = append(events, Event{Dropped, TargetKeyspace, name, ""})
+			events = append(events, Event{Change: Dropped, Target: TargetKeyspace, Keyspace: name})
 		}
 	}
 	for _, name := range after.KeyspaceNames() {
@@ -41,11 +45,11 @@ func Diff(before, after *Schema) []Event {
 		case a == b:
 			continue
 		case b == nil:
-			events = append(events, Event{Created, TargetKeyspace, name, ""})
+			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
 		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
 			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal):
-			events = append(events, Event{Updated, TargetKeyspace, name, ""})
+			events = append(events, Event{Change: Updated, Target: TargetKeyspace, Keyspace: name})
 		}
 		events = diffKeyspace(events, b, a)
 	}
@@ -53,34 +57,79 @@ func Diff(before, after *Schema) []Event {
 }
 
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
+	events = diffFunctionsDropped(events, b, a)
 	for _, name := range b.TableNames() {
 		if t := a.tables[name]; t == nil || t.StorageID != b.tables[name].StorageID {
-			events = append(events, Event{Dropped, TargetTable, a.Name, name})
+			events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: name})
 		}
 	}
 	for _, name := range b.TypeNames() {
 		if a.types[name] == nil {
-			events = append(events, Event{Dropped, TargetType, a.Name, name})
+			events = append(events, Event{Change: Dropped, Target: TargetType, Keyspace: a.Name, Name: name})
 		}
 	}
 	for _, name := range a.TypeNames() {
 		switch old := b.types[name]; {
 		case old == nil:
-			events = append(events, Event{Created, TargetType, a.Name, name})
+			events = append(events, Event{Change: Created, Target: TargetType, Keyspace: a.Name, Name: name})
 		case !old.Equal(a.types[name]):
-			events = append(events, Event{Updated, TargetType, a.Name, name})
+			events = append(events, Event{Change: Updated, Target: TargetType, Keyspace: a.Name, Name: name})
 		}
 	}
 	for _, name := range a.TableNames() {
 		t, old := a.tables[name], b.tables[name]
 		switch {
 		case old == nil || old.StorageID != t.StorageID:
-			events = append(events, Event{Created, TargetTable, a.Name, name})
+			events = append(events, Event{Change: Created, Target: TargetTable, Keyspace: a.Name, Name: name})
 		case old != t && !t.sameDefinition(old):
-			events = append(events, Event{Updated, TargetTable, a.Name, name})
+			events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: a.Name, Name: name})
+		}
+	}
+	return diffFunctions(events, b, a)
+}
+
+// diffFunctionsDropped adds the events of dropped aggregates and functions.
+func diffFunctionsDropped(events []Event, b, a *Keyspace) []Event {
+	for _, old := range b.Aggregates() {
+		if a.aggregates[old.Signature()] == nil {
+			events = append(events, old.event(Dropped))
+		}
+	}
+	for _, old := range b.Functions() {
+		if a.functions[old.Signature()] == nil {
+			events = append(events, old.event(Dropped))
 		}
 	}
 	return events
+}
+
+// diffFunctions adds the events of functions and aggregates that were created or changed.
+func diffFunctions(events []Event, b, a *Keyspace) []Event {
+	for _, f := range a.Functions() {
+		switch old := b.functions[f.Signature()]; {
+		case old == nil:
+			events = append(events, f.event(Created))
+		case old != f && !old.equal(f):
+			events = append(events, f.event(Updated))
+		}
+	}
+	for _, g := range a.Aggregates() {
+		switch old := b.aggregates[g.Signature()]; {
+		case old == nil:
+			events = append(events, g.event(Created))
+		case old != g && !old.equal(g):
+			events = append(events, g.event(Updated))
+		}
+	}
+	return events
+}
+
+func (f *Function) event(change string) Event {
+	return Event{Change: change, Target: TargetFunction, Keyspace: f.Keyspace, Name: f.Name, Signature: f.Signature(), Args: ArgumentTexts(f.ArgTypes)}
+}
+
+func (a *Aggregate) event(change string) Event {
+	return Event{Change: change, Target: TargetAggregate, Keyspace: a.Keyspace, Name: a.Name, Signature: a.Signature(), Args: ArgumentTexts(a.ArgTypes)}
 }
 
 // sameDefinition reports whether both tables have the same definition, apart from their replication.
@@ -90,7 +139,7 @@ func (t *Table) sameDefinition(o *Table) bool {
 		xc.Type, yc.Type, xc.Mask, yc.Mask = nil, nil, nil, nil
 		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask)
 	}
-	return t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
+	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
 		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal)

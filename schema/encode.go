@@ -28,9 +28,11 @@ type encodedKeyspace struct {
 	Name          string
 	Replication   ring.Replication
 	DurableWrites bool
-	Extensions    map[string][]byte `json:",omitempty"`
-	Types         []string          `json:",omitempty"` // classes
-	Tables        []encodedTable    `json:",omitempty"`
+	Extensions    map[string][]byte  `json:",omitempty"`
+	Types         []string           `json:",omitempty"` // classes
+	Tables        []encodedTable     `json:",omitempty"`
+	Functions     []encodedFunction  `json:",omitempty"`
+	Aggregates    []encodedAggregate `json:",omitempty"`
 }
 
 type encodedTable struct {
@@ -42,6 +44,7 @@ type encodedTable struct {
 	NextColumn ColumnID
 	Options    Options
 	Indexes    []encodedIndex `json:",omitempty"`
+	Compact    Compact        `json:",omitempty"`
 }
 
 type encodedColumn struct {
@@ -94,12 +97,14 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.TableNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
+	encodeFunctions(&e, k)
 	return e
 }
 
 func encodeTable(t *Table) encodedTable {
-	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options}
-	for _, c := range t.all {
+	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
+		Compact: t.Compact}
+	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
 	for i := range t.Dropped {
@@ -198,7 +203,7 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, nil
+	return k, decodeFunctions(e, k)
 }
 
 func decodeType(class string) (*types.Type, error) {
@@ -211,7 +216,7 @@ func decodeType(class string) (*types.Type, error) {
 
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
-		NextColumn: e.NextColumn, Options: e.Options, Replication: k.Replication}
+		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication}
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)

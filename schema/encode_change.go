@@ -10,19 +10,22 @@ import (
 // encodedChange is a Change in the Raft log. Besides Format, exactly one field is set. The types in a change are separate,
 // as class names in the order of its columns or fields.
 type encodedChange struct {
-	Format         int
-	Types          []string        `json:",omitempty"`
-	CreateKeyspace *CreateKeyspace `json:",omitempty"`
-	AlterKeyspace  *AlterKeyspace  `json:",omitempty"`
-	DropKeyspace   *DropKeyspace   `json:",omitempty"`
-	CreateTable    *CreateTable    `json:",omitempty"`
-	AlterTable     *AlterTable     `json:",omitempty"`
-	DropTable      *DropTable      `json:",omitempty"`
-	CreateType     *CreateType     `json:",omitempty"`
-	AlterType      *AlterType      `json:",omitempty"`
-	DropType       *DropType       `json:",omitempty"`
-	CreateIndex    *CreateIndex    `json:",omitempty"`
-	DropIndex      *DropIndex      `json:",omitempty"`
+	Format          int
+	Types           []string                `json:",omitempty"`
+	CreateKeyspace  *CreateKeyspace         `json:",omitempty"`
+	AlterKeyspace   *AlterKeyspace          `json:",omitempty"`
+	DropKeyspace    *DropKeyspace           `json:",omitempty"`
+	CreateTable     *CreateTable            `json:",omitempty"`
+	AlterTable      *AlterTable             `json:",omitempty"`
+	DropTable       *DropTable              `json:",omitempty"`
+	CreateType      *CreateType             `json:",omitempty"`
+	AlterType       *AlterType              `json:",omitempty"`
+	DropType        *DropType               `json:",omitempty"`
+	CreateIndex     *CreateIndex            `json:",omitempty"`
+	DropIndex       *DropIndex              `json:",omitempty"`
+	CreateFunction  *encodedCreateFunction  `json:",omitempty"`
+	CreateAggregate *encodedCreateAggregate `json:",omitempty"`
+	DropFunction    *encodedDropFunction    `json:",omitempty"`
 }
 
 // MarshalJSON omits the type, which is in encodedChange.Types.
@@ -74,6 +77,12 @@ func EncodeChange(c Change) []byte {
 		e.CreateIndex = c
 	case *DropIndex:
 		e.DropIndex = c
+	case *CreateFunction:
+		e.CreateFunction = encodeCreateFunction(c)
+	case *CreateAggregate:
+		e.CreateAggregate = encodeCreateAggregate(c)
+	case *DropFunction:
+		e.DropFunction = encodeDropFunction(c)
 	default:
 		panic(fmt.Sprintf("schema: encode change %T", c))
 	}
@@ -137,6 +146,12 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.CreateIndex, checkIndexEnums(e.CreateIndex.Class, e.CreateIndex.Target)
 	case e.DropIndex != nil:
 		return e.DropIndex, nil
+	case e.CreateFunction != nil:
+		return e.CreateFunction.change()
+	case e.CreateAggregate != nil:
+		return e.CreateAggregate.change()
+	case e.DropFunction != nil:
+		return e.DropFunction.change()
 	}
 	return nil, fmt.Errorf("%w: a change without a kind", ErrFormat)
 }

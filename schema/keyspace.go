@@ -9,7 +9,7 @@ import (
 	"cqld/types"
 )
 
-// Keyspace is a namespace of tables and types with the same replication. It is immutable.
+// Keyspace is a namespace of tables, types and functions with the same replication. It is immutable.
 type Keyspace struct {
 	Name          string
 	Replication   ring.Replication
@@ -23,12 +23,14 @@ type Keyspace struct {
 	Extensions map[string][]byte
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen
+	functions  map[string]*Function   // by signature
+	aggregates map[string]*Aggregate  // by signature
 }
 
 // NewKeyspace returns an empty keyspace.
 func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 	return &Keyspace{Name: name, Replication: r, DurableWrites: durable,
-		tables: map[string]*Table{}, types: map[string]*types.Type{}}
+		tables: map[string]*Table{}, types: map[string]*types.Type{}, functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}
 }
 
 // Table returns the table with this name, or nil.
@@ -75,6 +77,7 @@ func (k *Keyspace) clone() *Keyspace {
 	c := *k
 	c.tables = maps.Clone(k.tables)
 	c.types = maps.Clone(k.types)
+	c.functions, c.aggregates = maps.Clone(k.functions), maps.Clone(k.aggregates)
 	return &c
 }
 

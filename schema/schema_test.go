@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -276,16 +277,16 @@ func TestDiffListsDropsFirst(t *testing.T) {
 		&AlterTable{Keyspace: "k", Table: "changed", Drop: []string{"v"}, DropMicros: 1},
 		&CreateType{Type: types.NewUDT("k", "u", []string{"f"}, []*types.Type{types.Native(types.Int)}, false)})
 	want := []Event{
-		{Dropped, TargetKeyspace, "a", ""},
-		{Created, TargetKeyspace, "b", ""},
-		{Created, TargetTable, "b", "t"},
-		{Dropped, TargetTable, "k", "again"},
-		{Dropped, TargetTable, "k", "gone"},
-		{Created, TargetType, "k", "u"},
-		{Created, TargetTable, "k", "again"},
-		{Updated, TargetTable, "k", "changed"},
+		{Change: Dropped, Target: TargetKeyspace, Keyspace: "a", Name: ""},
+		{Change: Created, Target: TargetKeyspace, Keyspace: "b", Name: ""},
+		{Change: Created, Target: TargetTable, Keyspace: "b", Name: "t"},
+		{Change: Dropped, Target: TargetTable, Keyspace: "k", Name: "again"},
+		{Change: Dropped, Target: TargetTable, Keyspace: "k", Name: "gone"},
+		{Change: Created, Target: TargetType, Keyspace: "k", Name: "u"},
+		{Change: Created, Target: TargetTable, Keyspace: "k", Name: "again"},
+		{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "changed"},
 	}
-	if got := Diff(before, after); !slices.Equal(got, want) {
+	if got := Diff(before, after); !reflect.DeepEqual(got, want) {
 		t.Errorf("Diff:\n%v, want\n%v", got, want)
 	}
 	// A schema is unchanged by encoding and decoding.

@@ -74,6 +74,7 @@ type Table struct {
 	Dropped      []DroppedColumn
 	NextColumn   ColumnID
 	Options      Options
+	Compact      Compact
 	Virtual      bool
 
 	// Replication is the replication of the keyspace, copied here for the hot path.
@@ -81,6 +82,7 @@ type Table struct {
 
 	indexes []*Index // sorted by name
 
+	stored []*Column // all columns, with those that a compact table hides
 	all    []*Column
 	byName map[string]*Column
 	byID   []*Column      // index is the id; nil where dropped
@@ -96,11 +98,14 @@ func (t *Table) Seal() *Table {
 	slices.SortFunc(t.Statics, byName)
 	slices.SortFunc(t.Regulars, byName)
 	t.sortIndexes()
-	t.all = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
+	t.stored = slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
+	t.all = slices.DeleteFunc(slices.Clone(t.stored), t.Hides)
 	t.byName = make(map[string]*Column, len(t.all))
 	t.byID = make([]*Column, t.NextColumn)
 	for _, c := range t.all {
 		t.byName[c.Name] = c
+	}
+	for _, c := range t.stored {
 		t.byID[c.ID] = c
 	}
 	t.ordered = !t.Virtual && hasOrderedKey(t)
@@ -111,7 +116,10 @@ func (t *Table) Seal() *Table {
 	return t
 }
 
-// Columns returns all columns in the order of SELECT *. Callers must not modify the slice.
+// StoredColumns returns all columns, with those that a compact table hides. Callers must not modify the slice.
+func (t *Table) StoredColumns() []*Column { return t.stored }
+
+// Columns returns the columns that statements can name, in the order of SELECT *. Callers must not modify the slice.
 func (t *Table) Columns() []*Column { return t.all }
 
 // Column returns the column with this name, or nil.

@@ -234,6 +234,8 @@ func (p *classParser) parse(depth int) *Type {
 		return p.parts(short, depth)
 	case "UserType":
 		return p.userType(depth)
+	case "EmptyType":
+		return Empty()
 	case "DateType":
 		return Native(Timestamp) // its class before Cassandra 1.2
 	case "LegacyTimeUUIDType":

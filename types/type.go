@@ -205,6 +205,13 @@ func NewCustom(class string) *Type {
 	return &Type{kind: Custom, class: class, text: "'" + strings.ReplaceAll(class, "'", "''") + "'"}
 }
 
+// Empty returns the type whose only value has no bytes. CQL cannot name it; it is that of the hidden column of tables with compact
+// storage whose rows have nothing besides their key.
+func Empty() *Type { return &Type{kind: Custom, class: marshalPackage + "EmptyType", text: "empty"} }
+
+// IsEmpty reports whether t is Empty.
+func (t *Type) IsEmpty() bool { return t.kind == Custom && t.class == marshalPackage+"EmptyType" }
+
 // Freeze returns t with itself and all its parts frozen. The element types of vectors remain as they were declared.
 func (t *Type) Freeze() *Type {
 	if t.frozen {

@@ -88,7 +88,7 @@ func newCatalog(k *schema.Keyspace, old *catalog) *catalog {
 // isAzureTable reports whether the primary key of t consists of one text partition column and one text clustering
 // column.
 func isAzureTable(t *schema.Table) bool {
-	return !t.Virtual && len(t.PartitionKey) == 1 && len(t.Clustering) == 1 &&
+	return !t.Virtual && t.Compact == schema.NotCompact && len(t.PartitionKey) == 1 && len(t.Clustering) == 1 &&
 		t.PartitionKey[0].Type.Kind() == types.Text && t.Clustering[0].Type.Kind() == types.Text
 }
 

@@ -34,6 +34,11 @@ scan: ring row
 internal/model: ring row
 internal/model/generate:
 
+# Functions that users define.
+udf/value: internal/wire types
+udf/lua: udf/value
+udf: schema types udf/lua udf/value
+
 # Text of statements and filters.
 grammar:
 cql: grammar internal/keyword
@@ -99,12 +104,13 @@ query/selection: cql internal/wire query/function query/mask query/rowview query
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/wire query/function query/mask query/term ring schema types
-query/permissions: auth cql query/definition schema
+query/definition: cql internal/wire query/function query/mask query/term ring schema types udf
+query/userfunction: query/function schema types udf
+query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term request ring row scan schema types types/similarity
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -213,6 +219,8 @@ func owners() map[string][]string {
 		"github.com/prometheus":         {"node"},
 		"github.com/valyala/fasthttp":   {"azuretables"},
 		"github.com/DeRuina/timberjack": {"audit"},
+		"github.com/yuin/gopher-lua":    {"udf/lua"},
+		"github.com/tetratelabs/wazero": {"udf/wasm"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},

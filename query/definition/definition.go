@@ -18,10 +18,15 @@ type Definer struct {
 	NewID     func() schema.UUID // for tables
 	NowMicros func() int64       // for dropped columns and tables
 
-	Functions *function.Library // for masks
-	Env       function.Env      // of functions in the arguments of masks
-	Masking   bool              // columns may be masked (dynamic_data_masking_enabled)
-	Indexes   Indexes
+	Masking bool // columns may be masked (dynamic_data_masking_enabled)
+	Indexes Indexes
+
+	Functions *function.Library // for masks and INITCOND
+	Env       function.Env      // of functions in masks and INITCOND
+	// UserFunctions returns the functions of users in a keyspace with a name.
+	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
+	// CheckFunction compiles a function; nil means that users cannot define functions (user_defined_functions_enabled).
+	CheckFunction func(f *schema.Function) error
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings.
@@ -65,6 +70,14 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.createIndex(stmt)
 	case *cql.DropIndex:
 		return d.dropIndex(stmt)
+	case *cql.CreateFunction:
+		return d.createFunction(stmt)
+	case *cql.CreateAggregate:
+		return d.createAggregate(stmt)
+	case *cql.DropFunction:
+		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{HasArgs: stmt.HasArgs, IfExists: stmt.IfExists})
+	case *cql.DropAggregate:
+		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{Aggregate: true, HasArgs: stmt.HasArgs, IfExists: stmt.IfExists})
 	}
 	return refuse(notSupported(statementName(stmt)))
 }

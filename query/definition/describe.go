@@ -93,6 +93,8 @@ func (d *Describer) list(kind cql.DescribeKind) error {
 			for _, name := range ignoringCase(k.TableNames()) {
 				d.addRow(types.QuoteName(keyspace), "table", types.QuoteName(name))
 			}
+		case cql.DescribeFunctions, cql.DescribeAggregates:
+			d.listFunctions(k, kind)
 		case cql.DescribeTypes:
 			for _, name := range ignoringCase(k.TypeNames()) {
 				d.addRow(types.QuoteName(keyspace), "type", types.QuoteName(name))
@@ -178,10 +180,8 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
 		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
-	case cql.DescribeFunction:
-		return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
-	case cql.DescribeAggregate:
-		return invalidf("User defined aggregate '%s' not found in '%s'", name, k.Name)
+	case cql.DescribeFunction, cql.DescribeAggregate:
+		return d.functionsNamed(k, kind, name)
 	}
 	return notSupported("This DESCRIBE")
 }
@@ -194,6 +194,12 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 	}
 	for _, t := range typesInOrder(k) {
 		d.addType(k, t)
+	}
+	for _, f := range sortedFunctions(k) {
+		d.addFunction(f)
+	}
+	for _, a := range sortedAggregates(k) {
+		d.addAggregate(a)
 	}
 	for _, name := range ignoringCase(k.TableNames()) {
 		d.addTable(k, k.Table(name))

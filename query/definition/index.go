@@ -12,8 +12,8 @@ import (
 	"cqld/types"
 )
 
-// legacyIndexName is the name in USING of indexes without a class.
-const legacyIndexName = "legacy_local_table"
+// LegacyIndexName is the name in USING of indexes without a class.
+const LegacyIndexName = "legacy_local_table"
 
 // Cassandra's warnings about indexes.
 const (
@@ -79,13 +79,13 @@ func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error
 		if d.Indexes.DefaultDisabled {
 			return invalidf("Must specify index implementation via USING")
 		}
-		using = cmp.Or(d.Indexes.Default, legacyIndexName)
+		using = cmp.Or(d.Indexes.Default, LegacyIndexName)
 	}
 	p, err := newProperties(stmt.Properties, "options")
 	if err != nil {
 		return err
 	}
-	if !stmt.Custom && strings.EqualFold(using, legacyIndexName) {
+	if !stmt.Custom && strings.EqualFold(using, LegacyIndexName) {
 		if len(stmt.Properties) > 0 {
 			return invalidf("Cannot specify options for a non-CUSTOM index")
 		}
@@ -119,10 +119,15 @@ func classNamed(name string) schema.IndexClass {
 	return 0
 }
 
+// IsIndexName reports whether CREATE INDEX … USING accepts a name.
+func IsIndexName(name string) bool {
+	return strings.EqualFold(name, LegacyIndexName) || classNamed(name) != 0
+}
+
 // allow refuses classes that the configuration disables.
 func (o *Indexes) allow(class schema.IndexClass) error {
 	if o.Disabled {
-		return invalidf("Guardrail secondary_indexes_enabled violated: Creating secondary indexes is not allowed")
+		return invalidf("Guardrail secondary_indexes violated: Creating secondary indexes is not allowed")
 	}
 	if class == schema.SASI && o.SASIDisabled {
 		return invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")

@@ -3,7 +3,6 @@ package definition
 import (
 	"cqld/cql"
 	"cqld/query/mask"
-	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -16,8 +15,7 @@ func (d *Definer) mask(keyspace, column string, t *types.Type, m *cql.Mask) (*sc
 	if !d.Masking {
 		return nil, errMaskingDisabled()
 	}
-	c := &term.Compiler{Schema: d.Schema, Functions: d.Functions, ResolveType: ResolveType, Keyspace: keyspace}
-	return (&mask.Definer{Compiler: c, Env: d.Env}).Define(column, t, m)
+	return (&mask.Definer{Compiler: d.compiler(keyspace), Env: d.Env}).Define(column, t, m)
 }
 
 func errMaskingDisabled() error {

@@ -15,14 +15,6 @@ func statementName(stmt cql.Statement) string {
 		return "ALTER MATERIALIZED VIEW"
 	case *cql.DropMaterializedView:
 		return "DROP MATERIALIZED VIEW"
-	case *cql.CreateFunction:
-		return "CREATE FUNCTION"
-	case *cql.DropFunction:
-		return "DROP FUNCTION"
-	case *cql.CreateAggregate:
-		return "CREATE AGGREGATE"
-	case *cql.DropAggregate:
-		return "DROP AGGREGATE"
 	case *cql.CreateTrigger:
 		return "CREATE TRIGGER"
 	case *cql.DropTrigger:

@@ -40,6 +40,11 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if c.Columns, err = b.columns(); err != nil {
 		return refuse(err)
 	}
+	if stmt.Options.CompactStorage {
+		if c.Columns, c.Compact, err = schema.CompactColumns(c.Columns); err != nil {
+			return refuse(err)
+		}
+	}
 	if b.counters > 0 && options.DefaultTTL > 0 {
 		return refuse(invalidf("Cannot set default_time_to_live on a table with counters"))
 	}
@@ -77,12 +82,6 @@ func (b *tableBuilder) checkForm() error {
 		if slices.ContainsFunc(b.stmt.Options.ClusteringOrder[:i], func(p cql.ClusteringOrder) bool { return p.Column == o.Column }) {
 			return invalidf("Duplicate column '%s' in CLUSTERING ORDER BY clause for table '%s'", o.Column, b.name)
 		}
-	}
-	if b.stmt.Options.CompactStorage {
-		if len(b.stmt.Columns) == len(b.key.Partition)+len(b.key.Clustering) {
-			return invalidf("No definition found that is not part of the PRIMARY KEY")
-		}
-		return notSupported("COMPACT STORAGE")
 	}
 	return nil
 }
@@ -172,7 +171,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
 	static := slices.ContainsFunc(specs, func(s schema.ColumnSpec) bool { return s.Kind == schema.Static })
-	if static && len(b.key.Clustering) == 0 {
+	if static && len(b.key.Clustering) == 0 && !b.stmt.Options.CompactStorage {
 		return invalidf("Static columns are only useful (and thus allowed) if the table has at least one clustering column")
 	}
 	if b.counters > 0 && b.counters < others {
@@ -259,7 +258,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.AlterColumnMask:
 		err = d.alterMask(c, t, a)
 	case *cql.DropCompactStorage:
-		err = invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
+		c.DropCompact = true
 	}
 	if err != nil {
 		return refuse(err)

@@ -57,12 +57,19 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 			" WITH " + strings.Join(append(orderText(t), "comment = "+cql.QuoteString(t.Options.Comment)), "\n    AND ") + ";\n*/"
 	}
 	var with []string
+	if t.Compact != schema.NotCompact {
+		with = append(with, "COMPACT STORAGE")
+	}
 	if internals {
 		with = append(with, "ID = "+t.ID.String())
 	}
 	with = append(with, orderText(t)...)
 	with = append(with, optionTexts(&t.Options)...)
 	text := "CREATE TABLE " + name + columnsText(t, internals) + " WITH " + strings.Join(with, "\n    AND ") + ";"
+	if t.Compact != schema.NotCompact {
+		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was created via legacy API).\n" +
+			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text + "\n*/"
+	}
 	if internals {
 		for _, d := range droppedByName(t) {
 			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
@@ -100,16 +107,19 @@ func droppedByName(t *schema.Table) []schema.DroppedColumn {
 // internals, a column that was dropped and added again is listed as dropped, because ALTER statements after the CREATE drop
 // and add it.
 func columnsText(t *schema.Table, internals bool) string {
-	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0
+	single := len(t.PartitionKey) == 1 && len(t.Clustering) == 0 // compact tables have a line for the key
 	wasDropped := func(name string) bool {
 		return slices.ContainsFunc(t.Dropped, func(d schema.DroppedColumn) bool { return d.Name == name })
 	}
 	var lines []string
 	for _, c := range slices.Concat(t.PartitionKey, t.Clustering, simpleFirst(t.Statics), simpleFirst(t.Regulars)) {
-		if internals && wasDropped(c.Name) {
+		if t.Hides(c) || internals && wasDropped(c.Name) {
 			continue
 		}
 		line := columnText(c)
+		if t.Compact == schema.CompactSparse {
+			line = strings.Replace(line, " static", "", 1)
+		}
 		if single && c.Kind == schema.PartitionKey {
 			line += " PRIMARY KEY"
 		}
@@ -159,7 +169,7 @@ func primaryKeyText(t *schema.Table) string {
 	if len(t.PartitionKey) > 1 {
 		partition = "(" + partition + ")"
 	}
-	return "(" + strings.Join(append([]string{partition}, names(t.Clustering)...), ", ") + ")"
+	return "(" + strings.Join(append([]string{partition}, names(slices.DeleteFunc(slices.Clone(t.Clustering), t.Hides))...), ", ") + ")"
 }
 
 // orderText returns CLUSTERING ORDER BY if there are clustering columns.

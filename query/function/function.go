@@ -45,17 +45,20 @@ type Arg interface {
 // Eval computes the value of a scalar function; a nil argument or result is null.
 type Eval func(env Env, args [][]byte) ([]byte, error)
 
-// Function is one signature of a native function. Scalar functions have Eval, aggregates have New.
+// Function is one signature of a function. Scalar functions have Eval, aggregates have New.
 type Function struct {
-	Name    string
-	Args    []*types.Type
-	Returns *types.Type
+	Keyspace string // of a user's function; empty means a native function
+	Name     string
+	Args     []*types.Type
+	Returns  *types.Type
 	// Eval computes the value; a nil argument or result is null.
 	Eval Eval
 	// New starts an aggregation.
 	New func() Accumulator
 	// Volatile functions may return a different value for every call.
 	Volatile bool
+	// Signatures identify the functions of users that a call executes: the function and, for an aggregate, those that it calls.
+	Signatures []string
 }
 
 // Accumulator is an aggregation in progress.
@@ -78,8 +81,18 @@ func (f *Function) String() string {
 	if name[0] == '_' {
 		name = `"` + name + `"`
 	}
-	return fmt.Sprintf("system.%s : (%s) -> %s", name, strings.Join(args, ", "), TypeText(f.Returns))
+	return fmt.Sprintf("%s.%s : (%s) -> %s", f.keyspace(), name, strings.Join(args, ", "), TypeText(f.Returns))
 }
+
+func (f *Function) keyspace() string {
+	if f.Keyspace == "" {
+		return "system"
+	}
+	return f.Keyspace
+}
+
+// Qualified returns the name with the keyspace.
+func (f *Function) Qualified() string { return f.keyspace() + "." + f.Name }
 
 // TypeText returns a type as error messages about functions show it.
 func TypeText(t *types.Type) string { return t.String() }

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"slices"
 	"strings"
 
 	"cqld/types"
@@ -8,10 +9,13 @@ import (
 
 // Call is a call to be resolved.
 type Call struct {
-	Name string // in lower case, without keyspace
-	Args []Arg
+	Keyspace string // as written; empty means that native functions and those of the current keyspace are considered
+	Name     string // without keyspace; native functions have names in lower case
+	Args     []Arg
 	// Receiver is the required type of the result; nil means any type.
 	Receiver *types.Type
+	// User are the functions of users with this name in the keyspace.
+	User []*Function
 	// PartitionKey are the types of the partition key, for token().
 	PartitionKey []*types.Type
 }
@@ -20,6 +24,9 @@ type Call struct {
 func (c *Call) shown() string {
 	if strings.HasPrefix(c.Name, "_") || strings.HasPrefix(c.Name, "cast_as_") {
 		return "system." + c.Name
+	}
+	if c.Keyspace != "" {
+		return c.Keyspace + "." + c.Name
 	}
 	return c.Name
 }
@@ -33,13 +40,13 @@ func (l *Library) Exists(name string) bool {
 
 // Resolve returns the signature for a call. It returns nil without an error if there is no function with that name.
 func (l *Library) Resolve(c Call) (*Function, error) {
-	candidates := l.fixed[c.Name]
-	if make, ok := l.factories[c.Name]; ok {
-		f, err := make(c)
-		if err != nil {
+	candidates := c.User
+	if c.Keyspace == "" || c.Keyspace == "system" {
+		native, err := l.native(c)
+		if err != nil && len(c.User) == 0 {
 			return nil, err
 		}
-		candidates = []*Function{f}
+		candidates = append(slices.Clip(c.User), native...)
 	}
 	switch len(candidates) {
 	case 0:
@@ -50,16 +57,29 @@ func (l *Library) Resolve(c Call) (*Function, error) {
 	return pick(c, candidates)
 }
 
+// native returns the native functions that a call may mean.
+func (l *Library) native(c Call) ([]*Function, error) {
+	make, ok := l.factories[c.Name]
+	if !ok {
+		return l.fixed[c.Name], nil
+	}
+	f, err := make(c)
+	if err != nil {
+		return nil, err
+	}
+	return []*Function{f}, nil
+}
+
 // checkArgs returns the error in the arguments for a call of the only function with its name.
 func checkArgs(f *Function, args []Arg) error {
 	if len(args) != len(f.Args) {
 		return invalidf("Invalid number of arguments in call to function %s: %d required but %d provided",
-			"system."+f.Name, len(f.Args), len(args))
+			f.Qualified(), len(f.Args), len(args))
 	}
 	for i, a := range args {
 		if a.Match(f.Args[i]) == NoMatch {
 			return invalidf("Type error: %s cannot be passed as argument %d of function %s of type %s",
-				a, i, "system."+f.Name, TypeText(f.Args[i]))
+				a, i, f.Qualified(), TypeText(f.Args[i]))
 		}
 	}
 	return nil

@@ -8,13 +8,14 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/query/definition"
+	"cqld/query/function"
 	"cqld/schema"
 )
 
 // Required returns the permissions that a statement needs, without duplicates, as Cassandra 5.0 does. now is the schema in which
 // an index belongs to a table, and keyspace is the keyspace of unqualified names. It refuses unknown kinds of statements. Errors are *schema.Invalid.
 //
-// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none, and there are no other functions yet.
+// USE and DESCRIBE need none, as in Cassandra. Calls of native functions need none; for those of users see Execute.
 func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.Requirement, error) {
 	c := requirer{now: now, keyspace: keyspace}
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
@@ -29,6 +30,9 @@ func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.R
 func Protected(needs []auth.Requirement) error {
 	for _, q := range needs {
 		r := q.Resource
+		if r.Kind == auth.KindFunction || r.Kind == auth.KindKeyspaceFunctions {
+			continue // package definition refuses them
+		}
 		switch q.Permission {
 		case auth.Create, auth.Alter, auth.Drop:
 		default:
@@ -200,9 +204,34 @@ func signature(name string, args []cql.TypeExpr) string {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = append(b, arg.String()...)
+		thawed := thaw(arg)
+		b = append(b, thawed.String()...)
 	}
 	return string(append(b, ')'))
+}
+
+// thaw returns a type as signatures contain it, however it is written: without frozen, keyspaces and second names.
+func thaw(e cql.TypeExpr) cql.TypeExpr {
+	e.Frozen, e.Keyspace = false, ""
+	if e.Kind == cql.TypeNative && e.Name == "varchar" {
+		e.Name = "text"
+	}
+	e.Args = slices.Clone(e.Args)
+	for i, inner := range e.Args {
+		e.Args[i] = thaw(inner)
+	}
+	return e
+}
+
+// Execute returns the permissions to call functions of users. An aggregate also needs those on its functions.
+func Execute(called []*function.Function) []auth.Requirement {
+	var c requirer
+	for _, f := range called {
+		for _, s := range f.Signatures {
+			c.need(auth.Execute, auth.Function(f.Keyspace, s))
+		}
+	}
+	return c.needs
 }
 
 // role handles statements about roles, permissions and identities. What they need depends on the roles themselves, so

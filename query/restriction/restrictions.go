@@ -285,8 +285,11 @@ func (rs *Set) checkClustering(o Options) error {
 		if hasSlice {
 			return invalidf("Slice restrictions are not supported on the clustering columns in %s statements", o.Statement)
 		}
-		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 {
+		partial := rs.table.Compact == schema.CompactDense && len(rs.clustering) > 0 // such a row may have the first parts of a clustering
+		if missing := rs.missingClustering(); !o.OnlyStatic && len(missing) > 0 && !partial {
 			return invalidf("Some clustering keys are missing: %s", ColumnNames(missing))
+		} else if !o.OnlyStatic && len(missing) > 0 {
+			return rs.checkPrefix()
 		}
 		return nil
 	}
@@ -304,6 +307,14 @@ func (rs *Set) checkClustering(o Options) error {
 	if !filtering || o.AllowFiltering || freeToFilter(rs.table) && o.Statement == Select {
 		return nil
 	}
+	if err := rs.checkPrefix(); err != nil {
+		return err
+	}
+	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+}
+
+// checkPrefix returns an error unless the restricted clustering columns are the first ones.
+func (rs *Set) checkPrefix() error {
 	i := 0
 	for _, r := range rs.clustering {
 		for _, col := range r.columns {
@@ -314,7 +325,7 @@ func (rs *Set) checkClustering(o Options) error {
 			i++
 		}
 	}
-	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")
+	return nil
 }
 
 // inFilter reports whether a clustering restriction cannot be part of a slice that covers the first position columns.

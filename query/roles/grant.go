@@ -78,8 +78,8 @@ func (e *execution) exists(r auth.Resource) bool {
 	case auth.KindRole:
 		_, ok := e.directory.Role(r.Name)
 		return ok
-	case auth.KindFunction: // the schema has no functions yet
-		return false
+	case auth.KindFunction:
+		return k.HasSignature(r.Name)
 	case auth.KindAllKeyspaces, auth.KindKeyspace, auth.KindAllTables, auth.KindAllRoles, auth.KindAllFunctions, auth.KindKeyspaceFunctions,
 		auth.KindAllMBeans, auth.KindMBean:
 	}

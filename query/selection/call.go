@@ -107,7 +107,7 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	text := "system." + fn.Name + "(" + strings.Join(names, ", ") + ")"
+	text := fn.Qualified() + "(" + strings.Join(names, ", ") + ")"
 	if fn.IsAggregate() {
 		return b.aggregate(fn, args, text)
 	}

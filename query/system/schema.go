@@ -9,6 +9,7 @@ import (
 	"cqld/query/mask"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // keyspaces calls f for every keyspace that is virtual in Cassandra, or for every other one.
@@ -21,8 +22,7 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no views, functions, aggregates or triggers yet, so their tables
-// are empty.
+// schemaRows adds the rows of system_schema. There are no triggers, so their table is empty.
 func (s *Source) schemaRows(b *builder) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		switch b.table.Name {
@@ -43,6 +43,10 @@ func (s *Source) schemaRows(b *builder) {
 			typeRows(b, k)
 		case "indexes":
 			indexRows(b, k)
+		case "functions":
+			functionRows(b, k)
+		case "aggregates":
+			aggregateRows(b, k)
 		}
 	})
 }
@@ -63,10 +67,6 @@ func replicationMap(r ring.Replication) map[string]string {
 // drivers interpret null as the default.
 func tableValues(t *schema.Table) values {
 	o := &t.Options
-	flags := []string{"compound"}
-	if t.IsCounter() {
-		flags = append(flags, "counter")
-	}
 	v := values{
 		"keyspace_name":               text(t.Keyspace),
 		"table_name":                  text(t.Name),
@@ -80,7 +80,7 @@ func tableValues(t *schema.Table) values {
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
-		"flags":                       texts(flags),
+		"flags":                       texts(t.Flags()),
 		"gc_grace_seconds":            integer(o.GCGraceSeconds),
 		"id":                          uuid(t.ID),
 		"max_index_interval":          integer(o.MaxIndexInterval),
@@ -116,7 +116,7 @@ func blobMap(m map[string][]byte) []byte {
 
 func columnRows(b *builder, k *schema.Keyspace) {
 	for _, name := range k.TableNames() {
-		for _, c := range k.Table(name).Columns() {
+		for _, c := range k.Table(name).StoredColumns() {
 			order := "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
@@ -194,5 +194,36 @@ func indexRows(b *builder, k *schema.Keyspace) {
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "index_name": text(ix.Name),
 				"kind": text(ix.Kind), "options": textMap(t.ShownOptions(ix))})
 		}
+	}
+}
+
+// typeTexts returns types as system_schema shows those of functions: tuples are frozen, user-defined types as declared.
+func typeTexts(list []*types.Type) []string {
+	texts := make([]string, len(list))
+	for i, t := range list {
+		texts[i] = t.String()
+	}
+	return texts
+}
+
+func functionRows(b *builder, k *schema.Keyspace) {
+	for _, f := range k.Functions() {
+		b.add(values{"keyspace_name": text(k.Name), "function_name": text(f.Name), "argument_types": texts(typeTexts(f.ArgTypes)),
+			"argument_names": texts(f.ArgNames), "body": text(f.Body), "called_on_null_input": boolean(f.CalledOnNull),
+			"language": text(f.Language), "return_type": text(f.Returns.String())})
+	}
+}
+
+func aggregateRows(b *builder, k *schema.Keyspace) {
+	for _, a := range k.Aggregates() {
+		v := values{"keyspace_name": text(k.Name), "aggregate_name": text(a.Name), "argument_types": texts(typeTexts(a.ArgTypes)),
+			"state_func": text(a.StateFunction), "state_type": text(a.StateType.String()), "return_type": text(a.Returns.String())}
+		if a.FinalFunction != "" {
+			v["final_func"] = text(a.FinalFunction)
+		}
+		if a.Initial != nil {
+			v["initcond"] = text(string(a.StateType.AppendLiteral(nil, a.Initial)))
+		}
+		b.add(v)
 	}
 }

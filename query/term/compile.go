@@ -34,6 +34,10 @@ type Compiler struct {
 	Table    *schema.Table // of the statement; nil while it is unknown
 	Markers  []Marker      // by index
 
+	// UserFunctions returns the functions and aggregates of the keyspace k, which may be nil, with a name; nil means there are none.
+	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
+	Called        []*function.Function // the functions of users that the statement calls
+
 	calls map[callKey]*function.Function // resolved to match arguments; nil where none matches
 }
 
@@ -190,11 +194,11 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 				Text(source), fn.Returns, receiver.Name, receiver.Type)
 		}
 		return nil, invalidf("Type error: cannot assign result of function %s (type %s) to %s (type %s)",
-			"system."+fn.Name, fn.Returns, receiver.Name, receiver.Type)
+			fn.Qualified(), fn.Returns, receiver.Name, receiver.Type)
 	}
 	terms := make([]Term, len(args))
 	for i, a := range args {
-		r := c.Receiver(functionArg(i, fn.Name), fn.Args[i])
+		r := c.Receiver(functionArg(i, fn), fn.Args[i])
 		if terms[i], err = c.Term(a, r); err != nil {
 			return nil, err
 		}
@@ -207,16 +211,29 @@ func (c *Compiler) call(source cql.Term, name cql.QualifiedName, args []cql.Term
 }
 
 // functionArg returns the name of a function's parameter in the metadata of bind markers.
-func functionArg(i int, name string) string {
-	return "arg" + string(rune('0'+i%10)) + "(system." + name + ")"
+func functionArg(i int, fn *function.Function) string {
+	return "arg" + string(rune('0'+i%10)) + "(" + fn.Qualified() + ")"
 }
 
-// Resolve returns a native function, or nil if there is none with that name.
+// Resolve returns the function that a call means, or nil if there is none with that name. It records those of users in Called.
 func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
-	if name.Keyspace != "" && name.Keyspace != "system" {
-		return nil, nil
+	fn, err := c.resolve(name, args, receiver)
+	if err == nil && fn != nil && fn.Keyspace != "" {
+		c.Called = append(c.Called, fn)
 	}
-	call := function.Call{Name: name.Name, Args: args, Receiver: receiver}
+	return fn, err
+}
+
+// resolve is Resolve, and records nothing.
+func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
+	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver}
+	if c.UserFunctions != nil {
+		keyspace := name.Keyspace
+		if keyspace == "" {
+			keyspace = c.currentKeyspace()
+		}
+		call.User = c.UserFunctions(c.Schema.Keyspace(keyspace), name.Name)
+	}
 	if c.Table != nil {
 		for _, col := range c.Table.PartitionKey {
 			call.PartitionKey = append(call.PartitionKey, col.Type)
@@ -240,7 +257,7 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	if !ok {
 		return nil
 	}
-	fn, err := c.Resolve(name, c.args(args), receiver)
+	fn, err := c.resolve(name, c.args(args), receiver)
 	if err != nil {
 		fn = nil
 	}
@@ -249,6 +266,14 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	}
 	c.calls[key] = fn
 	return fn
+}
+
+// currentKeyspace returns the keyspace of unqualified functions.
+func (c *Compiler) currentKeyspace() string {
+	if c.Table != nil {
+		return c.Table.Keyspace
+	}
+	return c.Keyspace
 }
 
 // FunctionText returns the name of a function as written.

@@ -24,6 +24,9 @@ type Term interface {
 // constTerm is a constant.
 type constTerm struct{ v wire.Value }
 
+// Constant returns a term with a value in wire form.
+func Constant(v []byte) Term { return &constTerm{wire.Value{Kind: wire.ValueSet, Bytes: v}} }
+
 func (t *constTerm) Eval(*Scope) (wire.Value, error) { return t.v, nil }
 
 // MarkerTerm is a bind marker.

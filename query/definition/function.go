@@ -1,0 +1,331 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/function"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+	"cqld/udf"
+)
+
+// mayDefineFunctions refuses functions in the keyspaces that every node has for itself.
+func mayDefineFunctions(keyspace string) error {
+	if schema.IsLocalSystem(keyspace) || schema.IsVirtualSystem(keyspace) {
+		return invalidf("System keyspace '%s' is not user-modifiable", keyspace)
+	}
+	return nil
+}
+
+// both refuses OR REPLACE with IF NOT EXISTS.
+func both(orReplace, ifNotExists bool) error {
+	if orReplace && ifNotExists {
+		return invalidf("Cannot use both 'OR REPLACE' and 'IF NOT EXISTS' directives")
+	}
+	return nil
+}
+
+// unfrozen refuses a type that is written as frozen where it always is. what is the beginning of the message.
+func unfrozen(what string, e *cql.TypeExpr) error {
+	if e.Frozen && e.Kind != cql.TypeTuple {
+		return invalidf("%s '%s' cannot be frozen; remove frozen<> modifier from '%s'", what, e.String(), e.String())
+	}
+	return nil
+}
+
+// argumentTypes resolves the types of arguments in a keyspace.
+func (d *Definer) argumentTypes(keyspace string, list []cql.TypeExpr) ([]*types.Type, error) {
+	var out []*types.Type
+	for i := range list {
+		t, err := d.typeOf(keyspace, &list[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func anyFrozen(list []cql.TypeExpr) error {
+	for i := range list {
+		if err := unfrozen("Argument", &list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Name)
+	if err != nil {
+		return refuse(err)
+	}
+	f := &schema.Function{Keyspace: keyspace, Name: stmt.Name.Name, CalledOnNull: stmt.CalledOnNullInput,
+		Language: strings.ToLower(stmt.Language), Body: stmt.Body}
+	if err := d.checkFunction(stmt, f); err != nil {
+		return refuse(err)
+	}
+	for i := range stmt.Args {
+		t, err := d.typeOf(keyspace, &stmt.Args[i].Type)
+		if err != nil {
+			return refuse(err)
+		}
+		f.ArgNames, f.ArgTypes = append(f.ArgNames, stmt.Args[i].Name), append(f.ArgTypes, t)
+	}
+	if f.Returns, err = d.typeOf(keyspace, &stmt.Returns); err != nil {
+		return refuse(err)
+	}
+	if err := d.CheckFunction(f); err != nil {
+		var refused *udf.Refused
+		if errors.As(err, &refused) {
+			err = invalidf("%s", refused.Msg)
+		}
+		return refuse(err)
+	}
+	event := schema.Event{Change: schema.Created, Target: schema.TargetFunction, Keyspace: keyspace, Name: f.Name, Args: schema.ArgumentTexts(f.ArgTypes)}
+	if d.Schema.Keyspace(keyspace).Function(f.Name, f.ArgTypes) != nil {
+		event.Change = schema.Updated
+	}
+	return Definition{Change: &schema.CreateFunction{OrReplace: stmt.OrReplace, IfNotExists: stmt.IfNotExists, Function: f}, Event: event}
+}
+
+// checkFunction checks what Cassandra checks before it resolves types, in its order.
+func (d *Definer) checkFunction(stmt *cql.CreateFunction, f *schema.Function) error {
+	if err := mayDefineFunctions(f.Keyspace); err != nil {
+		return err
+	}
+	if err := both(stmt.OrReplace, stmt.IfNotExists); err != nil {
+		return err
+	}
+	if d.CheckFunction == nil {
+		return invalidf("User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable")
+	}
+	if !slices.Contains(udf.Languages(), f.Language) {
+		return invalidf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)
+	}
+	names := make([]string, len(stmt.Args))
+	for i := range stmt.Args {
+		names[i] = stmt.Args[i].Name
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return invalidf("Duplicate argument names for given function %s with argument names [%s]", f.Name, strings.Join(names, ", "))
+		}
+	}
+	for i := range stmt.Args {
+		if err := unfrozen("Argument", &stmt.Args[i].Type); err != nil {
+			return err
+		}
+	}
+	if err := unfrozen("Return type", &stmt.Returns); err != nil {
+		return err
+	}
+	if d.Schema.Keyspace(f.Keyspace) == nil {
+		return &schema.NotFound{Keyspace: f.Keyspace}
+	}
+	return nil
+}
+
+func (d *Definer) createAggregate(stmt *cql.CreateAggregate) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Name)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayDefineFunctions(keyspace); err != nil {
+		return refuse(err)
+	}
+	if err := both(stmt.OrReplace, stmt.IfNotExists); err != nil {
+		return refuse(err)
+	}
+	if err := anyFrozen(stmt.Args); err != nil {
+		return refuse(err)
+	}
+	if err := unfrozen("State type", &stmt.StateType); err != nil {
+		return refuse(err)
+	}
+	if d.Schema.Keyspace(keyspace) == nil {
+		return refuse(configf("Keyspace %s doesn't exist", keyspace))
+	}
+	a := &schema.Aggregate{Keyspace: keyspace, Name: stmt.Name.Name, StateFunction: stmt.StateFunction, FinalFunction: stmt.FinalFunction}
+	if a.ArgTypes, err = d.argumentTypes(keyspace, stmt.Args); err != nil {
+		return refuse(err)
+	}
+	if a.StateType, err = d.typeOf(keyspace, &stmt.StateType); err != nil {
+		return refuse(err)
+	}
+	c := &schema.CreateAggregate{OrReplace: stmt.OrReplace, IfNotExists: stmt.IfNotExists, Aggregate: a}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetAggregate, Keyspace: keyspace,
+		Name: a.Name, Args: schema.ArgumentTexts(a.ArgTypes)}}
+	if d.Schema.Keyspace(keyspace).Aggregate(a.Name, a.ArgTypes) != nil {
+		def.Event.Change = schema.Updated
+	}
+	// Apply reports functions that do not exist before errors in INITCOND.
+	if d.Schema.Keyspace(keyspace).StateOf(a) == nil || a.FinalFunction != "" && d.Schema.Keyspace(keyspace).FinalOf(a) == nil {
+		return def
+	}
+	if stmt.Initial != nil {
+		if a.Initial, err = d.initial(keyspace, a.StateType, stmt.Initial); err != nil {
+			return refuse(err)
+		}
+	}
+	return def
+}
+
+// initial evaluates INITCOND.
+func (d *Definer) initial(keyspace string, t *types.Type, written cql.Term) ([]byte, error) {
+	c := d.compiler(keyspace)
+	if term.HasMarker(written) {
+		return nil, invalidf("Invalid INITCOND: bind variables are not supported")
+	}
+	compiled, err := c.Term(written, term.Spec{Keyspace: keyspace, Table: "--dummy--", Name: "(dummy)", Type: t.Freeze()})
+	var v wire.Value
+	if err == nil {
+		v, err = compiled.Eval(&term.Scope{Env: d.Env})
+	}
+	var invalid *function.Invalid
+	switch {
+	case errors.As(err, &invalid):
+		return nil, invalidf("%s", invalid.Msg)
+	case err != nil || v.Kind != wire.ValueSet:
+		return nil, err
+	}
+	return term.NotNil(v.Bytes), nil
+}
+
+// compiler returns a compiler of terms outside of tables.
+func (d *Definer) compiler(keyspace string) *term.Compiler {
+	return &term.Compiler{Schema: d.Schema, Functions: d.Functions, UserFunctions: d.UserFunctions, ResolveType: ResolveType, Keyspace: keyspace}
+}
+
+func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *schema.DropFunction) Definition {
+	keyspace, err := d.KeyspaceOf(name)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayDefineFunctions(keyspace); err != nil {
+		return refuse(err)
+	}
+	if err := anyFrozen(args); err != nil {
+		return refuse(err)
+	}
+	c.Keyspace, c.Name = keyspace, name.Name
+	k := d.Schema.Keyspace(keyspace)
+	if k == nil {
+		return Definition{Change: c}
+	}
+	if c.Args, err = d.argumentTypes(keyspace, args); err != nil {
+		return refuse(err)
+	}
+	event := schema.Event{Change: schema.Dropped, Target: schema.TargetFunction, Keyspace: keyspace, Name: c.Name}
+	dropped := c.Args
+	switch {
+	case c.Aggregate:
+		event.Target = schema.TargetAggregate
+		if named := k.AggregatesNamed(c.Name); !c.HasArgs && len(named) == 1 {
+			dropped = named[0].ArgTypes
+		}
+	case !c.HasArgs:
+		if named := k.FunctionsNamed(c.Name); len(named) == 1 {
+			dropped = named[0].ArgTypes
+		}
+	}
+	event.Args = schema.ArgumentTexts(dropped)
+	return Definition{Change: c, Event: event}
+}
+
+// functionText returns CREATE FUNCTION. The body is between $$, unless it contains $$.
+func functionText(f *schema.Function) string {
+	args := make([]string, len(f.ArgNames))
+	for i, name := range f.ArgNames {
+		args[i] = types.QuoteName(name) + " " + schema.DeclaredText(f.ArgTypes[i])
+	}
+	body := "$$" + f.Body + "$$"
+	if strings.Contains(f.Body, "$$") || strings.HasSuffix(f.Body, "$") {
+		body = cql.QuoteString(f.Body)
+	}
+	return fmt.Sprintf("CREATE FUNCTION %s(%s)\n    %s\n    RETURNS %s\n    LANGUAGE %s\n    AS %s;", qualified(f.Keyspace, f.Name),
+		strings.Join(args, ", "), schema.NullDirective(f.CalledOnNull), schema.DeclaredText(f.Returns), f.Language, body)
+}
+
+// aggregateText returns CREATE AGGREGATE.
+func aggregateText(a *schema.Aggregate) string {
+	text := fmt.Sprintf("CREATE AGGREGATE %s(%s)\n    SFUNC %s\n    STYPE %s", qualified(a.Keyspace, a.Name),
+		strings.Join(schema.ArgumentTexts(a.ArgTypes), ", "), types.QuoteName(a.StateFunction), schema.DeclaredText(a.StateType))
+	if a.FinalFunction != "" {
+		text += "\n    FINALFUNC " + types.QuoteName(a.FinalFunction)
+	}
+	if a.Initial != nil {
+		text += "\n    INITCOND " + string(a.StateType.AppendLiteral(nil, a.Initial))
+	}
+	return text + ";"
+}
+
+// shownSignature returns a name with argument types as DESCRIBE shows it.
+func shownSignature(name string, args []*types.Type) string {
+	return types.QuoteName(name) + "(" + strings.Join(schema.ArgumentTexts(args), ", ") + ")"
+}
+
+// sortedFunctions returns the functions of k as DESCRIBE orders them.
+func sortedFunctions(k *schema.Keyspace) []*schema.Function {
+	list := k.Functions()
+	slices.SortStableFunc(list, func(a, b *schema.Function) int {
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return list
+}
+
+// sortedAggregates returns the aggregates of k as DESCRIBE orders them.
+func sortedAggregates(k *schema.Keyspace) []*schema.Aggregate {
+	list := k.Aggregates()
+	slices.SortStableFunc(list, func(a, b *schema.Aggregate) int {
+		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	return list
+}
+
+func (d *Describer) addFunction(f *schema.Function) {
+	d.addRow(types.QuoteName(f.Keyspace), "function", shownSignature(f.Name, f.ArgTypes), functionText(f))
+}
+
+func (d *Describer) addAggregate(a *schema.Aggregate) {
+	d.addRow(types.QuoteName(a.Keyspace), "aggregate", shownSignature(a.Name, a.ArgTypes), aggregateText(a))
+}
+
+// functionsNamed describes the functions or aggregates with a name.
+func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
+	if kind == cql.DescribeFunction {
+		for _, f := range k.FunctionsNamed(name) {
+			d.addFunction(f)
+		}
+		if len(d.rows) == 0 {
+			return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
+		}
+		return nil
+	}
+	for _, a := range k.AggregatesNamed(name) {
+		d.addAggregate(a)
+	}
+	if len(d.rows) == 0 {
+		return invalidf("User defined aggregate '%s' not found in '%s'", name, k.Name)
+	}
+	return nil
+}
+
+// listFunctions lists the functions or aggregates of a keyspace.
+func (d *Describer) listFunctions(k *schema.Keyspace, kind cql.DescribeKind) {
+	if kind == cql.DescribeFunctions {
+		for _, f := range sortedFunctions(k) {
+			d.addRow(types.QuoteName(k.Name), "function", shownSignature(f.Name, f.ArgTypes))
+		}
+		return
+	}
+	for _, a := range sortedAggregates(k) {
+		d.addRow(types.QuoteName(k.Name), "aggregate", shownSignature(a.Name, a.ArgTypes))
+	}
+}

@@ -1,0 +1,124 @@
+// Package userfunction presents the functions and aggregates that users have defined to the resolution of calls.
+//
+// Package udf executes the functions; this package handles null arguments, the state of aggregates, and errors.
+package userfunction
+
+import (
+	"errors"
+
+	"cqld/query/function"
+	"cqld/schema"
+	"cqld/types"
+	"cqld/udf"
+)
+
+// Functions returns the functions of users as those of package function.
+type Functions struct {
+	runtime *udf.Runtime
+	enabled bool
+}
+
+// New returns Functions that runtime executes. If they are not enabled, calls fail.
+func New(runtime *udf.Runtime, enabled bool) *Functions { return &Functions{runtime, enabled} }
+
+// Named returns the functions and aggregates of k, which may be nil, with a name.
+func (u *Functions) Named(k *schema.Keyspace, name string) []*function.Function {
+	if k == nil || !k.HasFunctions() {
+		return nil
+	}
+	var out []*function.Function
+	for _, f := range k.FunctionsNamed(name) {
+		out = append(out, u.Scalar(f))
+	}
+	for _, a := range k.AggregatesNamed(name) {
+		out = append(out, u.aggregate(k, a))
+	}
+	return out
+}
+
+// Scalar returns a scalar function. As in Cassandra, it is not called before the statement is executed.
+func (u *Functions) Scalar(f *schema.Function) *function.Function {
+	return &function.Function{Keyspace: f.Keyspace, Name: f.Name, Args: f.ArgTypes, Returns: f.Returns, Volatile: true,
+		Signatures: []string{f.Signature()},
+		Eval:       func(_ function.Env, args [][]byte) ([]byte, error) { return u.call(f, args) }}
+}
+
+// call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
+func (u *Functions) call(f *schema.Function, args [][]byte) ([]byte, error) {
+	if !u.enabled {
+		return nil, &function.Invalid{Msg: "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable"}
+	}
+	if !f.CalledOnNull {
+		for i, a := range args {
+			if a == nil || len(a) == 0 && !hasEmpty(f.ArgTypes[i]) {
+				return nil, nil
+			}
+		}
+	}
+	b, err := u.runtime.Call(f, args)
+	var failure *udf.Failure
+	if errors.As(err, &failure) {
+		return nil, &function.Failure{Keyspace: f.Keyspace, Function: f.Name, Args: schema.ArgumentTexts(f.ArgTypes), Msg: failure.Msg}
+	}
+	return b, err
+}
+
+// hasEmpty reports whether an empty value of type t is not null for functions.
+func hasEmpty(t *types.Type) bool {
+	switch t.Kind() {
+	case types.Ascii, types.Text, types.Blob, types.Tuple, types.UDT, types.Custom:
+		return true
+	}
+	return false
+}
+
+// aggregate returns an aggregate of k.
+func (u *Functions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *function.Function {
+	state, final := k.StateOf(a), k.FinalOf(a)
+	f := &function.Function{Keyspace: a.Keyspace, Name: a.Name, Args: a.ArgTypes, Returns: a.Returns,
+		Signatures: []string{a.Signature(), state.Signature()},
+		New: func() function.Accumulator {
+			return &accumulator{u: u, of: a, step: state, final: final, state: a.Initial}
+		}}
+	if final != nil {
+		f.Signatures = append(f.Signatures, final.Signature())
+	}
+	return f
+}
+
+// accumulator is an aggregation in progress.
+type accumulator struct {
+	u           *Functions
+	of          *schema.Aggregate
+	step, final *schema.Function
+	state       []byte
+}
+
+// Add calls the state function. If it has RETURNS NULL ON NULL INPUT, rows with a null argument do not change the state.
+func (a *accumulator) Add(args [][]byte) error {
+	if !a.step.CalledOnNull {
+		for _, v := range args {
+			if v == nil {
+				return nil
+			}
+		}
+	}
+	all := make([][]byte, 0, len(args)+1)
+	next, err := a.u.call(a.step, append(append(all, a.state), args...))
+	if err != nil {
+		return err
+	}
+	a.state = next
+	return nil
+}
+
+// Result calls the final function.
+func (a *accumulator) Result() ([]byte, error) {
+	if a.final == nil {
+		return a.state, nil
+	}
+	return a.u.call(a.final, [][]byte{a.state})
+}
+
+// Reset sets the initial state.
+func (a *accumulator) Reset() { a.state = a.of.Initial }

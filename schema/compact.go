@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"cqld/types"
+)
+
+// Compact is the form of a table WITH COMPACT STORAGE, or NotCompact.
+type Compact uint8
+
+// The forms. A dense table has clustering columns and one regular column, which may be hidden; a row of it exists as long as
+// that column has a value. A sparse table has no clustering columns in CQL: as in Cassandra, its columns are stored as static
+// columns beside a hidden clustering column and a hidden regular column, which DROP COMPACT STORAGE reveals.
+const (
+	NotCompact Compact = iota
+	CompactDense
+	CompactSparse
+)
+
+// Hides reports whether statements cannot name the column c, because t has compact storage.
+func (t *Table) Hides(c *Column) bool {
+	switch t.Compact {
+	case CompactDense:
+		return c.Kind == Regular && c.Type.IsEmpty()
+	case CompactSparse:
+		return c.Kind == Clustering || c.Kind == Regular
+	}
+	return false
+}
+
+// CompactValue returns the only regular column of a dense table, otherwise nil.
+func (t *Table) CompactValue() *Column {
+	if t.Compact != CompactDense || len(t.Regulars) != 1 {
+		return nil
+	}
+	return t.Regulars[0]
+}
+
+// Flags returns the flags of t as system_schema.tables shows them, in order.
+func (t *Table) Flags() []string {
+	var flags []string
+	if t.Compact == NotCompact || t.Compact == CompactDense && len(t.Clustering) > 1 {
+		flags = append(flags, "compound")
+	}
+	if t.IsCounter() {
+		flags = append(flags, "counter")
+	}
+	if t.Compact == CompactDense {
+		flags = append(flags, "dense")
+	}
+	return flags
+}
+
+// CompactColumns returns the columns of a new table with compact storage, with the hidden ones added, and its form. key columns
+// come first in specs. The error is *Invalid.
+func CompactColumns(specs []ColumnSpec) ([]ColumnSpec, Compact, error) {
+	clustered, counters := false, false
+	var others []string
+	for i := range specs {
+		s := &specs[i]
+		switch s.Kind {
+		case Clustering:
+			clustered = true
+		case Static:
+			return nil, 0, invalidf("Static columns are not supported in COMPACT STORAGE tables")
+		case Regular:
+			if s.Type.MultiCell() {
+				return nil, 0, invalidf("Non-frozen collections and UDTs are not supported with COMPACT STORAGE")
+			}
+			counters = counters || s.Type.Kind() == types.Counter
+			others = append(others, s.Name)
+		}
+	}
+	switch {
+	case clustered && len(others) > 1:
+		return nil, 0, invalidf("COMPACT STORAGE with composite PRIMARY KEY allows no more than one column not part of the "+
+			"PRIMARY KEY (got: %s)", strings.Join(others, ", "))
+	case clustered && len(others) == 0:
+		return append(specs, ColumnSpec{Name: unusedName(specs, "value", false), Kind: Regular, Type: types.Empty()}), CompactDense, nil
+	case clustered:
+		return specs, CompactDense, nil
+	case len(others) == 0:
+		return nil, 0, invalidf("No definition found that is not part of the PRIMARY KEY")
+	}
+	return sparseColumns(specs, counters), CompactSparse, nil
+}
+
+// sparseColumns adds the hidden columns of a sparse table.
+func sparseColumns(specs []ColumnSpec, counters bool) []ColumnSpec {
+	value := types.Native(types.Blob)
+	if counters {
+		value = types.Native(types.Counter)
+	}
+	hidden := []ColumnSpec{
+		{Name: unusedName(specs, "column", true), Kind: Clustering, Type: types.Native(types.Text)},
+		{Name: unusedName(specs, "value", false), Kind: Regular, Type: value},
+	}
+	for i := range specs {
+		if specs[i].Kind == Regular {
+			specs[i].Kind = Static
+		}
+	}
+	return append(specs, hidden...)
+}
+
+// unusedName returns a name that no column has: base, or base with the first free number. Names of clustering columns are always
+// numbered.
+func unusedName(specs []ColumnSpec, base string, numbered bool) string {
+	used := make(map[string]bool, len(specs))
+	for _, s := range specs {
+		used[s.Name] = true
+	}
+	if !numbered && !used[base] {
+		return base
+	}
+	for n := 1; ; n++ {
+		if name := fmt.Sprint(base, n); !used[name] {
+			return name
+		}
+	}
+}
+
+func (t *Table) dropCompact() error {
+	if t.Compact == NotCompact {
+		return invalidf("Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE")
+	}
+	t.Compact = NotCompact
+	return nil
+}

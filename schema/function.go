@@ -1,0 +1,199 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cqld/types"
+)
+
+// Function is a scalar function that a user has defined. It is immutable.
+type Function struct {
+	Keyspace, Name string
+	ArgNames       []string
+	ArgTypes       []*types.Type // as declared: collections and user-defined types are not frozen
+	Returns        *types.Type
+	CalledOnNull   bool // otherwise the result is null if an argument is null
+	Language       string
+	Body           string
+}
+
+// Aggregate is an aggregate that a user has defined from functions of the same keyspace. It is immutable.
+type Aggregate struct {
+	Keyspace, Name string
+	ArgTypes       []*types.Type
+	StateFunction  string // its arguments are the state and the aggregate's arguments
+	StateType      *types.Type
+	FinalFunction  string // its argument is the state; empty means the state is the result
+	Initial        []byte // the first state; nil is null
+	Returns        *types.Type
+}
+
+// Signature returns the name with the types of the arguments, which identifies a function among those of its keyspace.
+func (f *Function) Signature() string { return FunctionSignature(f.Name, f.ArgTypes) }
+
+// Signature returns the name with the types of the arguments, which identifies an aggregate among those of its keyspace.
+func (a *Aggregate) Signature() string { return FunctionSignature(a.Name, a.ArgTypes) }
+
+// FunctionSignature returns the name of a function with the types of its arguments, as name(int, text). It contains no frozen, so it
+// is the same however the types are written.
+func FunctionSignature(name string, args []*types.Type) string {
+	texts := make([]string, len(args))
+	for i, t := range args {
+		texts[i] = thawedText(t)
+	}
+	return name + "(" + strings.Join(texts, ", ") + ")"
+}
+
+// thawedText returns the text of a type without any frozen.
+func thawedText(t *types.Type) string {
+	words := map[types.Kind]string{types.List: "list", types.Set: "set", types.Map: "map", types.Tuple: "tuple", types.Vector: "vector"}
+	word, ok := words[t.Kind()]
+	if !ok {
+		return DeclaredText(t)
+	}
+	parts := make([]string, len(t.Elems()))
+	for i, e := range t.Elems() {
+		parts[i] = thawedText(e)
+	}
+	if t.Kind() == types.Vector {
+		parts = append(parts, strconv.Itoa(t.Dimensions()))
+	}
+	return word + "<" + strings.Join(parts, ", ") + ">"
+}
+
+// FunctionText returns the name of a function with the types of its arguments as declared, for messages.
+func FunctionText(name string, args []*types.Type) string {
+	return name + "(" + strings.Join(ArgumentTexts(args), ", ") + ")"
+}
+
+// ArgumentTexts returns the types of arguments as declared, that is, without frozen.
+func ArgumentTexts(args []*types.Type) []string {
+	texts := make([]string, len(args))
+	for i, t := range args {
+		texts[i] = DeclaredText(t)
+	}
+	return texts
+}
+
+// DeclaredText returns the type of an argument or a result as CREATE FUNCTION declares it: what is always frozen there, is not
+// written so.
+func DeclaredText(t *types.Type) string {
+	text := t.String()
+	if inner, ok := strings.CutPrefix(text, "frozen<"); ok {
+		return strings.TrimSuffix(inner, ">")
+	}
+	return text
+}
+
+// Function returns the function with these argument types, or nil.
+func (k *Keyspace) Function(name string, args []*types.Type) *Function {
+	return k.functions[FunctionSignature(name, args)]
+}
+
+// Aggregate returns the aggregate with these argument types, or nil.
+func (k *Keyspace) Aggregate(name string, args []*types.Type) *Aggregate {
+	return k.aggregates[FunctionSignature(name, args)]
+}
+
+// HasSignature reports whether a function or an aggregate has this signature.
+func (k *Keyspace) HasSignature(signature string) bool {
+	return k.functions[signature] != nil || k.aggregates[signature] != nil
+}
+
+// Functions returns the functions in the order of their signatures.
+func (k *Keyspace) Functions() []*Function {
+	functions := make([]*Function, 0, len(k.functions))
+	for _, signature := range slices.Sorted(maps.Keys(k.functions)) {
+		functions = append(functions, k.functions[signature])
+	}
+	return functions
+}
+
+// Aggregates returns the aggregates in the order of their signatures.
+func (k *Keyspace) Aggregates() []*Aggregate {
+	aggregates := make([]*Aggregate, 0, len(k.aggregates))
+	for _, signature := range slices.Sorted(maps.Keys(k.aggregates)) {
+		aggregates = append(aggregates, k.aggregates[signature])
+	}
+	return aggregates
+}
+
+// FunctionsNamed returns the functions with a name, in the order of their signatures.
+func (k *Keyspace) FunctionsNamed(name string) []*Function {
+	return slices.DeleteFunc(k.Functions(), func(f *Function) bool { return f.Name != name })
+}
+
+// AggregatesNamed returns the aggregates with a name, in the order of their signatures.
+func (k *Keyspace) AggregatesNamed(name string) []*Aggregate {
+	return slices.DeleteFunc(k.Aggregates(), func(a *Aggregate) bool { return a.Name != name })
+}
+
+// HasFunctions reports whether k contains functions or aggregates.
+func (k *Keyspace) HasFunctions() bool { return len(k.functions)+len(k.aggregates) > 0 }
+
+// StateOf returns the state function of an aggregate of k.
+func (k *Keyspace) StateOf(a *Aggregate) *Function {
+	return k.Function(a.StateFunction, append([]*types.Type{a.StateType}, a.ArgTypes...))
+}
+
+// FinalOf returns the final function of an aggregate of k, or nil if it has none.
+func (k *Keyspace) FinalOf(a *Aggregate) *Function {
+	if a.FinalFunction == "" {
+		return nil
+	}
+	return k.Function(a.FinalFunction, []*types.Type{a.StateType})
+}
+
+// replaceIn returns the types with u in place of every older version of u.
+func replaceIn(list []*types.Type, u *types.Type) []*types.Type {
+	out := make([]*types.Type, len(list))
+	for i, t := range list {
+		out[i] = replaceType(t, u)
+	}
+	return out
+}
+
+// withFunctionTypes replaces a user-defined type in the functions and aggregates of k, which must be a clone.
+func (k *Keyspace) withFunctionTypes(u *types.Type) {
+	for key, f := range k.functions {
+		if f.usesType(u.UDTName()) {
+			changed := *f
+			changed.ArgTypes, changed.Returns = replaceIn(f.ArgTypes, u), replaceType(f.Returns, u)
+			k.functions[key] = &changed
+		}
+	}
+	for key, a := range k.aggregates {
+		if a.usesType(u.UDTName()) {
+			changed := *a
+			changed.ArgTypes, changed.StateType = replaceIn(a.ArgTypes, u), replaceType(a.StateType, u)
+			changed.Returns = replaceType(a.Returns, u)
+			k.aggregates[key] = &changed
+		}
+	}
+}
+
+// usesType reports whether an argument or the result is or contains the user-defined type called name.
+func (f *Function) usesType(name string) bool {
+	return uses(f.Returns, name) || slices.ContainsFunc(f.ArgTypes, func(t *types.Type) bool { return uses(t, name) })
+}
+
+// usesType reports whether an argument, the state or the result is or contains the user-defined type called name.
+func (a *Aggregate) usesType(name string) bool {
+	return uses(a.Returns, name) || uses(a.StateType, name) || slices.ContainsFunc(a.ArgTypes, func(t *types.Type) bool { return uses(t, name) })
+}
+
+// equal reports whether f and o have the same definition.
+func (f *Function) equal(o *Function) bool {
+	return slices.Equal(f.ArgNames, o.ArgNames) && slices.EqualFunc(f.ArgTypes, o.ArgTypes, (*types.Type).Equal) && f.Returns.Equal(o.Returns) &&
+		f.CalledOnNull == o.CalledOnNull && f.Language == o.Language && f.Body == o.Body
+}
+
+// equal reports whether a and o have the same definition.
+func (a *Aggregate) equal(o *Aggregate) bool {
+	return slices.EqualFunc(a.ArgTypes, o.ArgTypes, (*types.Type).Equal) && a.StateFunction == o.StateFunction && a.StateType.Equal(o.StateType) &&
+		a.FinalFunction == o.FinalFunction && a.Returns.Equal(o.Returns) && string(a.Initial) == string(o.Initial) &&
+		(a.Initial == nil) == (o.Initial == nil)
+}

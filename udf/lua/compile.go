@@ -1,0 +1,328 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+
+	"cqld/udf/value"
+)
+
+// Program is a compiled function. It is immutable: calls share nothing.
+type Program struct {
+	main    *proto
+	library *library
+}
+
+// proto is a compiled function body.
+type proto struct {
+	params  int
+	vararg  bool
+	slots   int       // of local variables
+	capture []capture // of the upvalues
+	body    []stmt
+}
+
+// capture is the origin of an upvalue: a local variable or an upvalue of the enclosing function.
+type capture struct {
+	local bool
+	index int
+}
+
+// Bounds of a body.
+const (
+	nestingMax = 100 // of blocks and expressions
+	localsMax  = 200 // of one function
+)
+
+// Compile compiles the body of a function with named parameters. Errors have the line and what is wrong.
+func Compile(body string, params []string) (p *Program, err error) {
+	if len(params) > localsMax/2 {
+		return nil, compileError{"there are too many parameters"}
+	}
+	defer func() {
+		if e := recover(); e != nil {
+			failed, ok := e.(compileError)
+			if !ok {
+				panic(e)
+			}
+			err = failed
+		}
+	}()
+	chunk, err := parseChunk(body)
+	if err != nil {
+		return nil, err
+	}
+	f := &function{}
+	f.open()
+	for _, name := range params {
+		f.declare(name, 0)
+	}
+	main := f.finish(f.block(chunk), len(params), false)
+	return &Program{main, newLibrary()}, nil
+}
+
+// compileError is the reason why a body is refused.
+type compileError struct{ msg string }
+
+// Error returns the reason.
+func (e compileError) Error() string { return e.msg }
+
+func refuse(line int, format string, args ...any) {
+	panic(compileError{fmt.Sprintf("line %d: ", line) + fmt.Sprintf(format, args...)})
+}
+
+func parseChunk(body string) ([]ast.Stmt, error) {
+	if strings.HasPrefix(body, "\x1b") {
+		return nil, compileError{"binary code is not allowed"}
+	}
+	chunk, err := parse.Parse(strings.NewReader(body), "function")
+	if err != nil {
+		return nil, compileError{strings.TrimSpace(err.Error())}
+	}
+	return chunk, nil
+}
+
+// function compiles one function body.
+type function struct {
+	outer    *function
+	scopes   []map[string]int // name to slot, innermost last
+	slots    int              // in use
+	slotsMax int
+	upvalues map[string]int
+	capture  []capture
+	vararg   bool
+	loops    int
+	depth    int
+}
+
+func (f *function) open()  { f.scopes = append(f.scopes, map[string]int{}) }
+func (f *function) close() { f.scopes = f.scopes[:len(f.scopes)-1] }
+
+// enter counts a level of nesting, so that neither compilation nor execution exhausts the stack.
+func (f *function) enter(line int) {
+	if f.depth++; f.depth > nestingMax {
+		refuse(line, "the nesting is deeper than %d levels", nestingMax)
+	}
+}
+
+func (f *function) leave() { f.depth-- }
+
+// declare returns the slot of a new local variable.
+func (f *function) declare(name string, line int) int {
+	slot := f.slotsMax
+	f.slotsMax++
+	if f.slotsMax > localsMax {
+		refuse(line, "a function has more than %d local variables", localsMax)
+	}
+	f.scopes[len(f.scopes)-1][name] = slot
+	return slot
+}
+
+func (f *function) local(name string) (int, bool) {
+	for i := len(f.scopes) - 1; i >= 0; i-- {
+		if slot, ok := f.scopes[i][name]; ok {
+			return slot, true
+		}
+	}
+	return 0, false
+}
+
+// upvalue returns the index of a variable of an enclosing function.
+func (f *function) upvalue(name string) (int, bool) {
+	if i, ok := f.upvalues[name]; ok {
+		return i, true
+	}
+	if f.outer == nil {
+		return 0, false
+	}
+	c := capture{local: true}
+	var ok bool
+	if c.index, ok = f.outer.local(name); !ok {
+		c.local = false
+		if c.index, ok = f.outer.upvalue(name); !ok {
+			return 0, false
+		}
+	}
+	if f.upvalues == nil {
+		f.upvalues = map[string]int{}
+	}
+	f.upvalues[name] = len(f.capture)
+	f.capture = append(f.capture, c)
+	return len(f.capture) - 1, true
+}
+
+func (f *function) finish(body []stmt, params int, vararg bool) *proto {
+	return &proto{params: params, vararg: vararg, slots: f.slotsMax, capture: f.capture, body: body}
+}
+
+// block compiles statements in a scope of their own.
+func (f *function) block(list []ast.Stmt) []stmt {
+	f.open()
+	defer f.close()
+	return f.statements(list)
+}
+
+func (f *function) statements(list []ast.Stmt) []stmt {
+	out := make([]stmt, 0, len(list))
+	for _, s := range list {
+		out = append(out, f.statement(s))
+	}
+	return out
+}
+
+func (f *function) statement(s ast.Stmt) stmt {
+	f.enter(s.Line())
+	defer f.leave()
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		return f.assign(s)
+	case *ast.LocalAssignStmt:
+		return f.localAssign(s)
+	case *ast.FuncCallStmt:
+		call := f.call(s.Expr.(*ast.FuncCallExpr)) //nolint:forcetypeassert // by the parser
+		return func(fr *frame) signal { call(fr); return proceed }
+	case *ast.DoBlockStmt:
+		return sequence(f.block(s.Stmts))
+	case *ast.WhileStmt:
+		return f.while(s)
+	case *ast.RepeatStmt:
+		return f.repeat(s)
+	case *ast.IfStmt:
+		return f.branch(s)
+	case *ast.NumberForStmt:
+		return f.numericFor(s)
+	case *ast.GenericForStmt:
+		return f.genericFor(s)
+	case *ast.FuncDefStmt:
+		return f.functionStatement(s)
+	case *ast.ReturnStmt:
+		return f.returns(s)
+	case *ast.BreakStmt:
+		if f.loops == 0 {
+			refuse(s.Line(), "break outside of a loop")
+		}
+		return func(*frame) signal { return leaveLoop }
+	}
+	refuse(s.Line(), "goto is not supported")
+	return nil
+}
+
+func (f *function) localAssign(s *ast.LocalAssignStmt) stmt {
+	// local function f: the name is visible in the body.
+	if len(s.Names) == 1 && len(s.Exprs) == 1 {
+		if fn, ok := s.Exprs[0].(*ast.FunctionExpr); ok {
+			slot := f.declare(s.Names[0], s.Line())
+			make := f.functionExpr(fn)
+			return func(fr *frame) signal {
+				fr.locals[slot] = new(box)
+				fr.locals[slot].v = make(fr)
+				return proceed
+			}
+		}
+	}
+	values := f.list(s.Exprs)
+	slots := make([]int, len(s.Names))
+	for i, name := range s.Names {
+		slots[i] = f.declare(name, s.Line())
+	}
+	return func(fr *frame) signal {
+		fr.m.Step()
+		vs := values(fr)
+		for i, slot := range slots {
+			fr.locals[slot] = &box{at(vs, i)}
+		}
+		return proceed
+	}
+}
+
+// target assigns a value to a variable or a field. Its object and key are evaluated before the values.
+type target func(fr *frame) func(v value.Value)
+
+func (f *function) target(x ast.Expr) target {
+	switch x := x.(type) {
+	case *ast.IdentExpr:
+		if slot, ok := f.local(x.Value); ok {
+			return func(fr *frame) func(value.Value) { return func(v value.Value) { fr.locals[slot].v = v } }
+		}
+		if i, ok := f.upvalue(x.Value); ok {
+			return func(fr *frame) func(value.Value) { return func(v value.Value) { fr.up[i].v = v } }
+		}
+		refuse(x.Line(), "%s is not a local variable: global variables cannot be assigned, because calls share nothing; write local %s", x.Value, x.Value)
+	case *ast.AttrGetExpr:
+		object, key := f.expr(x.Object), f.expr(x.Key)
+		line := x.Line()
+		return func(fr *frame) func(value.Value) {
+			t, k := object(fr), key(fr)
+			return func(v value.Value) { setIndex(fr.m, t, k, v, line) }
+		}
+	}
+	refuse(x.Line(), "this cannot be assigned")
+	return nil
+}
+
+func (f *function) assign(s *ast.AssignStmt) stmt {
+	targets := make([]target, len(s.Lhs))
+	for i, x := range s.Lhs {
+		targets[i] = f.target(x)
+	}
+	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
+		target, v := targets[0], f.expr(s.Rhs[0])
+		return func(fr *frame) signal {
+			fr.m.Step()
+			set := target(fr)
+			set(v(fr))
+			return proceed
+		}
+	}
+	values := f.list(s.Rhs)
+	return func(fr *frame) signal {
+		fr.m.Step()
+		setters := make([]func(value.Value), len(targets))
+		for i, t := range targets {
+			setters[i] = t(fr)
+		}
+		vs := values(fr)
+		for i, set := range setters {
+			set(at(vs, i))
+		}
+		return proceed
+	}
+}
+
+func (f *function) functionStatement(s *ast.FuncDefStmt) stmt {
+	if s.Name.Method != "" {
+		object, name := f.expr(s.Name.Receiver), s.Name.Method
+		fn := *s.Func
+		params := *fn.ParList
+		params.Names = append([]string{"self"}, params.Names...)
+		fn.ParList = &params
+		make := f.functionExpr(&fn)
+		line := s.Line()
+		return func(fr *frame) signal { setIndex(fr.m, object(fr), name, make(fr), line); return proceed }
+	}
+	if id, ok := s.Name.Func.(*ast.IdentExpr); ok {
+		if _, local := f.local(id.Value); !local {
+			if _, up := f.upvalue(id.Value); !up {
+				refuse(s.Line(), "write local function %s: global variables cannot be assigned", id.Value)
+			}
+		}
+	}
+	target, make := f.target(s.Name.Func), f.functionExpr(s.Func)
+	return func(fr *frame) signal {
+		set := target(fr)
+		set(make(fr))
+		return proceed
+	}
+}
+
+func (f *function) returns(s *ast.ReturnStmt) stmt {
+	values := f.list(s.Exprs)
+	return func(fr *frame) signal {
+		fr.m.Step()
+		fr.result = values(fr)
+		return leaveFunction
+	}
+}

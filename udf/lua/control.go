@@ -1,0 +1,172 @@
+package lua
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+
+	"cqld/udf/value"
+)
+
+// signal tells the enclosing statement how to go on.
+type signal uint8
+
+const (
+	proceed signal = iota
+	leaveLoop
+	leaveFunction
+)
+
+// stmt executes a statement.
+type stmt func(fr *frame) signal
+
+func run(fr *frame, list []stmt) signal {
+	for _, s := range list {
+		if sig := s(fr); sig != proceed {
+			return sig
+		}
+	}
+	return proceed
+}
+
+func sequence(list []stmt) stmt {
+	return func(fr *frame) signal { return run(fr, list) }
+}
+
+// truth returns whether a value is true in conditions.
+func truth(v value.Value) bool { return v != nil && v != false }
+
+func (f *function) branch(s *ast.IfStmt) stmt {
+	condition := f.expr(s.Condition)
+	then, otherwise := f.block(s.Then), f.block(s.Else)
+	return func(fr *frame) signal {
+		fr.m.Step()
+		if truth(condition(fr)) {
+			return run(fr, then)
+		}
+		return run(fr, otherwise)
+	}
+}
+
+func (f *function) loopBody(list []ast.Stmt) []stmt {
+	f.loops++
+	defer func() { f.loops-- }()
+	return f.block(list)
+}
+
+func (f *function) while(s *ast.WhileStmt) stmt {
+	condition, body := f.expr(s.Condition), f.loopBody(s.Stmts)
+	return func(fr *frame) signal {
+		for {
+			fr.m.Step()
+			if !truth(condition(fr)) {
+				return proceed
+			}
+			switch run(fr, body) {
+			case leaveLoop:
+				return proceed
+			case leaveFunction:
+				return leaveFunction
+			case proceed:
+			}
+		}
+	}
+}
+
+// repeat compiles repeat … until; the condition sees the variables of the body.
+func (f *function) repeat(s *ast.RepeatStmt) stmt {
+	f.loops++
+	f.open()
+	body := f.statements(s.Stmts)
+	until := f.expr(s.Condition)
+	f.close()
+	f.loops--
+	return func(fr *frame) signal {
+		for {
+			fr.m.Step()
+			switch run(fr, body) {
+			case leaveLoop:
+				return proceed
+			case leaveFunction:
+				return leaveFunction
+			case proceed:
+			}
+			if truth(until(fr)) {
+				return proceed
+			}
+		}
+	}
+}
+
+func (f *function) numericFor(s *ast.NumberForStmt) stmt {
+	from, to := f.expr(s.Init), f.expr(s.Limit)
+	by := func(*frame) value.Value { return int64(1) }
+	if s.Step != nil {
+		by = f.expr(s.Step)
+	}
+	f.open()
+	slot := f.declare(s.Name, s.Line())
+	body := f.loopBody(s.Stmts)
+	f.close()
+	line := s.Line()
+	return func(fr *frame) signal {
+		i, limit, step := from(fr), to(fr), by(fr)
+		if !value.IsNumber(i) || !value.IsNumber(limit) || !value.IsNumber(step) {
+			fail(line, "the bounds of 'for' must be numbers")
+		}
+		direction, ok := value.Compare(step, int64(0))
+		if direction == 0 || !ok {
+			fail(line, "'for' step is zero")
+		}
+		for {
+			fr.m.Step()
+			if order, ok := value.Compare(i, limit); !ok || order*direction > 0 {
+				return proceed
+			}
+			fr.locals[slot] = &box{i}
+			switch run(fr, body) {
+			case leaveLoop:
+				return proceed
+			case leaveFunction:
+				return leaveFunction
+			case proceed:
+			}
+			next := value.Arith(fr.m, '+', i, step)
+			if order, ok := value.Compare(next, i); !ok || order*direction <= 0 {
+				return proceed // the sum has wrapped around or is too small to count
+			}
+			i = next
+		}
+	}
+}
+
+func (f *function) genericFor(s *ast.GenericForStmt) stmt {
+	values := f.list(s.Exprs)
+	f.open()
+	slots := make([]int, len(s.Names))
+	for i, name := range s.Names {
+		slots[i] = f.declare(name, s.Line())
+	}
+	body := f.loopBody(s.Stmts)
+	f.close()
+	line := s.Line()
+	return func(fr *frame) signal {
+		vs := values(fr)
+		step, state, control := at(vs, 0), at(vs, 1), at(vs, 2)
+		for {
+			fr.m.Step()
+			results := fr.call(step, []value.Value{state, control}, line)
+			if control = at(results, 0); control == nil {
+				return proceed
+			}
+			for i, slot := range slots {
+				fr.locals[slot] = &box{at(results, i)}
+			}
+			switch run(fr, body) {
+			case leaveLoop:
+				return proceed
+			case leaveFunction:
+				return leaveFunction
+			case proceed:
+			}
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package lua
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"cqld/udf/value"
+)
+
+// expr evaluates an expression to one value, multi to any number of values.
+type (
+	expr  func(fr *frame) value.Value
+	multi func(fr *frame) []value.Value
+)
+
+// at returns the i-th value, or nil.
+func at(vs []value.Value, i int) value.Value {
+	if i < len(vs) {
+		return vs[i]
+	}
+	return nil
+}
+
+// list compiles expressions; the last one may have any number of values.
+func (f *function) list(xs []ast.Expr) multi {
+	if len(xs) == 0 {
+		return func(*frame) []value.Value { return nil }
+	}
+	first := make([]expr, len(xs)-1)
+	for i, x := range xs[:len(xs)-1] {
+		first[i] = f.expr(x)
+	}
+	last := f.multi(xs[len(xs)-1])
+	if len(first) == 0 {
+		return last
+	}
+	return func(fr *frame) []value.Value {
+		vs := make([]value.Value, 0, len(first)+1)
+		for _, x := range first {
+			vs = append(vs, x(fr))
+		}
+		return append(vs, last(fr)...)
+	}
+}
+
+func (f *function) multi(x ast.Expr) multi {
+	switch x := x.(type) {
+	case *ast.FuncCallExpr:
+		if !x.AdjustRet {
+			return f.call(x)
+		}
+	case *ast.Comma3Expr:
+		if !x.AdjustRet {
+			f.checkVararg(x)
+			return func(fr *frame) []value.Value { return fr.varargs }
+		}
+	}
+	one := f.expr(x)
+	return func(fr *frame) []value.Value { return []value.Value{one(fr)} }
+}
+
+func (f *function) checkVararg(x *ast.Comma3Expr) {
+	if !f.vararg {
+		refuse(x.Line(), "cannot use '...' outside of a vararg function")
+	}
+}
+
+func (f *function) expr(x ast.Expr) expr {
+	f.enter(x.Line())
+	defer f.leave()
+	switch x := x.(type) {
+	case *ast.TrueExpr:
+		return constant(true)
+	case *ast.FalseExpr:
+		return constant(false)
+	case *ast.NilExpr:
+		return constant(nil)
+	case *ast.StringExpr:
+		return constant(x.Value)
+	case *ast.NumberExpr:
+		n, ok := parseNumber(x.Value)
+		if !ok {
+			refuse(x.Line(), "malformed number %s", x.Value)
+		}
+		return constant(n)
+	case *ast.Comma3Expr:
+		f.checkVararg(x)
+		return func(fr *frame) value.Value { return at(fr.varargs, 0) }
+	case *ast.IdentExpr:
+		return f.variable(x)
+	case *ast.AttrGetExpr:
+		object, key, line := f.expr(x.Object), f.expr(x.Key), x.Line()
+		return func(fr *frame) value.Value { fr.m.Step(); return index(object(fr), key(fr), line) }
+	case *ast.TableExpr:
+		return f.table(x)
+	case *ast.FuncCallExpr:
+		call := f.call(x)
+		return func(fr *frame) value.Value { return at(call(fr), 0) }
+	case *ast.FunctionExpr:
+		return f.functionExpr(x)
+	}
+	return f.operator(x)
+}
+
+func constant(v value.Value) expr { return func(*frame) value.Value { return v } }
+
+func (f *function) operator(x ast.Expr) expr {
+	line := x.Line()
+	switch x := x.(type) {
+	case *ast.LogicalOpExpr:
+		a, b, and := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator == "and"
+		return func(fr *frame) value.Value {
+			fr.m.Step()
+			if v := a(fr); truth(v) != and {
+				return v
+			}
+			return b(fr)
+		}
+	case *ast.RelationalOpExpr:
+		return f.relation(x)
+	case *ast.StringConcatOpExpr:
+		a, b := f.expr(x.Lhs), f.expr(x.Rhs)
+		return func(fr *frame) value.Value { return concat(fr.m, a(fr), b(fr), line) }
+	case *ast.ArithmeticOpExpr:
+		a, b, op := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator[0]
+		return func(fr *frame) value.Value { return arith(fr.m, op, a(fr), b(fr), line) }
+	case *ast.UnaryMinusOpExpr:
+		a := f.expr(x.Expr)
+		return func(fr *frame) value.Value {
+			fr.m.Step()
+			v := a(fr)
+			n, ok := number(v)
+			if !ok {
+				fail(line, "attempt to perform arithmetic on a %s value", typeName(v))
+			}
+			return value.Negate(n)
+		}
+	case *ast.UnaryNotOpExpr:
+		a := f.expr(x.Expr)
+		return func(fr *frame) value.Value { fr.m.Step(); return !truth(a(fr)) }
+	case *ast.UnaryLenOpExpr:
+		a := f.expr(x.Expr)
+		return func(fr *frame) value.Value {
+			fr.m.Step()
+			switch v := a(fr).(type) {
+			case string:
+				return int64(len(v))
+			case *value.Table:
+				return int64(v.Len())
+			default:
+				fail(line, "attempt to get length of a %s value", typeName(v))
+				return nil
+			}
+		}
+	}
+	refuse(line, "this expression is not supported")
+	return nil
+}
+
+func (f *function) relation(x *ast.RelationalOpExpr) expr {
+	a, b, op, line := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator, x.Line()
+	switch op {
+	case "==":
+		return func(fr *frame) value.Value { fr.m.Step(); return value.Equal(a(fr), b(fr)) }
+	case "~=":
+		return func(fr *frame) value.Value { fr.m.Step(); return !value.Equal(a(fr), b(fr)) }
+	}
+	return func(fr *frame) value.Value {
+		fr.m.Step()
+		order, ok := compare(a(fr), b(fr), line)
+		switch {
+		case !ok:
+			return false
+		case op == "<":
+			return order < 0
+		case op == "<=":
+			return order <= 0
+		case op == ">":
+			return order > 0
+		}
+		return order >= 0
+	}
+}
+
+// compare orders two numbers or two strings. ok is false if one is NaN.
+func compare(a, b value.Value, line int) (int, bool) {
+	if value.IsNumber(a) && value.IsNumber(b) {
+		return value.Compare(a, b)
+	}
+	s, ok := a.(string)
+	t, also := b.(string)
+	if !ok || !also {
+		fail(line, "attempt to compare %s with %s", typeName(a), typeName(b))
+	}
+	return strings.Compare(s, t), true
+}
+
+// concat returns a .. b.
+func concat(m *value.Meter, a, b value.Value, line int) value.Value {
+	s, ok := stringOf(a)
+	t, also := stringOf(b)
+	if !ok {
+		fail(line, "attempt to concatenate a %s value", typeName(a))
+	}
+	if !also {
+		fail(line, "attempt to concatenate a %s value", typeName(b))
+	}
+	m.Alloc(int64(len(s) + len(t)))
+	return s + t
+}
+
+// stringOf returns a string, or a number as text.
+func stringOf(v value.Value) (string, bool) {
+	if s, ok := v.(string); ok {
+		return s, true
+	}
+	if value.IsNumber(v) {
+		return value.NumberText(v), true
+	}
+	return "", false
+}
+
+// number returns a number, or the number that a string contains.
+func number(v value.Value) (value.Value, bool) {
+	if s, ok := v.(string); ok {
+		return parseNumber(strings.TrimSpace(s))
+	}
+	return v, value.IsNumber(v)
+}
+
+func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
+	x, ok := number(a)
+	y, also := number(b)
+	if !ok {
+		fail(line, "attempt to perform arithmetic on a %s value", typeName(a))
+	}
+	if !also {
+		fail(line, "attempt to perform arithmetic on a %s value", typeName(b))
+	}
+	return value.Arith(m, op, x, y)
+}
+
+// parseNumber parses a number as Lua writes it.
+func parseNumber(s string) (value.Value, bool) {
+	const longest = 400
+	if len(s) > longest || strings.ContainsAny(s, "_iInNpP") {
+		return nil, false
+	}
+	digits, negative := strings.CutPrefix(s, "-")
+	if hex, ok := strings.CutPrefix(strings.ToLower(digits), "0x"); ok {
+		n, err := strconv.ParseUint(hex, 16, 64)
+		if negative {
+			return -int64(n), err == nil
+		}
+		return int64(n), err == nil
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n, true
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	return x, err == nil || math.IsInf(x, 0) && s != ""
+}
+
+func (f *function) variable(x *ast.IdentExpr) expr {
+	if slot, ok := f.local(x.Value); ok {
+		return func(fr *frame) value.Value { return fr.locals[slot].v }
+	}
+	if i, ok := f.upvalue(x.Value); ok {
+		return func(fr *frame) value.Value { return fr.up[i].v }
+	}
+	name := x.Value
+	if !isGlobal(name) {
+		refuse(x.Line(), "%s is neither a local variable nor a function of the library", name)
+	}
+	return func(fr *frame) value.Value { return fr.global(name) }
+}
+
+func (f *function) table(x *ast.TableExpr) expr {
+	type field struct {
+		key   expr // nil for the next number
+		value expr
+		rest  multi // of the last field, which may have several values
+	}
+	fields := make([]field, len(x.Fields))
+	for i, in := range x.Fields {
+		switch {
+		case in.Key != nil:
+			fields[i] = field{key: f.expr(in.Key), value: f.expr(in.Value)}
+		case i == len(x.Fields)-1:
+			fields[i] = field{rest: f.multi(in.Value)}
+		default:
+			fields[i] = field{value: f.expr(in.Value)}
+		}
+	}
+	return func(fr *frame) value.Value {
+		t := value.NewTable(fr.m)
+		n := int64(1)
+		for _, in := range fields {
+			switch {
+			case in.rest != nil:
+				for _, v := range in.rest(fr) {
+					t.Set(fr.m, n, v)
+					n++
+				}
+			case in.key != nil:
+				t.Set(fr.m, in.key(fr), in.value(fr))
+			default:
+				t.Set(fr.m, n, in.value(fr))
+				n++
+			}
+		}
+		return t
+	}
+}
+
+func (f *function) functionExpr(x *ast.FunctionExpr) expr {
+	inner := &function{outer: f, vararg: x.ParList.HasVargs, depth: f.depth}
+	inner.open()
+	for _, name := range x.ParList.Names {
+		inner.declare(name, x.Line())
+	}
+	p := inner.finish(inner.block(x.Stmts), len(x.ParList.Names), x.ParList.HasVargs)
+	return func(fr *frame) value.Value {
+		fr.m.Alloc(int64(64 + 8*len(p.capture)))
+		c := &closure{proto: p, up: make([]*box, len(p.capture))}
+		for i, from := range p.capture {
+			if from.local {
+				c.up[i] = fr.locals[from.index]
+			} else {
+				c.up[i] = fr.up[from.index]
+			}
+		}
+		return c
+	}
+}
+
+func (f *function) call(x *ast.FuncCallExpr) multi {
+	args, line := f.list(x.Args), x.Line()
+	if x.Method != "" {
+		object, name := f.expr(x.Receiver), x.Method
+		return func(fr *frame) []value.Value {
+			self := object(fr)
+			fn := fr.method(self, name, line)
+			return fr.call(fn, append([]value.Value{self}, args(fr)...), line)
+		}
+	}
+	fn := f.expr(x.Func)
+	return func(fr *frame) []value.Value { return fr.call(fn(fr), args(fr), line) }
+}

@@ -1,0 +1,143 @@
+package lua
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/udf/value"
+)
+
+func mathConstants() map[string]value.Value {
+	return map[string]value.Value{"huge": math.Inf(1), "pi": math.Pi, "maxinteger": int64(math.MaxInt64), "mininteger": int64(math.MinInt64)}
+}
+
+func mathFunctions() map[string]native {
+	float := func(f func(float64) float64) native {
+		return func(_ *frame, a args) []value.Value { return one(f(value.ToFloat(a.number(0)))) }
+	}
+	extreme := func(sign int) native {
+		return func(_ *frame, a args) []value.Value {
+			best := a.number(0)
+			for i := range a.values {
+				if order, ok := value.Compare(a.number(i), best); ok && order*sign > 0 {
+					best = a.number(i)
+				}
+			}
+			return one(best)
+		}
+	}
+	return map[string]native{
+		"abs": func(_ *frame, a args) []value.Value {
+			n := a.number(0)
+			if order, ok := value.Compare(n, int64(0)); ok && order < 0 {
+				n = value.Negate(n)
+			}
+			return one(n)
+		},
+		"ceil": func(fr *frame, a args) []value.Value {
+			return one(round(fr.m, a.number(0), math.Ceil, apd.RoundCeiling))
+		},
+		"floor": func(fr *frame, a args) []value.Value {
+			return one(round(fr.m, a.number(0), math.Floor, apd.RoundFloor))
+		},
+		"max":  extreme(1),
+		"min":  extreme(-1),
+		"sqrt": float(math.Sqrt),
+		"exp":  float(math.Exp),
+		"sin":  float(math.Sin),
+		"cos":  float(math.Cos),
+		"tan":  float(math.Tan),
+		"asin": float(math.Asin),
+		"acos": float(math.Acos),
+		"atan": float(math.Atan),
+		"log": func(_ *frame, a args) []value.Value {
+			x := math.Log(value.ToFloat(a.number(0)))
+			if a.at(1) != nil {
+				x /= math.Log(value.ToFloat(a.number(1)))
+			}
+			return one(x)
+		},
+		"pow": func(fr *frame, a args) []value.Value { return one(value.Arith(fr.m, '^', a.number(0), a.number(1))) },
+		"fmod": func(_ *frame, a args) []value.Value {
+			x, y := a.number(0), a.number(1)
+			n, ok := x.(int64)
+			d, also := y.(int64)
+			switch {
+			case !ok || !also:
+				return one(math.Mod(value.ToFloat(x), value.ToFloat(y)))
+			case d == 0:
+				a.bad(1, "zero")
+			case d == -1:
+				return one(int64(0))
+			}
+			return one(n % d)
+		},
+		"idiv": floorDivide,
+		"tointeger": func(_ *frame, a args) []value.Value {
+			if n, ok := toInteger(a.at(0)); ok {
+				return one(n)
+			}
+			return one(nil)
+		},
+		"type": func(_ *frame, a args) []value.Value {
+			switch a.at(0).(type) {
+			case int64, *big.Int:
+				return one("integer")
+			case float64:
+				return one("float")
+			case *apd.Decimal:
+				return one("decimal")
+			}
+			return one(nil)
+		},
+	}
+}
+
+// floorDivide implements math.idiv(a, b): the quotient of two integers, rounded down, which later versions of Lua write a // b.
+func floorDivide(fr *frame, a args) []value.Value {
+	x, y := a.number(0), a.number(1)
+	n, ok := x.(int64)
+	d, also := y.(int64)
+	if ok && also {
+		switch d {
+		case 0:
+			value.Failf("attempt to perform 'n//0'")
+		case -1:
+			return one(-n)
+		}
+		q := n / d
+		if n%d != 0 && (n^d) < 0 {
+			q--
+		}
+		return one(q)
+	}
+	return one(round(fr.m, value.Arith(fr.m, '/', x, y), math.Floor, apd.RoundFloor))
+}
+
+// round returns a whole number: an integer if it is one of 64 bits.
+func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.Rounder) value.Value {
+	switch v := v.(type) {
+	case float64:
+		x := float(v)
+		if n, ok := toInteger(x); ok {
+			return n
+		}
+		return x
+	case *apd.Decimal:
+		const digits = 2000
+		if v.Exponent > digits || v.NumDigits()+int64(v.Exponent) > digits {
+			return v
+		}
+		m.Alloc(digits / 2)
+		c := apd.BaseContext.WithPrecision(digits)
+		c.Rounding = mode
+		out := new(apd.Decimal)
+		if _, err := c.Quantize(out, v, 0); err != nil {
+			value.Failf("%v", err)
+		}
+		return out
+	}
+	return v
+}

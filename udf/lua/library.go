@@ -1,0 +1,291 @@
+package lua
+
+import (
+	"fmt"
+	"math/big"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/udf/value"
+)
+
+// library contains the functions that scripts can call. It is immutable.
+type library struct {
+	globals map[string]value.Value
+	strings *namespace
+}
+
+// namespace is a table of the library, as string or math. Scripts cannot change it.
+type namespace struct{ members map[string]value.Value }
+
+// native is the implementation of a function of the library.
+type native func(fr *frame, a args) []value.Value
+
+// args are the arguments of a call, with the name of the function for messages.
+type args struct {
+	name   string
+	values []value.Value
+}
+
+// isGlobal reports whether name is a global name of the library.
+func isGlobal(name string) bool {
+	switch name {
+	case "string", "math", "table", "pairs", "ipairs", "next", "select", "type", "tostring", "tonumber", "error", "assert", "pcall",
+		"unpack", "integer", "decimal":
+		return true
+	}
+	return false
+}
+
+func (fr *frame) global(name string) value.Value { return fr.library.globals[name] }
+
+func newLibrary() *library {
+	l := &library{globals: map[string]value.Value{}}
+	add := func(in map[string]value.Value, prefix string, functions map[string]native) {
+		for name, f := range functions {
+			in[name] = &builtin{prefix + name, func(fr *frame, vs []value.Value) []value.Value {
+				fr.m.Step()
+				return f(fr, args{prefix + name, vs})
+			}}
+		}
+	}
+	add(l.globals, "", baseFunctions())
+	l.strings = &namespace{map[string]value.Value{}}
+	add(l.strings.members, "string.", stringFunctions())
+	numbers := &namespace{mathConstants()}
+	add(numbers.members, "math.", mathFunctions())
+	tables := &namespace{map[string]value.Value{}}
+	add(tables.members, "table.", tableFunctions())
+	l.globals["string"], l.globals["math"], l.globals["table"] = l.strings, numbers, tables
+	return l
+}
+
+func one(v value.Value) []value.Value { return []value.Value{v} }
+
+func (a args) at(i int) value.Value { return at(a.values, i) }
+
+func (a args) bad(i int, format string, rest ...any) {
+	value.Failf("bad argument #%d to '%s' (%s)", i+1, a.name, fmt.Sprintf(format, rest...))
+}
+
+func (a args) expected(i int, what string) {
+	a.bad(i, "%s expected, got %s", what, typeName(a.at(i)))
+}
+
+func (a args) table(i int) *value.Table {
+	t, ok := a.at(i).(*value.Table)
+	if !ok {
+		a.expected(i, "table")
+	}
+	return t
+}
+
+func (a args) string(i int) string {
+	s, ok := stringOf(a.at(i))
+	if !ok {
+		a.expected(i, "string")
+	}
+	return s
+}
+
+func (a args) number(i int) value.Value {
+	n, ok := number(a.at(i))
+	if !ok {
+		a.expected(i, "number")
+	}
+	return n
+}
+
+// integer returns an integer argument, or the default value if it is absent.
+func (a args) integer(i int, absent ...int64) int64 {
+	if a.at(i) == nil && len(absent) > 0 {
+		return absent[0]
+	}
+	n, ok := toInteger(a.number(i))
+	if !ok {
+		a.bad(i, "number has no integer representation")
+	}
+	return n
+}
+
+// toInteger returns a number without a fraction as an integer of 64 bits.
+func toInteger(v value.Value) (int64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case float64:
+		n := int64(v)
+		return n, float64(n) == v && v < 1<<63 && v >= -1<<63
+	case *big.Int:
+		return v.Int64(), v.IsInt64()
+	case *apd.Decimal:
+		n, err := v.Int64()
+		return n, err == nil
+	}
+	return 0, false
+}
+
+func baseFunctions() map[string]native {
+	return map[string]native{
+		"type": func(_ *frame, a args) []value.Value { return one(typeName(a.at(0))) },
+		"tostring": func(_ *frame, a args) []value.Value {
+			return one(toText(a.at(0)))
+		},
+		"tonumber": func(_ *frame, a args) []value.Value {
+			if n, ok := number(a.at(0)); ok {
+				return one(n)
+			}
+			return one(nil)
+		},
+		"pairs": func(_ *frame, a args) []value.Value {
+			t, at := a.table(0), 0
+			step := &builtin{"next", func(*frame, []value.Value) []value.Value {
+				if at < 0 {
+					return nil
+				}
+				k, v, next := t.Next(at)
+				at = next
+				return []value.Value{k, v}
+			}}
+			return []value.Value{step, t, nil}
+		},
+		"ipairs": func(_ *frame, a args) []value.Value {
+			step := &builtin{"ipairs", func(_ *frame, vs []value.Value) []value.Value {
+				n, _ := at(vs, 1).(int64)
+				t, _ := at(vs, 0).(*value.Table)
+				if t == nil || t.Get(n+1) == nil {
+					return nil
+				}
+				return []value.Value{n + 1, t.Get(n + 1)}
+			}}
+			return []value.Value{step, a.table(0), int64(0)}
+		},
+		"next": func(_ *frame, a args) []value.Value {
+			t := a.table(0)
+			at, ok := t.After(a.at(1))
+			if !ok {
+				value.Failf("invalid key to 'next'")
+			}
+			k, v, _ := t.Next(at)
+			return []value.Value{k, v}
+		},
+		"select": selectArgs,
+		"error": func(_ *frame, a args) []value.Value {
+			panic(&value.Fault{Msg: toText(a.at(0))})
+		},
+		"assert": func(_ *frame, a args) []value.Value {
+			if !truth(a.at(0)) {
+				if a.at(1) != nil {
+					panic(&value.Fault{Msg: toText(a.at(1))})
+				}
+				value.Failf("assertion failed!")
+			}
+			return a.values
+		},
+		"pcall":   protected,
+		"unpack":  unpack,
+		"integer": exactInteger,
+		"decimal": exactDecimal,
+	}
+}
+
+func selectArgs(_ *frame, a args) []value.Value {
+	if a.at(0) == "#" {
+		return one(int64(len(a.values) - 1))
+	}
+	n := a.integer(0)
+	if n < 0 {
+		n += int64(len(a.values))
+	}
+	if n < 1 {
+		a.bad(0, "index out of range")
+	}
+	return a.values[min(n, int64(len(a.values))):]
+}
+
+// protected calls a function and returns its failure. Exceeded bounds end the whole call.
+func protected(fr *frame, a args) (result []value.Value) {
+	depth := fr.depth
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *value.Fault:
+			fr.depth = depth
+			result = []value.Value{false, e.Msg}
+		default:
+			panic(e)
+		}
+	}()
+	if len(a.values) == 0 {
+		a.bad(0, "value expected")
+	}
+	return append([]value.Value{true}, fr.call(a.values[0], a.values[1:], 0)...)
+}
+
+func unpack(fr *frame, a args) []value.Value {
+	t := a.table(0)
+	from, to := a.integer(1, 1), a.integer(2, int64(t.Len()))
+	const most = 1000
+	if to-from >= most || to < from-1 {
+		value.Failf("too many results to unpack")
+	}
+	fr.m.Alloc(16 * (to - from + 1))
+	var out []value.Value
+	for i := from; i <= to; i++ {
+		out = append(out, t.Get(i))
+	}
+	return out
+}
+
+// exactInteger implements integer(x): a whole number without limit, as varint is.
+func exactInteger(fr *frame, a args) []value.Value {
+	fr.m.Alloc(64)
+	if s, ok := a.at(0).(string); ok {
+		const longest = 1000
+		if n, ok := new(big.Int).SetString(s, 10); ok && len(s) <= longest {
+			return one(n)
+		}
+		a.bad(0, "%s is not an integer", value.Describe(s))
+	}
+	switch n := a.number(0).(type) {
+	case *big.Int:
+		return one(n)
+	case float64, int64, *apd.Decimal:
+		if i, ok := toInteger(n); ok {
+			return one(big.NewInt(i))
+		}
+	}
+	a.bad(0, "number has no integer representation")
+	return nil
+}
+
+// exactDecimal implements decimal(x): an exact decimal number.
+func exactDecimal(fr *frame, a args) []value.Value {
+	s := a.string(0)
+	fr.m.Alloc(int64(64 + len(s)))
+	const longest = 1000
+	d, _, err := apd.NewFromString(s)
+	if err != nil || d.Form != apd.Finite || len(s) > longest {
+		a.bad(0, "%s is not a decimal number", value.Describe(s))
+	}
+	return one(d)
+}
+
+// toText returns a value as tostring shows it. Tables and functions have no addresses, which would differ between calls.
+func toText(v value.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "nil"
+	case bool:
+		if v {
+			return "true"
+		}
+		return "false"
+	case *value.Table:
+		return "table"
+	case *closure, *builtin, *namespace:
+		return "function"
+	}
+	s, _ := stringOf(v)
+	return s
+}

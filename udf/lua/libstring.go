@@ -1,0 +1,186 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"cqld/udf/value"
+)
+
+func stringFunctions() map[string]native {
+	mapped := func(f func(byte) byte) native {
+		return func(fr *frame, a args) []value.Value {
+			s := a.string(0)
+			fr.m.Alloc(int64(len(s)))
+			out := make([]byte, len(s))
+			for i := range len(s) {
+				out[i] = f(s[i])
+			}
+			return one(string(out))
+		}
+	}
+	return map[string]native{
+		"len": func(_ *frame, a args) []value.Value { return one(int64(len(a.string(0)))) },
+		"lower": mapped(func(c byte) byte {
+			if c >= 'A' && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			return c
+		}),
+		"upper": mapped(func(c byte) byte {
+			if c >= 'a' && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			return c
+		}),
+		"sub": func(fr *frame, a args) []value.Value {
+			s := a.string(0)
+			from, to := bounds(len(s), a.integer(1, 1), a.integer(2, -1))
+			fr.m.Alloc(int64(to - from))
+			return one(s[from:to])
+		},
+		"rep":     repeatString,
+		"reverse": reverse,
+		"byte": func(fr *frame, a args) []value.Value {
+			s := a.string(0)
+			first := a.integer(1, 1)
+			from, to := bounds(len(s), first, a.integer(2, first))
+			fr.m.Alloc(int64(16 * (to - from)))
+			var out []value.Value
+			for i := from; i < to; i++ {
+				out = append(out, int64(s[i]))
+			}
+			return out
+		},
+		"char": func(fr *frame, a args) []value.Value {
+			fr.m.Alloc(int64(len(a.values)))
+			out := make([]byte, len(a.values))
+			for i := range a.values {
+				n := a.integer(i)
+				if n < 0 || n > 255 {
+					a.bad(i, "value out of range")
+				}
+				out[i] = byte(n)
+			}
+			return one(string(out))
+		},
+		"format": format,
+		"find":   find,
+		"match":  matchPattern,
+		"gmatch": gmatch,
+		"gsub":   gsub,
+	}
+}
+
+// bounds converts positions of Lua, from 1 and negative from the end, to those of a slice.
+func bounds(n int, from, to int64) (int, int) {
+	size := int64(n)
+	if from < 0 {
+		from = max(size+from+1, 1)
+	}
+	if to < 0 {
+		to = size + to + 1
+	}
+	from, to = max(from, 1), min(to, size)
+	if from > to {
+		return 0, 0
+	}
+	return int(from - 1), int(to)
+}
+
+func repeatString(fr *frame, a args) []value.Value {
+	s, n, separator := a.string(0), a.integer(1), ""
+	if a.at(2) != nil {
+		separator = a.string(2)
+	}
+	size := int64(len(s) + len(separator))
+	if n <= 0 || size == 0 {
+		return one("")
+	}
+	if n > 1<<40/size {
+		n = 1 << 40 / size // more than any limit
+	}
+	fr.m.Alloc(n * size)
+	out := strings.Repeat(s+separator, int(n))
+	return one(out[:len(out)-len(separator)])
+}
+
+func reverse(fr *frame, a args) []value.Value {
+	s := a.string(0)
+	fr.m.Alloc(int64(len(s)))
+	out := make([]byte, len(s))
+	for i := range len(s) {
+		out[len(s)-1-i] = s[i]
+	}
+	return one(string(out))
+}
+
+// format implements string.format with %d %i %u %c %x %X %o %e %E %f %g %G %s %q %%.
+func format(fr *frame, a args) []value.Value {
+	in := a.string(0)
+	var out strings.Builder
+	next := 1
+	for i := 0; i < len(in); i++ {
+		fr.m.Alloc(1)
+		if in[i] != '%' {
+			out.WriteByte(in[i])
+			continue
+		}
+		start := i
+		i++
+		for i < len(in) && strings.IndexByte("-+ #0", in[i]) >= 0 {
+			i++
+		}
+		digits := i
+		for i < len(in) && (in[i] >= '0' && in[i] <= '9' || in[i] == '.') {
+			i++
+		}
+		if i >= len(in) || i-digits > 5 {
+			value.Failf("invalid conversion '%s' to 'format'", in[start:min(i, len(in))])
+		}
+		if !plainWidth(in[digits:i]) {
+			value.Failf("invalid conversion '%s' to 'format'", in[start:i+1])
+		}
+		if in[i] == '%' {
+			out.WriteByte('%')
+			continue
+		}
+		text := formatOne(in[start:i], in[i], a, next)
+		fr.m.Alloc(int64(len(text)))
+		out.WriteString(text)
+		next++
+	}
+	return one(out.String())
+}
+
+// plainWidth reports whether the width and the precision have at most two digits each.
+func plainWidth(s string) bool {
+	width, precision, _ := strings.Cut(s, ".")
+	return len(width) <= 2 && len(precision) <= 2 && !strings.Contains(precision, ".")
+}
+
+func formatOne(flags string, verb byte, a args, i int) string {
+	if i >= len(a.values) {
+		a.bad(i, "no value")
+	}
+	switch verb {
+	case 'd', 'i', 'u':
+		return fmt.Sprintf(flags+"d", a.integer(i))
+	case 'c':
+		return string([]byte{byte(a.integer(i))})
+	case 'x', 'X', 'o':
+		return fmt.Sprintf(flags+string(verb), uint64(a.integer(i)))
+	case 'e', 'E', 'f', 'F', 'g', 'G':
+		if !strings.Contains(flags, ".") {
+			flags += ".6" // the default of C
+		}
+		return fmt.Sprintf(flags+string(verb), value.ToFloat(a.number(i)))
+	case 's':
+		return fmt.Sprintf(flags+"s", toText(a.at(i)))
+	case 'q':
+		return strconv.Quote(a.string(i))
+	}
+	value.Failf("invalid conversion '%s%c' to 'format'", flags, verb)
+	return ""
+}

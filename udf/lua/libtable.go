@@ -1,0 +1,101 @@
+package lua
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/udf/value"
+)
+
+func tableFunctions() map[string]native {
+	return map[string]native{
+		"insert": func(fr *frame, a args) []value.Value {
+			t := a.table(0)
+			v, at := a.at(1), int64(t.Len())+1
+			if len(a.values) > 2 {
+				v, at = a.at(2), a.integer(1)
+			}
+			if at < 1 || at > int64(t.Len())+1 {
+				a.bad(1, "position out of bounds")
+			}
+			switch {
+			case at == int64(t.Len())+1:
+				t.Set(fr.m, at, v)
+			case v == nil:
+				a.bad(2, "value expected")
+			default:
+				t.Insert(fr.m, int(at), v)
+			}
+			return nil
+		},
+		"remove": func(fr *frame, a args) []value.Value {
+			t := a.table(0)
+			at := a.integer(1, int64(t.Len()))
+			if t.Len() == 0 || at == int64(t.Len())+1 {
+				return one(nil)
+			}
+			if at < 1 || at > int64(t.Len()) {
+				a.bad(1, "position out of bounds")
+			}
+			return one(t.Remove(fr.m, int(at)))
+		},
+		"concat": func(fr *frame, a args) []value.Value {
+			t, separator := a.table(0), ""
+			if a.at(1) != nil {
+				separator = a.string(1)
+			}
+			from, to := a.integer(2, 1), a.integer(3, int64(t.Len()))
+			var b strings.Builder
+			for i := from; i <= to; i++ {
+				s, ok := stringOf(t.Get(i))
+				if !ok {
+					value.Failf("invalid value (%s) at index %d in table for 'concat'", typeName(t.Get(i)), i)
+				}
+				fr.m.Alloc(int64(len(s) + len(separator)))
+				b.WriteString(s)
+				if i < to {
+					b.WriteString(separator)
+				}
+			}
+			return one(b.String())
+		},
+		"sort":   sortTable,
+		"unpack": unpack,
+		"pack": func(fr *frame, a args) []value.Value {
+			t := value.NewTable(fr.m)
+			for i, v := range a.values {
+				t.Set(fr.m, int64(i+1), v)
+			}
+			t.Set(fr.m, "n", int64(len(a.values)))
+			return one(t)
+		},
+	}
+}
+
+// sortTable sorts the values of 1, 2, …. The order of equal values is their order before.
+func sortTable(fr *frame, a args) []value.Value {
+	t := a.table(0)
+	less := func(x, y value.Value) bool {
+		order, ok := compare(x, y, 0)
+		return ok && order < 0
+	}
+	if fn := a.at(1); fn != nil {
+		less = func(x, y value.Value) bool { return truth(at(fr.call(fn, []value.Value{x, y}, 0), 0)) }
+	}
+	list := slices.Clone(t.Values())
+	fr.m.Alloc(int64(16 * len(list)))
+	slices.SortStableFunc(list, func(x, y value.Value) int {
+		fr.m.Step()
+		switch {
+		case less(x, y):
+			return -1
+		case less(y, x):
+			return 1
+		}
+		return 0
+	})
+	for i, v := range list {
+		t.Set(fr.m, int64(i+1), v)
+	}
+	return nil
+}

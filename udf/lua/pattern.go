@@ -1,0 +1,470 @@
+package lua
+
+import (
+	"strings"
+
+	"cqld/udf/value"
+)
+
+// matcher matches a pattern of Lua. Each step is counted: patterns can backtrack exponentially.
+type matcher struct {
+	fr       *frame
+	src, pat string
+	captures []span
+	depth    int
+}
+
+// span is a capture; length is open or position for those that are not text.
+type span struct{ start, length int }
+
+const (
+	spanOpen     = -1
+	spanPosition = -2
+
+	capturesMax = 32
+	// patternDepthMax bounds the recursion of a match.
+	patternDepthMax = 200
+)
+
+// match returns the end of the match of the pattern from p on at s, or -1.
+func (m *matcher) match(s, p int) int {
+	m.depth++
+	defer func() { m.depth-- }()
+	if m.depth > patternDepthMax {
+		value.Failf("pattern too complex")
+	}
+	for p < len(m.pat) {
+		m.fr.m.Step()
+		switch m.pat[p] {
+		case '(':
+			if p+1 < len(m.pat) && m.pat[p+1] == ')' {
+				return m.capture(s, p+2, spanPosition)
+			}
+			return m.capture(s, p+1, spanOpen)
+		case ')':
+			return m.closeCapture(s, p+1)
+		case '$':
+			if p+1 == len(m.pat) {
+				if s == len(m.src) {
+					return s
+				}
+				return -1
+			}
+		case '%':
+			if p+1 < len(m.pat) && m.pat[p+1] == 'b' {
+				end := m.balanced(s, p+2)
+				if end < 0 {
+					return -1
+				}
+				s, p = end, p+4
+				continue
+			}
+		}
+		end := m.classEnd(p)
+		var repeat byte
+		if end < len(m.pat) {
+			repeat = m.pat[end]
+		}
+		switch repeat {
+		case '?':
+			if m.single(s, p, end) {
+				if r := m.match(s+1, end+1); r >= 0 {
+					return r
+				}
+			}
+			p = end + 1
+		case '*':
+			return m.longest(s, p, end, 0)
+		case '+':
+			return m.longest(s, p, end, 1)
+		case '-':
+			return m.shortest(s, p, end)
+		default:
+			if !m.single(s, p, end) {
+				return -1
+			}
+			s, p = s+1, end
+		}
+	}
+	return s
+}
+
+func (m *matcher) capture(s, p, length int) int {
+	if len(m.captures) >= capturesMax {
+		value.Failf("too many captures")
+	}
+	m.captures = append(m.captures, span{s, length})
+	n := len(m.captures)
+	r := m.match(s, p)
+	if r < 0 {
+		m.captures = m.captures[:n-1]
+	}
+	return r
+}
+
+func (m *matcher) closeCapture(s, p int) int {
+	for i := len(m.captures) - 1; i >= 0; i-- {
+		if m.captures[i].length == spanOpen {
+			m.captures[i].length = s - m.captures[i].start
+			r := m.match(s, p)
+			if r < 0 {
+				m.captures[i].length = spanOpen
+			}
+			return r
+		}
+	}
+	value.Failf("invalid pattern capture")
+	return -1
+}
+
+func (m *matcher) balanced(s, p int) int {
+	if p+1 >= len(m.pat) {
+		value.Failf("malformed pattern (missing arguments to '%%b')")
+	}
+	if s >= len(m.src) || m.src[s] != m.pat[p] {
+		return -1
+	}
+	depth := 1
+	for i := s + 1; i < len(m.src); i++ {
+		m.fr.m.Step()
+		switch m.src[i] {
+		case m.pat[p+1]:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case m.pat[p]:
+			depth++
+		}
+	}
+	return -1
+}
+
+func (m *matcher) longest(s, p, end, least int) int {
+	n := 0
+	for m.single(s+n, p, end) {
+		m.fr.m.Step()
+		n++
+	}
+	for ; n >= least; n-- {
+		if r := m.match(s+n, end+1); r >= 0 {
+			return r
+		}
+	}
+	return -1
+}
+
+func (m *matcher) shortest(s, p, end int) int {
+	for {
+		if r := m.match(s, end+1); r >= 0 {
+			return r
+		}
+		if !m.single(s, p, end) {
+			return -1
+		}
+		s++
+	}
+}
+
+// classEnd returns the end of the character class at p.
+func (m *matcher) classEnd(p int) int {
+	c := m.pat[p]
+	p++
+	if c == '%' {
+		if p >= len(m.pat) {
+			value.Failf("malformed pattern (ends with '%%')")
+		}
+		return p + 1
+	}
+	if c != '[' {
+		return p
+	}
+	if p < len(m.pat) && m.pat[p] == '^' {
+		p++
+	}
+	for first := true; ; first = false {
+		if p >= len(m.pat) {
+			value.Failf("malformed pattern (missing ']')")
+		}
+		if m.pat[p] == ']' && !first {
+			return p + 1
+		}
+		if m.pat[p] == '%' {
+			p++
+		}
+		p++
+	}
+}
+
+// single reports whether the character at s is in the class between p and end.
+func (m *matcher) single(s, p, end int) bool {
+	if s >= len(m.src) {
+		return false
+	}
+	c := m.src[s]
+	switch m.pat[p] {
+	case '.':
+		return true
+	case '%':
+		return inClass(c, m.pat[p+1])
+	case '[':
+		return inSet(c, m.pat[p+1:end-1])
+	}
+	return m.pat[p] == c
+}
+
+func inSet(c byte, set string) bool {
+	negated := strings.HasPrefix(set, "^")
+	if negated {
+		set = set[1:]
+	}
+	for i := 0; i < len(set); i++ {
+		switch {
+		case set[i] == '%' && i+1 < len(set):
+			i++
+			if inClass(c, set[i]) {
+				return !negated
+			}
+		case i+2 < len(set) && set[i+1] == '-':
+			if set[i] <= c && c <= set[i+2] {
+				return !negated
+			}
+			i += 2
+		case set[i] == c:
+			return !negated
+		}
+	}
+	return negated
+}
+
+// inClass reports whether c is in the class that a letter after % names; other characters name themselves.
+func inClass(c, class byte) bool {
+	lower, upper := c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z'
+	digit := c >= '0' && c <= '9'
+	var in bool
+	switch class | 0x20 {
+	case 'a':
+		in = lower || upper
+	case 'd':
+		in = digit
+	case 'l':
+		in = lower
+	case 's':
+		in = c == ' ' || c >= '\t' && c <= '\r'
+	case 'u':
+		in = upper
+	case 'w':
+		in = lower || upper || digit
+	case 'x':
+		in = digit || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+	case 'p':
+		in = c > ' ' && c < 127 && !lower && !upper && !digit
+	case 'c':
+		in = c < ' ' || c == 127
+	default:
+		return class == c
+	}
+	if class >= 'A' && class <= 'Z' {
+		return !in
+	}
+	return in
+}
+
+// result returns the i-th capture, or the whole match if there are no captures.
+func (m *matcher) result(i, start, end int) value.Value {
+	if i >= len(m.captures) {
+		if i > 0 {
+			value.Failf("invalid capture index %%%d", i+1)
+		}
+		m.fr.m.Alloc(int64(end - start))
+		return m.src[start:end]
+	}
+	c := m.captures[i]
+	switch c.length {
+	case spanPosition:
+		return int64(c.start + 1)
+	case spanOpen:
+		value.Failf("unfinished capture")
+	}
+	m.fr.m.Alloc(int64(c.length))
+	return m.src[c.start : c.start+c.length]
+}
+
+func (m *matcher) results(start, end int) []value.Value {
+	var out []value.Value
+	for i := range max(len(m.captures), 1) {
+		out = append(out, m.result(i, start, end))
+	}
+	return out
+}
+
+// search returns the first match from s on; start is -1 if there is none. A match of nothing can be at the end.
+func (m *matcher) search(s int) (start, end int) {
+	anchored := strings.HasPrefix(m.pat, "^")
+	p := 0
+	if anchored {
+		p = 1
+	}
+	for ; s <= len(m.src); s++ {
+		m.captures = m.captures[:0]
+		if end = m.match(s, p); end >= 0 {
+			return s, end
+		}
+		if anchored {
+			break
+		}
+	}
+	return -1, -1
+}
+
+func newMatcher(fr *frame, a args) (m *matcher, start int, ok bool) {
+	m = &matcher{fr: fr, src: a.string(0), pat: a.string(1)}
+	at := a.integer(2, 1)
+	if at < 0 {
+		at = max(int64(len(m.src))+at+1, 1)
+	}
+	at = max(at, 1)
+	return m, int(min(at, int64(len(m.src))+2) - 1), at <= int64(len(m.src))+1
+}
+
+func find(fr *frame, a args) []value.Value {
+	m, at, ok := newMatcher(fr, a)
+	if !ok {
+		return one(nil)
+	}
+	if truth(a.at(3)) || !strings.ContainsAny(m.pat, "^$*+?.([%-") {
+		fr.m.Work(int64(len(m.src)) / 8)
+		if i := strings.Index(m.src[at:], m.pat); i >= 0 {
+			return []value.Value{int64(at + i + 1), int64(at + i + len(m.pat))}
+		}
+		return one(nil)
+	}
+	start, end := m.search(at)
+	if start < 0 {
+		return one(nil)
+	}
+	out := []value.Value{int64(start + 1), int64(end)}
+	if len(m.captures) > 0 {
+		out = append(out, m.results(start, end)...)
+	}
+	return out
+}
+
+func matchPattern(fr *frame, a args) []value.Value {
+	m, at, ok := newMatcher(fr, a)
+	if !ok {
+		return one(nil)
+	}
+	start, end := m.search(at)
+	if start < 0 {
+		return one(nil)
+	}
+	return m.results(start, end)
+}
+
+func gmatch(fr *frame, a args) []value.Value {
+	m, at, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}})
+	return one(&builtin{"gmatch", func(*frame, []value.Value) []value.Value {
+		if at > len(m.src) {
+			return nil
+		}
+		start, end := m.search(at)
+		if start < 0 {
+			at = len(m.src) + 1
+			return nil
+		}
+		if at = end; end == start {
+			at++
+		}
+		return m.results(start, end)
+	}})
+}
+
+func gsub(fr *frame, a args) []value.Value {
+	m, _, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}})
+	limit := a.integer(3, int64(len(m.src)+1))
+	anchored := strings.HasPrefix(m.pat, "^")
+	p := 0
+	if anchored {
+		p = 1
+	}
+	var out strings.Builder
+	n, s := int64(0), 0
+	for n < limit {
+		fr.m.Step()
+		m.captures = m.captures[:0]
+		end := m.match(s, p)
+		if end >= 0 {
+			n++
+			text := m.replacement(a, s, end)
+			fr.m.Alloc(int64(len(text)))
+			out.WriteString(text)
+		}
+		switch {
+		case end > s:
+			s = end
+		case s < len(m.src):
+			fr.m.Alloc(1)
+			out.WriteByte(m.src[s])
+			s++
+		default:
+			s++
+		}
+		if s > len(m.src) || anchored {
+			break
+		}
+	}
+	if s < len(m.src) {
+		fr.m.Alloc(int64(len(m.src) - s))
+		out.WriteString(m.src[s:])
+	}
+	return []value.Value{out.String(), n}
+}
+
+// replacement returns what replaces a match: by the third argument of gsub, which is a string, a table or a function.
+func (m *matcher) replacement(a args, start, end int) string {
+	var v value.Value
+	switch by := a.at(2).(type) {
+	case *value.Table:
+		v = by.Get(m.result(0, start, end))
+	case *closure, *builtin:
+		v = at(m.fr.call(by, m.results(start, end), 0), 0)
+	default:
+		return m.expand(a.string(2), start, end)
+	}
+	if !truth(v) {
+		return m.src[start:end]
+	}
+	s, ok := stringOf(v)
+	if !ok {
+		value.Failf("invalid replacement value (a %s)", typeName(v))
+	}
+	return s
+}
+
+// expand replaces %0 … %9 in a replacement.
+func (m *matcher) expand(by string, start, end int) string {
+	var out strings.Builder
+	for i := 0; i < len(by); i++ {
+		m.fr.m.Alloc(1)
+		if by[i] != '%' {
+			out.WriteByte(by[i])
+			continue
+		}
+		i++
+		switch {
+		case i >= len(by):
+			value.Failf("invalid use of '%%' in replacement string")
+		case by[i] == '%':
+			out.WriteByte('%')
+		case by[i] == '0':
+			m.fr.m.Alloc(int64(end - start))
+			out.WriteString(m.src[start:end])
+		case by[i] >= '1' && by[i] <= '9':
+			s, _ := stringOf(m.result(int(by[i]-'1'), start, end))
+			out.WriteString(s)
+		default:
+			value.Failf("invalid use of '%%' in replacement string")
+		}
+	}
+	return out.String()
+}

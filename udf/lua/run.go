@@ -1,0 +1,135 @@
+package lua
+
+import (
+	"fmt"
+
+	"cqld/udf/value"
+)
+
+// box is a local variable, which closures share.
+type box struct{ v value.Value }
+
+// closure is a function value of a script.
+type closure struct {
+	proto *proto
+	up    []*box
+}
+
+// builtin is a function of the library.
+type builtin struct {
+	name string
+	call func(fr *frame, args []value.Value) []value.Value
+}
+
+// frame is a call in progress.
+type frame struct {
+	m       *value.Meter
+	library *library
+	locals  []*box
+	up      []*box
+	varargs []value.Value
+	result  []value.Value
+	depth   int
+}
+
+// callsMax bounds the depth of calls, so that recursion does not exhaust the stack.
+const callsMax = 150
+
+// Run calls the program with arguments and returns its first result. Errors are *value.Exceeded and *value.Fault.
+func (p *Program) Run(m *value.Meter, args []value.Value) (result value.Value, err error) {
+	defer value.Catch(&err)
+	fr := &frame{m: m, library: p.library}
+	return at(fr.enter(p.main, nil, args), 0), nil
+}
+
+// fail ends the call with a message and the line of the body.
+func fail(line int, format string, args ...any) {
+	value.Failf("line %d: %s", line, fmt.Sprintf(format, args...))
+}
+
+// call calls a function value.
+func (fr *frame) call(fn value.Value, args []value.Value, line int) []value.Value {
+	fr.m.Alloc(int64(16 * (len(args) + 4)))
+	switch fn := fn.(type) {
+	case *closure:
+		return fr.enter(fn.proto, fn.up, args)
+	case *builtin:
+		fr.depth++
+		if fr.depth > callsMax {
+			fail(line, "stack overflow")
+		}
+		defer func() { fr.depth-- }()
+		return fn.call(fr, args)
+	}
+	fail(line, "attempt to call a %s value", typeName(fn))
+	return nil
+}
+
+// enter executes a function of the script.
+func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
+	if fr.depth >= callsMax {
+		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
+	}
+	fr.m.Alloc(int64(8*p.slots + 64))
+	next := &frame{m: fr.m, library: fr.library, locals: make([]*box, p.slots), up: up, depth: fr.depth + 1}
+	for i := range p.params {
+		next.locals[i] = &box{at(args, i)}
+	}
+	if p.vararg && len(args) > p.params {
+		next.varargs = args[p.params:]
+	}
+	run(next, p.body)
+	return next.result
+}
+
+func typeName(v value.Value) string {
+	switch v.(type) {
+	case nil:
+		return "nil"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case *value.Table, *namespace:
+		return "table"
+	case *closure, *builtin:
+		return "function"
+	}
+	return "number"
+}
+
+func index(object, key value.Value, line int) value.Value {
+	switch t := object.(type) {
+	case *value.Table:
+		return t.Get(key)
+	case *namespace:
+		if name, ok := key.(string); ok {
+			return t.members[name]
+		}
+		return nil
+	}
+	if name, ok := key.(string); ok {
+		fail(line, "attempt to index a %s value with the key '%s'", typeName(object), name)
+	}
+	fail(line, "attempt to index a %s value", typeName(object))
+	return nil
+}
+
+func setIndex(m *value.Meter, object, key, v value.Value, line int) {
+	t, ok := object.(*value.Table)
+	if !ok {
+		fail(line, "attempt to assign a field of a %s value", typeName(object))
+	}
+	t.Set(m, key, v)
+}
+
+// method returns the function of object:name(…); those of strings are the functions of the string library.
+func (fr *frame) method(object value.Value, name string, line int) value.Value {
+	if _, ok := object.(string); ok {
+		if fn, ok := fr.library.strings.members[name]; ok {
+			return fn
+		}
+		fail(line, "there is no function string.%s", name)
+	}
+	return index(object, name, line)
+}

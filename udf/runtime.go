@@ -1,0 +1,191 @@
+package udf
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"cqld/schema"
+	"cqld/types"
+	"cqld/udf/lua"
+	"cqld/udf/value"
+)
+
+// Options configure a Runtime.
+type Options struct {
+	Limits value.Limits     // of one call; zero fields have defaults
+	Now    func() time.Time // a clock that only measures durations; nil means that time is not limited
+}
+
+// Runtime executes functions. It is safe for concurrent use.
+type Runtime struct {
+	o Options
+
+	mu       sync.Mutex
+	programs map[*schema.Function]program // compiled; guarded by mu
+}
+
+// program is a compiled function. It is immutable and safe for concurrent use.
+type program interface {
+	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded and *value.Fault.
+	call(m *value.Meter, args [][]byte) ([]byte, error)
+}
+
+// New returns a Runtime.
+func New(o Options) *Runtime {
+	o.Limits = defaultLimits(o.Limits)
+	return &Runtime{o: o, programs: map[*schema.Function]program{}}
+}
+
+// Failure is the error of a call that failed.
+type Failure struct {
+	Function *schema.Function
+	Msg      string
+}
+
+// Error returns the message.
+func (e *Failure) Error() string { return e.Msg }
+
+// Refused is the error of a body that cannot be compiled.
+type Refused struct{ Msg string }
+
+// Error returns the message.
+func (e *Refused) Error() string { return e.Msg }
+
+// Check compiles a function that is to be created. The error is *Refused.
+func (r *Runtime) Check(f *schema.Function) error {
+	_, err := compile(f)
+	return err
+}
+
+// Call returns the value of a function for arguments in wire form. The error is *Failure.
+func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, err error) {
+	p, err := r.program(f)
+	if err != nil {
+		return nil, &Failure{f, err.Error()}
+	}
+	defer func() {
+		// A fault of the interpreter must not end more than the query.
+		if e := recover(); e != nil {
+			result, err = nil, &Failure{f, failed(f, fmt.Sprintf("internal error: %v", e))}
+		}
+	}()
+	result, err = p.call(value.NewMeter(r.o.Limits, r.elapsed()), args)
+	if err != nil {
+		return nil, &Failure{f, message(f, err)}
+	}
+	return result, nil
+}
+
+// elapsed returns a clock of one call.
+func (r *Runtime) elapsed() func() time.Duration {
+	if r.o.Now == nil {
+		return nil
+	}
+	began := r.o.Now()
+	return func() time.Duration { return r.o.Now().Sub(began) }
+}
+
+// message returns the text of an error. Exceptions of Java have Cassandra's text.
+func message(f *schema.Function, err error) string {
+	if exceeded, ok := err.(*value.Exceeded); ok { //nolint:errorlint // not wrapped
+		return fmt.Sprintf("User defined function %s was stopped: %s", Signature(f), exceeded.Reason)
+	}
+	if f.Language == Java {
+		return err.Error()
+	}
+	return failed(f, err.Error())
+}
+
+func failed(f *schema.Function, reason string) string {
+	return fmt.Sprintf("execution of '%s.%s%v' failed: %s", f.Keyspace, f.Name, schema.ArgumentTexts(f.ArgTypes), reason)
+}
+
+// Signature returns a function as Cassandra's messages show it.
+func Signature(f *schema.Function) string {
+	return fmt.Sprintf("%s.%s : (%s) -> %s", f.Keyspace, f.Name, joined(f.ArgTypes), schema.DeclaredText(f.Returns))
+}
+
+func joined(list []*types.Type) string {
+	text := ""
+	for i, t := range schema.ArgumentTexts(list) {
+		if i > 0 {
+			text += ", "
+		}
+		text += t
+	}
+	return text
+}
+
+// program returns the compiled function.
+func (r *Runtime) program(f *schema.Function) (program, error) {
+	r.mu.Lock()
+	p := r.programs[f]
+	r.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, err := compile(f)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.programs) >= programsMax { // functions of old versions of the schema are among them
+		clear(r.programs)
+	}
+	r.programs[f] = p
+	return p, nil
+}
+
+// The languages.
+const (
+	Lua  = "lua"
+	Java = "java"
+	Wasm = "wasm"
+)
+
+// Languages returns the names of the languages.
+func Languages() []string { return []string{Lua, Wasm, Java} }
+
+func compile(f *schema.Function) (program, error) {
+	if len(f.Body) > bodyBytesMax && f.Language != Wasm {
+		return nil, &Refused{fmt.Sprintf("The body of function %s has %d bytes; no more than %d are possible", f.Name, len(f.Body), bodyBytesMax)}
+	}
+	switch f.Language {
+	case Lua:
+		p, err := lua.Compile(f.Body, f.ArgNames)
+		if err != nil {
+			return nil, &Refused{"Lua compilation failed: " + err.Error()}
+		}
+		return &luaProgram{f, p}, nil
+	}
+	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)}
+}
+
+// luaProgram is a function in Lua.
+type luaProgram struct {
+	f *schema.Function
+	p *lua.Program
+}
+
+func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err error) {
+	values, err := fromCQL(m, p.f.ArgTypes, args)
+	if err != nil {
+		return nil, err
+	}
+	v, err := p.p.Run(m, values)
+	if err != nil {
+		return nil, err
+	}
+	defer value.Catch(&err)
+	return value.ToCQL(m, p.f.Returns, v), nil
+}
+
+func fromCQL(m *value.Meter, list []*types.Type, args [][]byte) (values []value.Value, err error) {
+	defer value.Catch(&err)
+	for i, t := range list {
+		values = append(values, value.FromCQL(m, t, args[i]))
+	}
+	return values, nil
+}

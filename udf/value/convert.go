@@ -1,0 +1,342 @@
+package value
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"unicode/utf8"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/internal/wire"
+	"cqld/types"
+)
+
+// FromCQL returns a CQL value in wire form as the value of a script; null and empty numbers are nil.
+//
+//	text, ascii, blob           string
+//	boolean                     bool
+//	tinyint … bigint, counter   int64
+//	varint, decimal             *big.Int, *apd.Decimal
+//	float, double               float64
+//	timestamp, time, date       int64: milliseconds since 1970, nanoseconds since midnight, days since 1970
+//	uuid, timeuuid, inet        string: their text
+//	duration                    table with months, days, nanoseconds
+//	list, vector, tuple         table with the keys 1, 2, …
+//	set                         table with the elements as keys, and true as values
+//	map                         table
+//	user-defined type           table with the fields by name
+func FromCQL(m *Meter, t *types.Type, b []byte) Value {
+	if b == nil {
+		return nil
+	}
+	switch t.Kind() {
+	case types.Ascii, types.Text, types.Blob, types.Custom:
+		m.Alloc(int64(len(b)) + 16)
+		return string(b)
+	case types.List, types.Set, types.Map, types.Tuple, types.UDT, types.Vector:
+		return tableFrom(m, t, b)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	m.Alloc(int64(len(b)) + 16)
+	switch t.Kind() {
+	case types.Boolean:
+		return b[0] != 0
+	case types.Varint:
+		if x, ok := t.Big(b); ok {
+			return x
+		}
+	case types.Decimal:
+		if d, ok := t.Decimal(b); ok {
+			return d
+		}
+	case types.Float, types.Double:
+		f, _ := t.Float64(b)
+		return f
+	case types.Date:
+		return wireDate(b)
+	case types.Timestamp, types.Time:
+		c := wire.NewCursor(b)
+		return c.Int64()
+	case types.UUID, types.Timeuuid, types.Inet:
+		return string(t.AppendText(nil, b))
+	case types.Duration:
+		d, _ := types.DecodeDuration(b)
+		out := NewTable(m)
+		out.Set(m, "months", int64(d.Months))
+		out.Set(m, "days", int64(d.Days))
+		out.Set(m, "nanoseconds", d.Nanos)
+		return out
+	default:
+		if n, ok := t.Int64(b); ok {
+			return n
+		}
+	}
+	return nil
+}
+
+// wireDate returns the days since 1970-01-01.
+func wireDate(b []byte) Value {
+	c := wire.NewCursor(b)
+	return int64(uint32(c.Int32())) - 1<<31
+}
+
+func tableFrom(m *Meter, t *types.Type, b []byte) Value {
+	out := NewTable(m)
+	var key Value
+	for p := t.Parts(b); p.Next(); {
+		v := FromCQL(m, p.Type(), p.Bytes())
+		switch t.Kind() {
+		case types.Map:
+			if p.Index()%2 == 0 {
+				key = v
+				continue
+			}
+			out.Set(m, key, v)
+		case types.Set:
+			out.Set(m, v, true)
+		case types.UDT:
+			out.Set(m, t.FieldNames()[p.Index()], v)
+		default:
+			if v != nil {
+				out.Set(m, int64(p.Index()+1), v)
+			}
+		}
+	}
+	return out
+}
+
+// ToCQL returns a value of a script in the wire form of a CQL type; nil is null. It panics with a Fault if the type has no such value.
+func ToCQL(m *Meter, t *types.Type, v Value) []byte {
+	if v == nil {
+		return nil
+	}
+	switch t.Kind() {
+	case types.Ascii, types.Text, types.Blob, types.Custom:
+		return textTo(m, t, v)
+	case types.Boolean:
+		if b, ok := v.(bool); ok {
+			return map[bool][]byte{false: {0}, true: {1}}[b]
+		}
+	case types.Varint:
+		if n := wholeNumber(v); n != nil {
+			return types.AppendVarint(nil, n)
+		}
+	case types.Decimal:
+		return decimalTo(t, v)
+	case types.Float, types.Double:
+		if IsNumber(v) {
+			return t.AppendFloat64(nil, ToFloat(v))
+		}
+	case types.UUID, types.Timeuuid, types.Inet:
+		if s, ok := v.(string); ok {
+			if b, err := t.FromText(s); err == nil {
+				return b
+			}
+		}
+	case types.List, types.Set, types.Map, types.Tuple, types.UDT, types.Vector, types.Duration:
+		if table, ok := v.(*Table); ok {
+			return tableTo(m, t, table)
+		}
+	default:
+		return integerTo(t, v)
+	}
+	mismatch(t, v)
+	return nil
+}
+
+// mismatch panics: the type has no value v.
+func mismatch(t *types.Type, v Value) {
+	Failf("the result %s is not a value of type %s", Describe(v), t)
+}
+
+// Describe returns a short text of a value for messages.
+func Describe(v Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "nil"
+	case string:
+		const shown = 40
+		if len(v) > shown {
+			v = v[:shown] + "…"
+		}
+		return fmt.Sprintf("%q", v)
+	case bool:
+		return fmt.Sprint(v)
+	case *Table:
+		return "(a table)"
+	}
+	if IsNumber(v) {
+		return NumberText(v)
+	}
+	return "(a function)"
+}
+
+func textTo(m *Meter, t *types.Type, v Value) []byte {
+	s, ok := v.(string)
+	if !ok {
+		mismatch(t, v)
+	}
+	m.Alloc(int64(len(s)))
+	if t.Kind() == types.Text && !utf8.ValidString(s) {
+		Failf("the result %s is not valid UTF-8", Describe(v))
+	}
+	if t.Kind() == types.Ascii {
+		for i := range len(s) {
+			if s[i] > 127 {
+				Failf("the result %s is not ASCII", Describe(v))
+			}
+		}
+	}
+	return append([]byte{}, s...)
+}
+
+// wholeNumber returns a number without a fraction as an integer, or nil.
+func wholeNumber(v Value) *big.Int {
+	switch v := v.(type) {
+	case int64:
+		return big.NewInt(v)
+	case *big.Int:
+		return v
+	case float64:
+		if v == math.Trunc(v) && !math.IsInf(v, 0) {
+			n, _ := big.NewFloat(v).Int(nil)
+			return n
+		}
+	case *apd.Decimal:
+		var whole apd.Decimal
+		if v.Exponent >= 0 && v.Exponent > exponentMax {
+			return nil
+		}
+		if _, err := apd.BaseContext.WithPrecision(digitsMax).Quantize(&whole, v, 0); err == nil && whole.Cmp(v) == 0 {
+			n := whole.Coeff.MathBigInt()
+			if whole.Negative {
+				n.Neg(n)
+			}
+			return n
+		}
+	}
+	return nil
+}
+
+func decimalTo(t *types.Type, v Value) []byte {
+	switch n := v.(type) {
+	case int64, *big.Int, *apd.Decimal:
+		return types.AppendDecimal(nil, toDecimal(n))
+	case float64:
+		if !math.IsInf(n, 0) && n == n {
+			if b, err := t.FromText(NumberText(n)); err == nil {
+				return b
+			}
+		}
+	}
+	mismatch(t, v)
+	return nil
+}
+
+func integerTo(t *types.Type, v Value) []byte {
+	n := wholeNumber(v)
+	if n == nil {
+		mismatch(t, v)
+	}
+	if !n.IsInt64() {
+		Failf("the result %s is out of the range of %s", Describe(v), t)
+	}
+	x := n.Int64()
+	switch t.Kind() {
+	case types.Date:
+		if x < -1<<31 || x >= 1<<31 {
+			Failf("the result %d is out of the range of date", x)
+		}
+		return wire.AppendUint32(nil, uint32(x+1<<31))
+	case types.Time:
+		if x < 0 || x >= 24*3600*1e9 {
+			Failf("the result %d is out of the range of time", x)
+		}
+		return wire.AppendInt64(nil, x)
+	case types.Timestamp:
+		return wire.AppendInt64(nil, x)
+	}
+	if !t.FitsInt64(x) {
+		Failf("the result %d is out of the range of %s", x, t)
+	}
+	return t.AppendInt64(nil, x)
+}
+
+func tableTo(m *Meter, t *types.Type, v *Table) []byte {
+	var parts [][]byte
+	add := func(t *types.Type, v Value) {
+		m.Alloc(32)
+		b := ToCQL(m, t, v)
+		if b == nil && v == nil {
+			parts = append(parts, nil)
+			return
+		}
+		parts = append(parts, append([]byte{}, b...))
+	}
+	switch t.Kind() {
+	case types.Duration:
+		return durationTo(t, v)
+	case types.List, types.Vector:
+		if v.Count() != v.Len() {
+			Failf("the result is not a list: it has keys other than 1, 2, …")
+		}
+		for _, e := range v.Values() {
+			if e == nil {
+				Failf("the result is a list with nil")
+			}
+			add(t.Elems()[0], e)
+		}
+	case types.Set, types.Map:
+		for k, e, at := v.Next(0); at >= 0; k, e, at = v.Next(at) {
+			if t.Kind() == types.Set && e == false {
+				continue
+			}
+			add(t.Elems()[0], k)
+			if t.Kind() == types.Map {
+				add(t.Elems()[1], e)
+			}
+		}
+	case types.Tuple:
+		for i, e := range t.Elems() {
+			add(e, v.Get(int64(i+1)))
+		}
+	case types.UDT:
+		for i, e := range t.Elems() {
+			add(e, v.Get(t.FieldNames()[i]))
+		}
+	}
+	b, err := t.AppendParts(nil, parts)
+	if err != nil {
+		Failf("%v", err)
+	}
+	m.Alloc(int64(len(b)))
+	if b == nil {
+		b = []byte{}
+	}
+	return b
+}
+
+func durationTo(t *types.Type, v *Table) []byte {
+	part := func(name string) int64 {
+		n := wholeNumber(v.Get(name))
+		if v.Get(name) == nil {
+			return 0
+		}
+		if n == nil || !n.IsInt64() {
+			Failf("%s of a duration is %s", name, Describe(v.Get(name)))
+		}
+		return n.Int64()
+	}
+	months, days := part("months"), part("days")
+	if months != int64(int32(months)) || days != int64(int32(days)) {
+		Failf("the result is out of the range of duration")
+	}
+	b := types.DurationValue{Months: int32(months), Days: int32(days), Nanos: part("nanoseconds")}.Append(nil)
+	if err := t.Validate(b); err != nil {
+		Failf("%v", err)
+	}
+	return b
+}

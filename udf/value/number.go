@@ -1,0 +1,350 @@
+package value
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/apd/v3"
+)
+
+// Arithmetic has four kinds of numbers: int64, which wraps around as in Lua and Java; *big.Int, which is exact; *apd.Decimal; and
+// float64. An operation on two kinds uses the first kind in the order float64, *apd.Decimal, *big.Int, int64 that one of them has.
+
+// Limits on the size of exact numbers, so that one operation takes a bounded time.
+const (
+	bitsMax          = 1 << 16
+	digitsMax        = 1 << 14
+	exponentMax      = 1 << 14
+	plainExponentMax = 100 // of decimals that are written without an exponent
+	quotientSize     = 34  // significant digits of a quotient of decimals, as in IEEE 754's decimal128
+)
+
+type rank uint8
+
+const (
+	notNumber rank = iota
+	ranksInt
+	ranksBig
+	ranksDecimal
+	ranksFloat
+)
+
+func rankOf(v Value) rank {
+	switch v.(type) {
+	case int64:
+		return ranksInt
+	case *big.Int:
+		return ranksBig
+	case *apd.Decimal:
+		return ranksDecimal
+	case float64:
+		return ranksFloat
+	}
+	return notNumber
+}
+
+// IsNumber reports whether v is a number.
+func IsNumber(v Value) bool { return rankOf(v) != notNumber }
+
+// ToFloat returns a number as a float64.
+func ToFloat(v Value) float64 {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case *big.Int:
+		f, _ := new(big.Float).SetInt(v).Float64()
+		return f
+	case *apd.Decimal:
+		f, err := v.Float64()
+		if err != nil && f == 0 {
+			return math.Inf(v.Sign())
+		}
+		return f
+	case float64:
+		return v
+	}
+	return math.NaN()
+}
+
+func toBig(v Value) *big.Int {
+	switch v := v.(type) {
+	case int64:
+		return big.NewInt(v)
+	case *big.Int:
+		return v
+	}
+	return new(big.Int)
+}
+
+func toDecimal(v Value) *apd.Decimal {
+	switch v := v.(type) {
+	case int64:
+		return apd.New(v, 0)
+	case *big.Int:
+		return apd.NewWithBigInt(new(apd.BigInt).SetMathBigInt(v), 0)
+	case *apd.Decimal:
+		return v
+	}
+	return new(apd.Decimal)
+}
+
+// Arith computes a op b for the operators + - * / % ^ of Lua: / and ^ of integers are floats, % has the sign of the divisor.
+// Both must be numbers.
+func Arith(m *Meter, op byte, a, b Value) Value {
+	m.Step()
+	r := max(rankOf(a), rankOf(b))
+	switch {
+	case r == ranksInt && op != '/' && op != '^':
+		return arithInt(op, a.(int64), b.(int64)) //nolint:forcetypeassert // by rank
+	case r == ranksBig && op != '^':
+		return arithBig(m, op, toBig(a), toBig(b))
+	case r == ranksDecimal && op != '^':
+		return arithDecimal(m, op, toDecimal(a), toDecimal(b))
+	}
+	return arithFloat(op, ToFloat(a), ToFloat(b))
+}
+
+func arithInt(op byte, a, b int64) Value {
+	switch op {
+	case '+':
+		return a + b
+	case '-':
+		return a - b
+	case '*':
+		return a * b
+	}
+	if b == 0 {
+		Failf("attempt to perform 'n%%%%0'")
+	}
+	if b == -1 {
+		return int64(0)
+	}
+	r := a % b
+	if r != 0 && (r^b) < 0 {
+		r += b
+	}
+	return r
+}
+
+func arithBig(m *Meter, op byte, a, b *big.Int) Value {
+	m.Alloc(int64(a.BitLen()+b.BitLen())/8 + 32)
+	out := new(big.Int)
+	switch op {
+	case '+':
+		out.Add(a, b)
+	case '-':
+		out.Sub(a, b)
+	case '*':
+		m.Work(int64(a.BitLen()/64) * int64(b.BitLen()/64))
+		out.Mul(a, b)
+	case '/':
+		if b.Sign() == 0 {
+			Failf("attempt to divide by zero")
+		}
+		if q, r := new(big.Int).QuoRem(a, b, new(big.Int)); r.Sign() == 0 {
+			return q
+		}
+		return ToFloat(a) / ToFloat(b)
+	default:
+		if b.Sign() == 0 {
+			Failf("attempt to perform 'n%%%%0'")
+		}
+		out.Rem(a, b)
+		if out.Sign() != 0 && out.Sign() != b.Sign() {
+			out.Add(out, b)
+		}
+	}
+	if out.BitLen() > bitsMax {
+		Failf("integer has more than %d bits", bitsMax)
+	}
+	return out
+}
+
+func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
+	digits := a.NumDigits() + b.NumDigits() + abs64(int64(a.Exponent)-int64(b.Exponent))
+	if digits > digitsMax {
+		Failf("decimal has more than %d digits", digitsMax)
+	}
+	m.Alloc(digits/2 + 32)
+	c := apd.BaseContext.WithPrecision(uint32(digits) + 1)
+	c.Rounding, c.MaxExponent, c.MinExponent = apd.RoundHalfEven, exponentMax, -exponentMax
+	out := new(apd.Decimal)
+	var err error
+	switch op {
+	case '+':
+		_, err = c.Add(out, a, b)
+	case '-':
+		_, err = c.Sub(out, a, b)
+	case '*':
+		_, err = c.Mul(out, a, b)
+	case '/':
+		c.Precision = quotientSize
+		_, err = c.Quo(out, a, b)
+	default:
+		if _, err = c.Rem(out, a, b); err == nil && out.Sign() != 0 && out.Sign() != b.Sign() {
+			_, err = c.Add(out, out, b)
+		}
+	}
+	if err != nil {
+		Failf("%v", err)
+	}
+	return out
+}
+
+func abs64(n int64) int64 { return max(n, -n) }
+
+func arithFloat(op byte, a, b float64) Value {
+	switch op {
+	case '+':
+		return a + b
+	case '-':
+		return a - b
+	case '*':
+		return a * b
+	case '/':
+		return a / b
+	case '^':
+		return math.Pow(a, b)
+	}
+	if math.IsInf(b, 0) && !math.IsInf(a, 0) && a == a {
+		if a == 0 || (a < 0) == (b < 0) {
+			return a
+		}
+		return b
+	}
+	r := math.Mod(a, b)
+	if r != 0 && (r < 0) != (b < 0) {
+		r += b
+	}
+	return r
+}
+
+// Compare compares two numbers exactly. ok is false if one is NaN or not a number.
+func Compare(a, b Value) (order int, ok bool) {
+	ra, rb := rankOf(a), rankOf(b)
+	if ra == notNumber || rb == notNumber {
+		return 0, false
+	}
+	fa, isA := a.(float64)
+	fb, isB := b.(float64)
+	switch {
+	case isA && fa != fa || isB && fb != fb:
+		return 0, false
+	case isA && isB:
+		return compareFloats(fa, fb), true
+	case isA && math.IsInf(fa, 0):
+		return int(math.Copysign(1, fa)), true
+	case isB && math.IsInf(fb, 0):
+		return -int(math.Copysign(1, fb)), true
+	case isA || isB:
+		return exactFloat(a).Cmp(exactFloat(b)), true
+	}
+	if x, ok := a.(int64); ok {
+		if y, ok := b.(int64); ok {
+			return compareInts(x, y), true
+		}
+	}
+	if max(ra, rb) == ranksDecimal {
+		return toDecimal(a).Cmp(toDecimal(b)), true
+	}
+	return toBig(a).Cmp(toBig(b)), true
+}
+
+func compareInts(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func compareFloats(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// exactFloat returns a finite number as a rational, except that a decimal is rounded to 128 bits.
+func exactFloat(v Value) *big.Float {
+	switch v := v.(type) {
+	case float64:
+		return big.NewFloat(v)
+	case int64:
+		return new(big.Float).SetInt64(v)
+	case *big.Int:
+		return new(big.Float).SetInt(v)
+	case *apd.Decimal:
+		f, _, err := big.ParseFloat(v.String(), 10, 128, big.ToNearestEven)
+		if err == nil {
+			return f
+		}
+	}
+	return new(big.Float)
+}
+
+// Equal reports whether two values are equal: numbers by value, tables by identity.
+func Equal(a, b Value) bool {
+	if order, ok := Compare(a, b); ok {
+		return order == 0
+	}
+	if rankOf(a) != notNumber || rankOf(b) != notNumber {
+		return false
+	}
+	return a == b
+}
+
+// Negate returns -v. v must be a number.
+func Negate(v Value) Value {
+	switch v := v.(type) {
+	case int64:
+		return -v
+	case *big.Int:
+		return new(big.Int).Neg(v)
+	case *apd.Decimal:
+		return new(apd.Decimal).Neg(v)
+	case float64:
+		return -v
+	}
+	return nil
+}
+
+// NumberText returns a number as text. Floats that are whole have ".0".
+func NumberText(v Value) string {
+	switch v := v.(type) {
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case *big.Int:
+		return v.String()
+	case *apd.Decimal:
+		if v.Exponent > plainExponentMax || v.Exponent < -plainExponentMax {
+			return v.String()
+		}
+		return v.Text('f')
+	case float64:
+		switch {
+		case v != v:
+			return "nan"
+		case math.IsInf(v, 1):
+			return "inf"
+		case math.IsInf(v, -1):
+			return "-inf"
+		}
+		text := strconv.FormatFloat(v, 'g', 17, 64)
+		if short := strconv.FormatFloat(v, 'g', -1, 64); len(short) < len(text) {
+			text = short
+		}
+		if !strings.ContainsAny(text, ".en") {
+			text += ".0"
+		}
+		return text
+	}
+	return ""
+}

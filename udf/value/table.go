@@ -1,0 +1,200 @@
+package value
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/cockroachdb/apd/v3"
+)
+
+// Value is a value of a script: nil, bool, int64, float64, string (bytes), *big.Int, *apd.Decimal, *Table, or a function of the
+// interpreter, which is a pointer.
+type Value = any
+
+// Table is an associative array. Its order of iteration is deterministic: the values of 1, 2, …, then other keys in the order of
+// their insertion. A table is used by one call only.
+type Table struct {
+	list    []Value // of the keys 1, 2, …; the last is not nil
+	index   map[Value]int
+	entries []entry
+	live    int
+}
+
+type entry struct {
+	key, value Value // value is nil after a removal
+}
+
+// tableBytes is what a table counts as, and entryBytes an entry of it.
+const (
+	tableBytes = 96
+	entryBytes = 96
+)
+
+// NewTable returns an empty table.
+func NewTable(m *Meter) *Table {
+	m.Alloc(tableBytes)
+	return &Table{}
+}
+
+// Len returns the number of the values of 1, 2, ….
+func (t *Table) Len() int { return len(t.list) }
+
+// Count returns the number of entries.
+func (t *Table) Count() int { return len(t.list) + t.live }
+
+// bigKey and decimalKey are the comparable forms of keys.
+type bigKey struct{ text string }
+type decimalKey struct{ text string }
+
+// keyExponentMax bounds the exponents of decimals that are compared with other keys by value.
+const keyExponentMax = 100
+
+// keyOf returns the comparable form of a key; numbers that are equal have equal forms.
+func keyOf(k Value) Value {
+	switch k := k.(type) {
+	case float64:
+		if k == math.Trunc(k) && math.Abs(k) < 1<<62 {
+			return int64(k)
+		}
+	case *big.Int:
+		if k.IsInt64() {
+			return k.Int64()
+		}
+		return bigKey{k.String()}
+	case *apd.Decimal:
+		if k.Exponent > keyExponentMax || k.Exponent < -keyExponentMax {
+			return decimalKey{k.String()}
+		}
+		var reduced apd.Decimal
+		reduced.Reduce(k)
+		if n, err := reduced.Int64(); err == nil {
+			return n
+		}
+		return decimalKey{reduced.String()}
+	}
+	return k
+}
+
+// Get returns the value of a key, or nil.
+func (t *Table) Get(k Value) Value {
+	key := keyOf(k)
+	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list)) {
+		return t.list[n-1]
+	}
+	if i, ok := t.index[key]; ok {
+		return t.entries[i].value
+	}
+	return nil
+}
+
+// Set sets the value of a key; nil removes it. It panics with a Fault for the keys nil and NaN.
+func (t *Table) Set(m *Meter, k, v Value) {
+	key := keyOf(k)
+	if f, ok := key.(float64); key == nil || ok && f != f {
+		Failf("table index is nil or NaN")
+	}
+	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list))+1 {
+		t.setListed(m, int(n), v)
+		return
+	}
+	i, ok := t.index[key]
+	switch {
+	case ok:
+		if t.entries[i].value == nil && v != nil {
+			t.live++
+		} else if t.entries[i].value != nil && v == nil {
+			t.live--
+		}
+		t.entries[i].value = v
+	case v != nil:
+		m.Alloc(entryBytes)
+		if t.index == nil {
+			t.index = map[Value]int{}
+		}
+		t.index[key] = len(t.entries)
+		t.entries = append(t.entries, entry{k, v})
+		t.live++
+	}
+}
+
+// setListed sets the value of the key n, which is in the list or follows its end.
+func (t *Table) setListed(m *Meter, n int, v Value) {
+	if n <= len(t.list) {
+		t.list[n-1] = v
+		for len(t.list) > 0 && t.list[len(t.list)-1] == nil {
+			t.list = t.list[:len(t.list)-1]
+		}
+		return
+	}
+	if i, ok := t.index[int64(n)]; ok && t.entries[i].value != nil {
+		t.entries[i].value = nil
+		t.live--
+	}
+	if v == nil {
+		return
+	}
+	m.Alloc(16)
+	t.list = append(t.list, v)
+	for next := int64(n) + 1; ; next++ { // the following keys move to the list
+		i, ok := t.index[next]
+		if !ok || t.entries[i].value == nil {
+			return
+		}
+		m.Step()
+		t.list = append(t.list, t.entries[i].value)
+		t.entries[i].value = nil
+		t.live--
+	}
+}
+
+// Append adds a value after the last one.
+func (t *Table) Append(m *Meter, v Value) { t.Set(m, int64(len(t.list)+1), v) }
+
+// Next returns the entry at a position and the following position, which is negative after the last entry. The first position is 0.
+func (t *Table) Next(at int) (k, v Value, next int) {
+	for ; at < len(t.list); at++ {
+		if t.list[at] != nil {
+			return int64(at + 1), t.list[at], at + 1
+		}
+	}
+	for i := at - len(t.list); i < len(t.entries); i++ {
+		if e := t.entries[i]; e.value != nil {
+			return e.key, e.value, len(t.list) + i + 1
+		}
+	}
+	return nil, nil, -1
+}
+
+// After returns the position after a key. ok is false if the table has never had the key.
+func (t *Table) After(k Value) (at int, ok bool) {
+	if k == nil {
+		return 0, true
+	}
+	key := keyOf(k)
+	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list)) {
+		return int(n), true
+	}
+	i, ok := t.index[key]
+	return len(t.list) + i + 1, ok
+}
+
+// Values returns the list for reading and sorting in place.
+func (t *Table) Values() []Value { return t.list }
+
+// Remove removes the value of the key n, which is in the list, and moves the following ones.
+func (t *Table) Remove(m *Meter, n int) Value {
+	v := t.list[n-1]
+	m.Work(int64(len(t.list)-n) / 8)
+	copy(t.list[n-1:], t.list[n:])
+	t.list = t.list[:len(t.list)-1]
+	return v
+}
+
+// Insert inserts a value that is not nil at the key n, and moves the following ones.
+func (t *Table) Insert(m *Meter, n int, v Value) {
+	m.Alloc(16)
+	m.Work(int64(len(t.list)-n) / 8)
+	t.list = append(t.list, nil)
+	copy(t.list[n:], t.list[n-1:])
+	t.list[n-1] = v
+}
