@@ -14,6 +14,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/search"
 )
 
 // modelStore is a simple Store, and therefore correct: a model.Table for each table.
@@ -22,6 +23,7 @@ type modelStore struct {
 	reads            int
 	counted, batches int
 	ballot           int64
+	searches         []search.Order
 }
 
 func (s *modelStore) table(id schema.StorageID) *model.Table {
@@ -73,7 +75,8 @@ func over(c request.Coordinator) *request.Executor {
 	proposer, _ := c.(request.Proposer)
 	batches, _ := c.(batching)
 	counters, _ := c.(counting)
-	return request.New(request.Options{Coordinator: c, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
+	searcher, _ := c.(request.Searcher)
+	return request.New(request.Options{Coordinator: c, Searcher: searcher, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
 }
 
 // newTestProcessor returns a Processor over a model, with a keyspace ks in use.

@@ -24,6 +24,7 @@ type nearest struct {
 	col      *schema.Column
 	to       term.Term
 	function similarity.Function
+	index    *schema.Index
 }
 
 // nearestOrdering returns the element of ORDER BY with ANN OF, or nil.
@@ -72,6 +73,7 @@ func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restr
 	if ix == nil {
 		return nil, nil, invalidf("ANN ordering by vector requires the column to be indexed")
 	}
+	n.index = ix
 	n.function, _ = similarity.Of(ix.Options)
 	columns, relations := where.Indexed()
 	switch {
@@ -117,6 +119,7 @@ func (p *selectPlan) checkNearest(stmt *cql.Select) error {
 
 // nearestRows are the rows of a SELECT with ANN OF that have the best scores.
 type nearestRows struct {
+	value []byte // the vector that others are compared with
 	to    []float32
 	limit int
 	other []float32    // memory of the vector of a row
@@ -171,7 +174,7 @@ func (run *selectRun) beginNearest(r *request.Request, limit uint32, params *Par
 	if err := near.col.Type.Validate(v.Bytes); err != nil {
 		return invalidf("%s", err)
 	}
-	run.near = nearestRows{to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
+	run.near = nearestRows{value: v.Bytes, to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
 	if !near.function.Comparable(run.near.to) {
 		return incomparable(near.function, run.near.to)
 	}

@@ -9,6 +9,9 @@ import (
 
 // read executes the SELECT's reads, all of them through one cursor, and passes their rows to consume.
 func (run *selectRun) read(r *request.Request) error {
+	if run.plan.searchesVectors() {
+		return run.readNearest(r)
+	}
 	s := &run.scan
 	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.p.o.Executor, r, run, run, &run.view.Row
 	if run.p.isVirtual(run.plan.table) {
@@ -18,6 +21,9 @@ func (run *selectRun) read(r *request.Request) error {
 			}
 			return run.p.virtualPage(run.plan.table, cmd, r.Principal)
 		}
+	}
+	if run.plan.where.Index() != nil {
+		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }
 	}
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)
 	return s.Run()

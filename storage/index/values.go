@@ -42,6 +42,7 @@ type Values struct {
 	scratch  sync.Pool
 	swept    sweptTo
 	graphs   graphs
+	rows     int // that a step of a build reads
 }
 
 // indexState is what is known of the entries of one index.
@@ -77,7 +78,7 @@ type scratch struct {
 // NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
 // concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
-	return &Values{definitions: definitions, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	return &Values{definitions: definitions, rows: buildRows, scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
 // MaintainValues lets an engine that is opened with o keep the indexes of x.

@@ -1,0 +1,225 @@
+package restriction
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/term"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// indexedPart is the part of a restriction that an index finds: that of one column, or one of its elements.
+type indexedPart struct {
+	index   *schema.Index
+	of      *restriction
+	column  int // of restriction.columns
+	element int // of restriction.elements, or -1
+}
+
+// rank orders the parts by how few rows they are expected to select: less is better.
+func (p *indexedPart) rank() int {
+	switch {
+	case p.element >= 0 && p.of.elements[p.element].operator == cql.Equal:
+		return 1 // an entry of a map
+	case p.element >= 0:
+		return 2
+	case p.of.kind == kindEqual:
+		return 0
+	case p.of.lower != nil && p.of.upper != nil:
+		return 3
+	}
+	return 4
+}
+
+// supporting appends the parts of r that indexes find.
+func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
+	for i, col := range r.columns {
+		for _, ix := range rs.table.Indexes() {
+			if ix.Column != col.ID {
+				continue
+			}
+			if r.kind != kindContains {
+				if findsWhole(ix, r, col) {
+					dst = append(dst, indexedPart{ix, r, i, -1})
+				}
+				continue
+			}
+			for k, e := range r.elements {
+				if findsElement(ix, col, e.operator) {
+					dst = append(dst, indexedPart{ix, r, i, k})
+				}
+			}
+		}
+	}
+	return dst
+}
+
+// findsWhole reports whether an index finds the rows of = or a slice of its column.
+func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
+	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
+	switch {
+	case !whole || r.kind == kindIn:
+		return false
+	case r.kind == kindEqual:
+		return true
+	}
+	return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(ix, col.Type)
+}
+
+// ordered reports whether an index finds ranges of values of a type.
+func ordered(ix *schema.Index, t *types.Type) bool {
+	switch t.Kind() {
+	case types.Text, types.Ascii, types.Boolean:
+		return ix.Class == schema.SASI
+	}
+	return !t.IsCollection() && t.Kind() != types.UDT && t.Kind() != types.Tuple && t.Kind() != types.Vector
+}
+
+// findsElement reports whether an index finds the rows whose collection matches an operator.
+func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
+	switch o {
+	case cql.Contains:
+		return ix.Target == schema.IndexValues && c.Type.MultiCell() || ix.Target == schema.IndexSimple && c.Type.MultiCell()
+	case cql.ContainsKey:
+		return ix.Target == schema.IndexKeys
+	case cql.Equal:
+		return ix.Target == schema.IndexEntries
+	}
+	return false
+}
+
+// findIndexes determines which restrictions indexes can find.
+func (rs *Set) findIndexes() {
+	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other} {
+		for _, r := range list {
+			if r != nil {
+				rs.indexed = rs.supporting(r, rs.indexed)
+			}
+		}
+	}
+}
+
+// queriable reports whether an index finds some restriction.
+func (rs *Set) queriable() bool { return len(rs.indexed) > 0 }
+
+// queriableClustering reports whether an index finds a restriction of clustering columns.
+func (rs *Set) queriableClustering() bool {
+	return slices.ContainsFunc(rs.indexed, func(p indexedPart) bool { return p.of.first().Kind == schema.Clustering })
+}
+
+// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found here: unless
+// storage-attached indexes find every restriction, there may be one restricted column, with one CONTAINS.
+func (rs *Set) needsFiltering() bool {
+	if len(rs.expected) > 0 && !slices.ContainsFunc(rs.expected, func(r *restriction) bool { return !rs.attached(r) }) {
+		return false
+	}
+	columns, elements := 0, 0
+	for _, r := range rs.expected {
+		columns += len(r.columns)
+		elements = max(elements, len(r.elements))
+	}
+	return columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1
+}
+
+// attached reports whether storage-attached indexes find a restriction; of several on a collection, one.
+func (rs *Set) attached(r *restriction) bool {
+	found := make([]bool, len(r.columns))
+	for _, p := range rs.indexed {
+		if p.of == r && p.index.Class == schema.SAI {
+			found[p.column] = true
+		}
+	}
+	return !slices.Contains(found, false)
+}
+
+// chooseIndex chooses the index by which rows are found, if one is used.
+func (rs *Set) chooseIndex() {
+	if !rs.usesIndex || rs.exactRows() || rs.writes {
+		return
+	}
+	parts := slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
+	if len(parts) > 0 {
+		rs.chosen = &parts[0]
+	}
+}
+
+// exactRows reports whether WHERE names the rows, of few partitions.
+func (rs *Set) exactRows() bool {
+	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
+}
+
+// Index returns the index by which rows are found, or nil.
+func (rs *Set) Index() *schema.Index {
+	if rs.chosen == nil {
+		return nil
+	}
+	return rs.chosen.index
+}
+
+// IndexTerms evaluates the intervals of terms in which Index is searched, ascending and disjoint. WHERE must still be evaluated
+// on the rows that are found.
+func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
+	p := rs.chosen
+	col := p.of.columns[p.column]
+	if p.element >= 0 {
+		return p.elementTerms(s, col)
+	}
+	value := func(v *valueTerm) ([]byte, error) {
+		values, err := filterValues(s, v, p.of.columns)
+		if err != nil {
+			return nil, err
+		}
+		return col.Type.AppendOrdered(nil, values[p.column], false), nil
+	}
+	if p.of.kind == kindEqual {
+		b, err := value(p.of.equal)
+		if err != nil {
+			return nil, err
+		}
+		return []row.Slice{row.ExactRow(b)}, nil
+	}
+	var out row.Slice
+	if b := p.of.lower; b != nil {
+		var err error
+		if out.Start, err = value(b.value); err != nil {
+			return nil, err
+		}
+		if !b.inclusive {
+			out.Start = row.After(out.Start)
+		}
+	}
+	if b := p.of.upper; b != nil {
+		var err error
+		if out.End, err = value(b.value); err != nil {
+			return nil, err
+		}
+		if b.inclusive {
+			out.End = row.After(out.End)
+		}
+	}
+	if out.Empty() {
+		return nil, nil
+	}
+	return []row.Slice{out}, nil
+}
+
+func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
+	x, err := p.of.elements[p.element].eval(s, col)
+	if err != nil {
+		return nil, err
+	}
+	elems := col.Type.Elems()
+	var b []byte
+	switch x.operator {
+	case cql.Contains:
+		b = elems[len(elems)-1].AppendOrdered(nil, x.value, false)
+	case cql.ContainsKey:
+		b = elems[0].AppendOrdered(nil, x.value, false)
+	default:
+		b = elems[1].AppendOrdered(elems[0].AppendOrdered(nil, x.key, false), x.value, false)
+	}
+	return []row.Slice{row.ExactRow(b)}, nil
+}
