@@ -65,14 +65,14 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	case r.kind == kindEqual:
 		return true
 	}
-	return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(ix, col.Type)
+	return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
 }
 
-// ordered reports whether an index finds ranges of values of a type.
-func ordered(ix *schema.Index, t *types.Type) bool {
+// ordered reports whether indexes find ranges of values of a type.
+func ordered(t *types.Type) bool {
 	switch t.Kind() {
 	case types.Text, types.Ascii, types.Boolean:
-		return ix.Class == schema.SASI
+		return false
 	}
 	return !t.IsCollection() && t.Kind() != types.UDT && t.Kind() != types.Tuple && t.Kind() != types.Vector
 }
@@ -109,25 +109,27 @@ func (rs *Set) queriableClustering() bool {
 	return slices.ContainsFunc(rs.indexed, func(p indexedPart) bool { return p.of.first().Kind == schema.Clustering })
 }
 
-// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found here: unless
-// storage-attached indexes find every restriction, there may be one restricted column, with one CONTAINS.
+// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found here: an index
+// must find each restriction and, unless storage-attached indexes find all, there may be one restricted column, with one CONTAINS.
 func (rs *Set) needsFiltering() bool {
-	if len(rs.expected) > 0 && !slices.ContainsFunc(rs.expected, func(r *restriction) bool { return !rs.attached(r) }) {
-		return false
-	}
-	columns, elements := 0, 0
+	attached, columns, elements := len(rs.expected) > 0, 0, 0
 	for _, r := range rs.expected {
+		if rs.usesIndex && !rs.found(r, false) {
+			return true
+		}
+		attached = attached && rs.found(r, true)
 		columns += len(r.columns)
 		elements = max(elements, len(r.elements))
 	}
-	return columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1
+	return !attached && (columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1 || columns == 1 && !rs.usesIndex)
 }
 
-// attached reports whether storage-attached indexes find a restriction; of several on a collection, one.
-func (rs *Set) attached(r *restriction) bool {
+// found reports whether indexes, or only storage-attached ones, find all columns of a restriction. Of several restrictions on the
+// elements of a collection, one is enough.
+func (rs *Set) found(r *restriction, attached bool) bool {
 	found := make([]bool, len(r.columns))
 	for _, p := range rs.indexed {
-		if p.of == r && p.index.Class == schema.SAI {
+		if p.of == r && (p.index.Class == schema.SAI || !attached) {
 			found[p.column] = true
 		}
 	}
@@ -222,4 +224,16 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		b = elems[1].AppendOrdered(elems[0].AppendOrdered(nil, x.key, false), x.value, false)
 	}
 	return []row.Slice{row.ExactRow(b)}, nil
+}
+
+// refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own.
+func (rs *Set) refuseExpression(r *cql.IndexRelation) error {
+	ix := rs.table.Index(r.Index.Name)
+	switch {
+	case ix == nil:
+		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, rs.table.Keyspace, rs.table.Name)
+	case ix.Class == schema.LegacyIndex:
+		return invalidf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
+	}
+	return invalidf("Index %s does not support custom expressions", ix.Name)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -152,8 +151,8 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 			return err
 		}
 		return invalidf("Unsupported restriction: %s", term.RelationText(relation))
-	default:
-		return function.NotSupported("An index expression in WHERE")
+	case *cql.IndexRelation:
+		return rs.refuseExpression(relation)
 	}
 	if err != nil {
 		return err
