@@ -36,8 +36,12 @@ func VectorDefinition(id schema.StorageID, table *schema.Table, column schema.Co
 	if c == nil || c.Kind != schema.Regular || c.Type.Kind() != types.Vector || c.Type.Elems()[0].Kind() != types.Float {
 		return d, false
 	}
-	v := &Vectors{Dimensions: c.Type.Dimensions(), Similarity: f}
-	return Definition{ID: id, Terms: &vectorTerms{v: v, column: c.ID, since: c.DroppedMicros}, Values: true, Whole: true, Vectors: v}, true
+	return CellVectors(id, c, Vectors{Dimensions: c.Type.Dimensions(), Similarity: f}), true
+}
+
+// CellVectors returns the definition of an index of the cells of a regular column whose values are encoded vectors.
+func CellVectors(id schema.StorageID, c *schema.Column, v Vectors) Definition {
+	return Definition{ID: id, Terms: &vectorTerms{v: &v, column: c.ID, since: c.DroppedMicros}, Values: true, Whole: true, Vectors: &v}
 }
 
 // vectorTerms finds the vectors that have scores.

@@ -34,8 +34,7 @@ type vectorRun struct {
 }
 
 func vectorDefinition(f similarity.Function) Definition {
-	v := &Vectors{Dimensions: 3, Similarity: f}
-	return Definition{ID: vectorIndex, Terms: &vectorTerms{v: v, column: 3}, Values: true, Whole: true, Vectors: v}
+	return CellVectors(vectorIndex, &schema.Column{ID: 3}, Vectors{Dimensions: 3, Similarity: f})
 }
 
 func (m *vectorRun) open() {
