@@ -3,9 +3,12 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -194,4 +197,62 @@ func TestSearchesByScoreEqualModel(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestVectorsAreFoundOnceAcknowledged writes, deletes and searches in several goroutines while a graph is filled: a write that was
+// acknowledged is found at once.
+func TestVectorsAreFoundOnceAcknowledged(t *testing.T) {
+	m := &vectorRun{t: t, disk: vfs.NewMem(), def: vectorDefinition(similarity.Euclidean)}
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	var ended atomic.Bool
+	var filled, writers sync.WaitGroup
+	filled.Go(func() {
+		for !ended.Load() {
+			if _, err := m.values.Refresh([]schema.StorageID{testTable}, 20); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	apply := func(x *row.Mutation) {
+		done := make(chan error, 1)
+		if err := m.engine.Apply([]*row.Mutation{x}, true, func(err error) { done <- err }); err != nil {
+			t.Error(err)
+		} else if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	nearest := func(v []byte) (place string) {
+		page, err := m.values.Search(&Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore, Near: v, Limit: 1, Now: 100})
+		if err != nil {
+			t.Error(err)
+		}
+		if len(page.Candidates) > 0 {
+			place = string(PlaceOf(ByScore, page.Candidates[0].At))
+		}
+		return place
+	}
+	for w := range 3 {
+		writers.Go(func() {
+			for i := range 150 {
+				key := fmt.Sprint(w)
+				v := encodeVector(float32(w), float32(i%40), float32(i/40))
+				at := string(AppendPlace(nil, row.NewPartitionKey([]byte(key)), row.KindRow, clusteringOf(i%40)))
+				apply(putRow(key, i%40, int64(i+1), string(v)))
+				if nearest(v) != at {
+					t.Errorf("the vector of row %d of %s is not found", i, key)
+				}
+				if i%50 == 49 {
+					apply(deleteKey(key, int64(i+1), 100))
+					if nearest(v) == at {
+						t.Errorf("row %d of %s is found, and was deleted", i, key)
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	ended.Store(true)
+	filled.Wait()
 }
