@@ -61,6 +61,10 @@ func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement)
 		return Subject{Type: DropKeyspace, Keyspace: s.Keyspace}, true
 	case *cql.CreateTable:
 		return named(CreateTable, s.Table), true
+	case *cql.CreateTableLike:
+		return named(CreateTable, s.Table), true
+	case *cql.CommentOn:
+		return comment(named, s), true
 	case *cql.AlterTable:
 		return named(AlterTable, s.Table), true
 	case *cql.DropTable:
@@ -95,6 +99,17 @@ func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement)
 		return named(DropTrigger, cql.QualifiedName{Keyspace: s.Table.Keyspace, Name: s.Name}), true
 	}
 	return Subject{}, false
+}
+
+// comment classifies COMMENT ON as a change of the object.
+func comment(named func(Type, cql.QualifiedName) Subject, s *cql.CommentOn) Subject {
+	switch s.Kind {
+	case cql.CommentTable, cql.CommentColumn:
+		return named(AlterTable, s.Name)
+	case cql.CommentType, cql.CommentField:
+		return named(AlterType, s.Name)
+	}
+	return Subject{Type: AlterKeyspace, Keyspace: s.Name.Name}
 }
 
 // access classifies statements about roles and permissions.

@@ -32,6 +32,9 @@ const (
 	Like
 	Contains
 	ContainsKey
+	NotContains    // only in WHERE
+	NotContainsKey // only in WHERE
+	ILike          // LIKE without regard to case; only in WHERE
 )
 
 // String returns the operator as CQL text.
@@ -56,6 +59,12 @@ func (o Operator) String() string {
 		return "CONTAINS"
 	case ContainsKey:
 		return "CONTAINS KEY"
+	case NotContains:
+		return "NOT CONTAINS"
+	case NotContainsKey:
+		return "NOT CONTAINS KEY"
+	case ILike:
+		return "ILIKE"
 	case OperatorInvalid:
 	}
 	return "?"

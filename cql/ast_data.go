@@ -11,7 +11,9 @@ type Select struct {
 	OrderBy           []Ordering
 	PerPartitionLimit Term // nil, *Literal (integer) or *BindMarker
 	Limit             Term // nil, *Literal (integer) or *BindMarker
+	Offset            Term // nil, *Literal (integer) or *BindMarker
 	AllowFiltering    bool
+	Timeout           Term // of USING TIMEOUT: nil, *Literal (duration) or *BindMarker
 }
 
 // SelectColumn is one selector with its alias.
@@ -59,7 +61,7 @@ type Update struct {
 type Delete struct {
 	Targets    []DeleteTarget // empty means whole rows
 	Table      QualifiedName
-	Using      Using // Timestamp only
+	Using      Using // without TTL
 	Where      []Relation
 	IfExists   bool
 	Conditions []Condition
@@ -72,11 +74,12 @@ type DeleteTarget struct {
 	Field  string
 }
 
-// Using is USING TIMESTAMP … AND TTL …; each is nil, *Literal (integer) or
+// Using is USING TIMESTAMP … AND TTL … AND TIMEOUT …; each is nil, *Literal (integer, for Timeout duration) or
 // *BindMarker. TTL may be a null literal only through a bind marker.
 type Using struct {
 	Timestamp Term
 	TTL       Term
+	Timeout   Term
 }
 
 // BatchKind is the guarantee of a batch.
@@ -113,11 +116,14 @@ type Batch struct {
 type Use struct{ Keyspace string }
 
 // Truncate is TRUNCATE [TABLE] t.
-type Truncate struct{ Table QualifiedName }
+type Truncate struct {
+	Table   QualifiedName
+	Timeout Term // of USING TIMEOUT: nil, *Literal (duration) or *BindMarker
+}
 
-// Relation is one condition of WHERE. The sum is closed: *ColumnRelation,
+// Relation is one condition of WHERE; the relations of a list are joined by AND. The sum is closed: *ColumnRelation,
 // *InRelation, *NotNullRelation, *ElementRelation, *TokenRelation,
-// *TupleRelation, *TupleInRelation, *IndexRelation.
+// *TupleRelation, *TupleInRelation, *IndexRelation, *BetweenRelation, *OrRelation.
 type Relation interface{ relation() }
 
 // ColumnRelation is c op term, with every Operator.
@@ -133,9 +139,10 @@ type InList struct {
 	Values []Term
 }
 
-// InRelation is c IN (…).
+// InRelation is c IN (…), or c NOT IN (…).
 type InRelation struct {
 	Column string
+	Not    bool
 	In     InList
 }
 
@@ -164,9 +171,10 @@ type TupleRelation struct {
 	Value    Term
 }
 
-// TupleInRelation is (c, …) IN ((…), …). Every value is *TupleLiteral or *BindMarker.
+// TupleInRelation is (c, …) IN ((…), …), or NOT IN. Every value is *TupleLiteral or *BindMarker.
 type TupleInRelation struct {
 	Columns []string
+	Not     bool
 	In      InList
 }
 
@@ -175,6 +183,13 @@ type IndexRelation struct {
 	Index QualifiedName
 	Value Term
 }
+
+// BetweenRelation is subject BETWEEN low AND high. Low is the relation subject >= low and High is subject <= high: both
+// are *ColumnRelation, *TokenRelation or *TupleRelation of the same columns.
+type BetweenRelation struct{ Low, High Relation }
+
+// OrRelation is a disjunction: at least two alternatives, each of which is a list of relations joined by AND.
+type OrRelation struct{ Alternatives [][]Relation }
 
 // Assignment is one element of SET. The sum is closed: *SetColumn,
 // *AddToColumn, *SubtractFromColumn, *PrependToColumn, *SetElement, *SetField.
@@ -246,6 +261,8 @@ func (*TokenRelation) relation()   {}
 func (*TupleRelation) relation()   {}
 func (*TupleInRelation) relation() {}
 func (*IndexRelation) relation()   {}
+func (*BetweenRelation) relation() {}
+func (*OrRelation) relation()      {}
 
 func (*SetColumn) assignment()          {}
 func (*AddToColumn) assignment()        {}

@@ -63,14 +63,40 @@ type CreateTable struct {
 	Options     TableOptions
 }
 
+// CreateTableLike is CREATE TABLE t LIKE source WITH ….
+type CreateTableLike struct {
+	Table       QualifiedName
+	IfNotExists bool
+	Source      QualifiedName
+	Indexes     bool // WITH INDEXES
+	Comments    bool // WITH COMMENTS
+	Properties  Properties
+}
+
 // ColumnDefinition is one column of CREATE TABLE or ALTER TABLE ADD.
 type ColumnDefinition struct {
-	Name       string
-	Type       TypeExpr
-	Static     bool
-	Mask       *Mask
-	PrimaryKey bool // followed by PRIMARY KEY
+	Name        string
+	Type        TypeExpr
+	Static      bool
+	NotNull     bool // NOT NULL without CHECK
+	Mask        *Mask
+	Constraints []Constraint // of CHECK
+	Default     Term         // nil means none
+	PrimaryKey  bool         // followed by PRIMARY KEY
 }
+
+// Constraint is one element of CHECK: NOT NULL (Function is then "NOT_NULL"), a comparison of the column (Column is set),
+// or a function of it, with or without a comparison.
+type Constraint struct {
+	Column   string // c > 5; empty means that Function is set
+	Function string // in the spelling of the text
+	Args     []Term
+	Operator Operator // OperatorInvalid means that nothing is compared
+	Value    *Literal // nil without Operator
+}
+
+// NotNullConstraint is the Function of CHECK NOT NULL.
+const NotNullConstraint = "NOT_NULL"
 
 // Mask is MASKED WITH DEFAULT, or MASKED WITH function(args).
 type Mask struct {
@@ -93,7 +119,7 @@ type AlterTable struct {
 }
 
 // AlterTableAction is the action of ALTER TABLE. The sum type is closed: *AddColumns, *DropColumns, *RenameColumns,
-// *AlterColumnType, *AlterColumnMask, *DropCompactStorage, *SetTableOptions.
+// *AlterColumnType, *AlterColumnMask, *AlterColumnConstraints, *AlterColumnDefault, *DropCompactStorage, *SetTableOptions.
 type AlterTableAction interface{ alterTable() }
 
 // AddColumns is ADD.
@@ -130,6 +156,20 @@ type AlterColumnMask struct {
 	IfExists bool
 	Column   string
 	Mask     *Mask
+}
+
+// AlterColumnConstraints is ALTER c CHECK …, or DROP CHECK (Constraints is empty).
+type AlterColumnConstraints struct {
+	IfExists    bool
+	Column      string
+	Constraints []Constraint
+}
+
+// AlterColumnDefault is ALTER c SET DEFAULT term, or DROP DEFAULT (Default is nil).
+type AlterColumnDefault struct {
+	IfExists bool
+	Column   string
+	Default  Term
 }
 
 // DropCompactStorage is DROP COMPACT STORAGE.
@@ -324,6 +364,44 @@ type DropTrigger struct {
 	Table    QualifiedName
 }
 
+// CommentKind is the object of COMMENT ON.
+type CommentKind uint8
+
+// The objects of COMMENT ON.
+const (
+	CommentKeyspace CommentKind = iota // Name.Name
+	CommentTable
+	CommentColumn // Name is the table, Member the column
+	CommentType
+	CommentField // Name is the type, Member the field
+)
+
+// String returns the keyword of the kind.
+func (k CommentKind) String() string {
+	//exhaustive:enforce
+	switch k {
+	case CommentKeyspace:
+		return "KEYSPACE"
+	case CommentTable:
+		return "TABLE"
+	case CommentColumn:
+		return "COLUMN"
+	case CommentType:
+		return "TYPE"
+	case CommentField:
+		return "FIELD"
+	}
+	return "?"
+}
+
+// CommentOn is COMMENT ON … IS ….
+type CommentOn struct {
+	Kind    CommentKind
+	Name    QualifiedName
+	Member  string   // a column or a field
+	Comment *Literal // string or null
+}
+
 // DescribeKind is the object of DESCRIBE.
 type DescribeKind uint8
 
@@ -360,6 +438,8 @@ func (*CreateKeyspace) statement()         {}
 func (*AlterKeyspace) statement()          {}
 func (*DropKeyspace) statement()           {}
 func (*CreateTable) statement()            {}
+func (*CreateTableLike) statement()        {}
+func (*CommentOn) statement()              {}
 func (*AlterTable) statement()             {}
 func (*DropTable) statement()              {}
 func (*CreateType) statement()             {}
@@ -378,13 +458,15 @@ func (*CreateTrigger) statement()          {}
 func (*DropTrigger) statement()            {}
 func (*Describe) statement()               {}
 
-func (*AddColumns) alterTable()         {}
-func (*DropColumns) alterTable()        {}
-func (*RenameColumns) alterTable()      {}
-func (*AlterColumnType) alterTable()    {}
-func (*AlterColumnMask) alterTable()    {}
-func (*DropCompactStorage) alterTable() {}
-func (*SetTableOptions) alterTable()    {}
+func (*AddColumns) alterTable()             {}
+func (*DropColumns) alterTable()            {}
+func (*RenameColumns) alterTable()          {}
+func (*AlterColumnType) alterTable()        {}
+func (*AlterColumnMask) alterTable()        {}
+func (*AlterColumnConstraints) alterTable() {}
+func (*AlterColumnDefault) alterTable()     {}
+func (*DropCompactStorage) alterTable()     {}
+func (*SetTableOptions) alterTable()        {}
 
 func (*AddField) alterType()       {}
 func (*RenameFields) alterType()   {}

@@ -47,7 +47,7 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	case *grammar.UseContext:
 		return &Use{Keyspace: name(c.Ident())}
 	case *grammar.TruncateContext:
-		return &Truncate{Table: tableName(c.TableName())}
+		return &Truncate{Table: tableName(c.TableName()), Timeout: b.timeoutClause(c.TimeoutClause())}
 	case *grammar.CreateContext:
 		return b.create(c)
 	case *grammar.AlterContext:
@@ -64,6 +64,8 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 		return b.addIdentity(c)
 	case *grammar.DescribeContext:
 		return b.describe(c)
+	case *grammar.CommentOnContext:
+		return b.commentOn(c)
 	}
 	panic("cql: a rule of statement has no builder")
 }

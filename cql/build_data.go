@@ -1,6 +1,8 @@
 package cql
 
 import (
+	"github.com/antlr4-go/antlr/v4"
+
 	"cqld/grammar"
 )
 
@@ -30,7 +32,11 @@ func (b *builder) selectStatement(ctx *grammar.SelectStatementContext) Statement
 	if c := ctx.Limit(); c != nil {
 		s.Limit = b.integerValue(c.IntegerValue())
 	}
+	if c := ctx.Offset(); c != nil {
+		s.Offset = b.integerValue(c.IntegerValue())
+	}
 	s.AllowFiltering = ctx.AllowFiltering() != nil
+	s.Timeout = b.timeoutClause(ctx.TimeoutClause())
 	return s
 }
 
@@ -83,8 +89,10 @@ func (b *builder) delete(ctx *grammar.DeleteContext) Statement {
 		}
 		d.Targets = append(d.Targets, target)
 	}
-	if t := ctx.UsingTimestamp(); t != nil {
-		d.Using.Timestamp = b.integerValue(t.IntegerValue())
+	if u := ctx.DeleteUsing(); u != nil {
+		for _, child := range u.GetChildren() {
+			b.usingOption(&d.Using, child)
+		}
 	}
 	d.Where = b.where(ctx.WhereClause())
 	d.IfExists, d.Conditions = b.ifClause(ctx.IfClause())
@@ -119,22 +127,46 @@ func (b *builder) using(ctx grammar.IUsingClauseContext) Using {
 		return u
 	}
 	for _, o := range ctx.AllUsingOption() {
-		if t := o.UsingTimestamp(); t != nil {
-			b.setUsing(&u.Timestamp, t.IntegerValue())
+		if ttl := o.IntegerValue(); ttl != nil {
+			b.setUsing(&u.TTL, b.integerValue(ttl))
 		} else {
-			b.setUsing(&u.TTL, o.IntegerValue())
+			b.usingOption(&u, o.GetChild(0))
 		}
 	}
 	return u
 }
 
+// usingOption sets the timestamp or the timeout.
+func (b *builder) usingOption(u *Using, ctx antlr.Tree) {
+	switch c := ctx.(type) {
+	case *grammar.UsingTimestampContext:
+		b.setUsing(&u.Timestamp, b.integerValue(c.IntegerValue()))
+	case *grammar.UsingTimeoutContext:
+		b.setUsing(&u.Timeout, b.timeout(c))
+	}
+}
+
 // setUsing sets an option of USING. It refuses a marker that a later value would replace, because no value could be
 // bound to it.
-func (b *builder) setUsing(option *Term, ctx grammar.IIntegerValueContext) {
+func (b *builder) setUsing(option *Term, value Term) {
 	if _, lost := (*option).(*BindMarker); lost {
 		b.fail("Bind variable in USING is overridden by a later one")
 	}
-	*option = b.integerValue(ctx)
+	*option = value
+}
+
+func (b *builder) timeout(ctx grammar.IUsingTimeoutContext) Term {
+	if marker := ctx.Marker(); marker != nil {
+		return b.marker(marker)
+	}
+	return literal(ctx.GetStop())
+}
+
+func (b *builder) timeoutClause(ctx grammar.ITimeoutClauseContext) Term {
+	if ctx == nil {
+		return nil
+	}
+	return b.timeout(ctx.UsingTimeout())
 }
 
 func (b *builder) assignment(ctx grammar.IAssignmentContext) Assignment {

@@ -10,16 +10,38 @@ func (b *builder) where(ctx grammar.IWhereClauseContext) []Relation {
 	if ctx == nil {
 		return nil
 	}
+	return b.disjunction(ctx.GetChildren())
+}
+
+// disjunction builds relations with AND and OR between them, of which AND binds more tightly. Without OR it returns all
+// relations, otherwise one *OrRelation.
+func (b *builder) disjunction(children []antlr.Tree) []Relation {
 	var out []Relation
-	for _, child := range ctx.GetChildren() {
+	var alternatives [][]Relation
+	for _, child := range children {
 		switch c := child.(type) {
 		case *grammar.RelationContext:
-			out = append(out, b.relation(c))
+			out = b.appendRelations(out, c)
 		case *grammar.IndexExpressionContext:
 			out = append(out, &IndexRelation{Index: QualifiedName{Name: name(c.Ident())}, Value: b.term(c.Term())})
+		default:
+			if kindOf(child) == grammar.CqlLexerK_OR {
+				alternatives, out = append(alternatives, out), nil
+			}
 		}
 	}
-	return out
+	if alternatives == nil {
+		return out
+	}
+	return []Relation{&OrRelation{Alternatives: append(alternatives, out)}}
+}
+
+// appendRelations appends one relation, or those within parentheses.
+func (b *builder) appendRelations(out []Relation, ctx grammar.IRelationContext) []Relation {
+	if ctx.ColumnName() == nil && ctx.K_TOKEN() == nil && ctx.ColumnNames() == nil {
+		return append(out, b.disjunction(ctx.GetChildren())...)
+	}
+	return append(out, b.relation(ctx))
 }
 
 func (b *builder) relation(ctx grammar.IRelationContext) Relation {
@@ -27,21 +49,22 @@ func (b *builder) relation(ctx grammar.IRelationContext) Relation {
 	case ctx.ColumnName() != nil:
 		return b.columnRelation(name(ctx.ColumnName()), ctx)
 	case ctx.K_TOKEN() != nil:
-		return &TokenRelation{
-			Columns:  names(ctx.ColumnNames().AllColumnName()),
-			Operator: operator(ctx.Operator()),
-			Value:    b.term(ctx.Term(0)),
+		columns := names(ctx.ColumnNames().AllColumnName())
+		if ctx.K_BETWEEN() != nil {
+			low := &TokenRelation{Columns: columns, Operator: GreaterOrEqual, Value: b.term(ctx.Term(0))}
+			return &BetweenRelation{Low: low, High: &TokenRelation{Columns: columns, Operator: LessOrEqual, Value: b.term(ctx.Term(1))}}
 		}
-	case ctx.ColumnNames() == nil: // parentheses around a relation
-		return b.relation(ctx.Relation())
+		return &TokenRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(0))}
+	}
+	columns := names(ctx.ColumnNames().AllColumnName())
+	switch {
 	case ctx.K_IN() != nil:
-		return &TupleInRelation{Columns: names(ctx.ColumnNames().AllColumnName()), In: b.tupleInValues(ctx.TupleInValues())}
+		return &TupleInRelation{Columns: columns, Not: ctx.K_NOT() != nil, In: b.tupleInValues(ctx.TupleInValues())}
+	case ctx.K_BETWEEN() != nil:
+		low := &TupleRelation{Columns: columns, Operator: GreaterOrEqual, Value: b.tupleValue(ctx.TupleValue(0))}
+		return &BetweenRelation{Low: low, High: &TupleRelation{Columns: columns, Operator: LessOrEqual, Value: b.tupleValue(ctx.TupleValue(1))}}
 	}
-	return &TupleRelation{
-		Columns:  names(ctx.ColumnNames().AllColumnName()),
-		Operator: operator(ctx.Operator()),
-		Value:    b.tupleValue(ctx.TupleValue()),
-	}
+	return &TupleRelation{Columns: columns, Operator: operator(ctx.Operator()), Value: b.tupleValue(ctx.TupleValue(0))}
 }
 
 func (b *builder) columnRelation(column string, ctx grammar.IRelationContext) Relation {
@@ -49,14 +72,23 @@ func (b *builder) columnRelation(column string, ctx grammar.IRelationContext) Re
 	case ctx.LBRACKET() != nil:
 		key := b.term(ctx.Term(0))
 		return &ElementRelation{Column: column, Key: key, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(1))}
+	case ctx.K_BETWEEN() != nil:
+		low := &ColumnRelation{Column: column, Operator: GreaterOrEqual, Value: b.term(ctx.Term(0))}
+		return &BetweenRelation{Low: low, High: &ColumnRelation{Column: column, Operator: LessOrEqual, Value: b.term(ctx.Term(1))}}
 	case ctx.K_IN() != nil:
-		return &InRelation{Column: column, In: b.inValues(ctx.InValues())}
+		return &InRelation{Column: column, Not: ctx.K_NOT() != nil, In: b.inValues(ctx.InValues())}
 	case ctx.K_IS() != nil:
 		return &NotNullRelation{Column: column}
 	case ctx.K_LIKE() != nil:
 		return &ColumnRelation{Column: column, Operator: Like, Value: b.term(ctx.Term(0))}
+	case ctx.K_ILIKE() != nil:
+		return &ColumnRelation{Column: column, Operator: ILike, Value: b.term(ctx.Term(0))}
 	case ctx.K_CONTAINS() != nil:
-		return &ColumnRelation{Column: column, Operator: containsOperator(ctx.K_KEY() != nil), Value: b.term(ctx.Term(0))}
+		contains := containsOperator(ctx.K_KEY() != nil)
+		if ctx.K_NOT() != nil {
+			contains += NotContains - Contains
+		}
+		return &ColumnRelation{Column: column, Operator: contains, Value: b.term(ctx.Term(0))}
 	}
 	return &ColumnRelation{Column: column, Operator: operator(ctx.Operator()), Value: b.term(ctx.Term(0))}
 }

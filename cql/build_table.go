@@ -7,18 +7,24 @@ import (
 )
 
 func (b *builder) createTable(ctx *grammar.CreateTableContext) Statement {
-	t := &CreateTable{Table: tableName(ctx.TableName()), IfNotExists: ctx.IfNotExists() != nil}
+	if ctx.K_LIKE() != nil {
+		return b.createTableLike(ctx)
+	}
+	t := &CreateTable{Table: tableName(ctx.TableName(0)), IfNotExists: ctx.IfNotExists() != nil}
 	for _, e := range ctx.AllTableElement() {
 		if key := e.PrimaryKey(); key != nil {
 			t.PrimaryKeys = append(t.PrimaryKeys, primaryKey(key))
 			continue
 		}
 		t.Columns = append(t.Columns, ColumnDefinition{
-			Name:       name(e.Ident()),
-			Type:       b.dataType(e.DataType()),
-			Static:     e.K_STATIC() != nil,
-			Mask:       b.mask(e.ColumnMask()),
-			PrimaryKey: e.K_PRIMARY() != nil,
+			Name:        name(e.Ident()),
+			Type:        b.dataType(e.DataType()),
+			Static:      e.K_STATIC() != nil,
+			NotNull:     e.K_NOT() != nil,
+			Mask:        b.mask(e.ColumnMask()),
+			Constraints: b.constraints(e.ColumnConstraints()),
+			Default:     b.columnDefault(e.ColumnDefault()),
+			PrimaryKey:  e.K_PRIMARY() != nil,
 		})
 	}
 	t.Options = b.tableOptions(ctx.AllTableOption())
@@ -171,6 +177,12 @@ func (b *builder) alterColumn(ctx *grammar.AlterTableContext, ifExists bool) Alt
 	if ctx.K_TYPE() != nil {
 		return &AlterColumnType{IfExists: ifExists, Column: column, Type: b.dataType(ctx.DataType())}
 	}
+	switch {
+	case ctx.ColumnConstraints() != nil, ctx.K_CHECK() != nil:
+		return &AlterColumnConstraints{IfExists: ifExists, Column: column, Constraints: b.constraints(ctx.ColumnConstraints())}
+	case ctx.ColumnDefault() != nil, ctx.K_DEFAULT() != nil:
+		return &AlterColumnDefault{IfExists: ifExists, Column: column, Default: b.columnDefault(ctx.ColumnDefault())}
+	}
 	return &AlterColumnMask{IfExists: ifExists, Column: column, Mask: b.mask(ctx.ColumnMask())}
 }
 
@@ -178,10 +190,12 @@ func (b *builder) addedColumns(all []grammar.IAddedColumnContext) []ColumnDefini
 	var out []ColumnDefinition
 	for _, c := range all {
 		out = append(out, ColumnDefinition{
-			Name:   name(c.Ident()),
-			Type:   b.dataType(c.DataType()),
-			Static: c.K_STATIC() != nil,
-			Mask:   b.mask(c.ColumnMask()),
+			Name:        name(c.Ident()),
+			Type:        b.dataType(c.DataType()),
+			Static:      c.K_STATIC() != nil,
+			Mask:        b.mask(c.ColumnMask()),
+			Constraints: b.constraints(c.ColumnConstraints()),
+			Default:     b.columnDefault(c.ColumnDefault()),
 		})
 	}
 	return out

@@ -24,7 +24,11 @@ func AppendFormat(dst []byte, s Statement) []byte {
 	case *Use:
 		return appendIdentifier(append(dst, "USE "...), s.Keyspace)
 	case *Truncate:
-		return appendQualifiedName(append(dst, "TRUNCATE "...), s.Table)
+		return appendTimeout(appendQualifiedName(append(dst, "TRUNCATE "...), s.Table), s.Timeout)
+	case *CreateTableLike:
+		return appendCreateTableLike(dst, s)
+	case *CommentOn:
+		return appendCommentOn(dst, s)
 	case *Describe:
 		return appendDescribe(dst, s)
 	case *CreateKeyspace, *AlterKeyspace, *DropKeyspace, *CreateTable, *AlterTable, *DropTable,

@@ -19,7 +19,10 @@ func appendSelect(dst []byte, s *Select) []byte {
 	if s.Limit != nil {
 		dst = appendTerm(append(dst, " LIMIT "...), s.Limit)
 	}
-	return appendIf(dst, s.AllowFiltering, " ALLOW FILTERING")
+	if s.Offset != nil {
+		dst = appendTerm(append(dst, " OFFSET "...), s.Offset)
+	}
+	return appendTimeout(appendIf(dst, s.AllowFiltering, " ALLOW FILTERING"), s.Timeout)
 }
 
 func appendOrdering(dst []byte, o *Ordering) []byte {
@@ -93,27 +96,38 @@ func appendBatch(dst []byte, s *Batch) []byte {
 	return append(dst, " APPLY BATCH"...)
 }
 
-// appendUsing appends the timestamp and the TTL in this order, except if both are markers, which keep their order.
+// appendUsing appends the timestamp, the TTL and the timeout in this order, except that markers keep their order.
 func appendUsing(dst []byte, u Using) []byte {
+	options := [3]usingOption{{"TIMESTAMP ", u.Timestamp}, {"TTL ", u.TTL}, {"TIMEOUT ", u.Timeout}}
+	for i := range options {
+		for j := range i {
+			if options[i].marker() >= 0 && options[i].marker() < options[j].marker() {
+				options[i], options[j] = options[j], options[i]
+			}
+		}
+	}
 	word := " USING "
-	if ttlFirst(u) {
-		dst = appendTerm(append(append(dst, word...), "TTL "...), u.TTL)
-		u.TTL, word = nil, " AND "
-	}
-	if u.Timestamp != nil {
-		dst = appendTerm(append(append(dst, word...), "TIMESTAMP "...), u.Timestamp)
-		word = " AND "
-	}
-	if u.TTL != nil {
-		dst = appendTerm(append(append(dst, word...), "TTL "...), u.TTL)
+	for _, o := range options {
+		if o.value != nil {
+			dst = appendTerm(append(append(dst, word...), o.name...), o.value)
+			word = " AND "
+		}
 	}
 	return dst
 }
 
-func ttlFirst(u Using) bool {
-	timestamp, ok := u.Timestamp.(*BindMarker)
-	ttl, both := u.TTL.(*BindMarker)
-	return ok && both && ttl.Index < timestamp.Index
+// usingOption is one option of USING.
+type usingOption struct {
+	name  string
+	value Term // nil means that the option is not set
+}
+
+// marker returns the position of the option's marker among those of the statement, or -1.
+func (o usingOption) marker() int {
+	if m, ok := o.value.(*BindMarker); ok {
+		return m.Index
+	}
+	return -1
 }
 
 func appendAssignment(dst []byte, a *Assignment) []byte {
@@ -177,7 +191,7 @@ func appendRelation(dst []byte, r Relation) []byte {
 	case *ColumnRelation:
 		return appendComparison(appendIdentifier(dst, r.Column), r.Operator, r.Value)
 	case *InRelation:
-		return appendIn(appendIdentifier(dst, r.Column), r.In)
+		return appendIn(appendIf(appendIdentifier(dst, r.Column), r.Not, " NOT"), r.In)
 	case *NotNullRelation:
 		return append(appendIdentifier(dst, r.Column), " IS NOT NULL"...)
 	case *ElementRelation:
@@ -187,7 +201,11 @@ func appendRelation(dst []byte, r Relation) []byte {
 	case *TupleRelation:
 		return appendComparison(appendNames(dst, r.Columns), r.Operator, r.Value)
 	case *TupleInRelation:
-		return appendIn(appendNames(dst, r.Columns), r.In)
+		return appendIn(appendIf(appendNames(dst, r.Columns), r.Not, " NOT"), r.In)
+	case *BetweenRelation:
+		return appendBetween(dst, r)
+	case *OrRelation:
+		return appendOr(dst, r)
 	case *IndexRelation:
 		dst = appendIdentifier(append(dst, "expr("...), r.Index.Name)
 		return append(appendTerm(append(dst, ", "...), r.Value), ')')

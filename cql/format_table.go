@@ -47,7 +47,12 @@ func appendTableOptions(dst []byte, o TableOptions) []byte {
 		dst = append(append(dst, word...), "COMPACT STORAGE"...)
 		word = " AND "
 	}
-	for _, p := range o.Properties {
+	return appendPropertyList(dst, word, o.Properties)
+}
+
+// appendPropertyList appends the properties, the first after word and the others after AND.
+func appendPropertyList(dst []byte, word string, all Properties) []byte {
+	for _, p := range all {
 		dst = appendIdentifier(append(dst, word...), p.Name)
 		dst = appendTerm(append(dst, " = "...), p.Value)
 		word = " AND "
@@ -78,7 +83,9 @@ func appendColumn(dst []byte, c *ColumnDefinition) []byte {
 	dst = append(appendIdentifier(dst, c.Name), ' ')
 	dst = appendType(dst, &c.Type)
 	dst = appendIf(dst, c.Static, " STATIC")
+	dst = appendIf(dst, c.NotNull, " NOT NULL")
 	dst = appendMask(dst, c.Mask)
+	dst = appendColumnConstraints(dst, c)
 	return appendIf(dst, c.PrimaryKey, " PRIMARY KEY")
 }
 
@@ -135,6 +142,20 @@ func appendAlterTable(dst []byte, action AlterTableAction) []byte {
 		dst = appendIf(append(dst, " ALTER "...), a.IfExists, "IF EXISTS ")
 		dst = appendIf(appendIdentifier(dst, a.Column), a.Mask == nil, " DROP MASKED")
 		return appendMask(dst, a.Mask)
+	case *AlterColumnConstraints:
+		dst = appendIf(append(dst, " ALTER "...), a.IfExists, "IF EXISTS ")
+		dst = appendIdentifier(dst, a.Column)
+		if len(a.Constraints) == 0 {
+			return append(dst, " DROP CHECK"...)
+		}
+		return AppendConstraints(append(dst, " CHECK "...), a.Constraints)
+	case *AlterColumnDefault:
+		dst = appendIf(append(dst, " ALTER "...), a.IfExists, "IF EXISTS ")
+		dst = appendIdentifier(dst, a.Column)
+		if a.Default == nil {
+			return append(dst, " DROP DEFAULT"...)
+		}
+		return appendTerm(append(dst, " SET DEFAULT "...), a.Default)
 	case *DropCompactStorage:
 		return append(dst, " DROP COMPACT STORAGE"...)
 	case *SetTableOptions:

@@ -18,7 +18,7 @@ import (
 func valueRules() []string {
 	return []string{"root", "term", "product", "simpleTerm", "terms", "udtField", "mapEntry", "constant", "integerValue", "marker", "selector",
 		"selectorProduct", "selectorUnary", "selectorModifier", "simpleSelector", "mapSelectorEntry", "selectors", "selectColumn", "selectColumns",
-		"groupBy", "orderBy", "ordering", "perPartitionLimit", "limit", "allowFiltering", "whereClause", "indexExpression",
+		"columnConstraints", "columnConstraint", "columnDefault", "laterKeyword", "groupBy", "orderBy", "ordering", "perPartitionLimit", "limit", "allowFiltering", "whereClause", "indexExpression",
 		"relation", "operator", "columnNames", "inValues", "tupleValue", "tupleInValues", "condition", "assignment", "assignmentValue",
 		"deleteTarget", "jsonValue", "propertyValue", "property", "properties", "tableOption", "clusteringOrder", "tableElement", "primaryKey",
 		"partitionKey", "columnMask", "keyspaceKeyword", "addedColumn", "rename", "fieldDefinition", "argumentTypes", "indexTarget", "stringSet",
@@ -51,12 +51,16 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 	// Punctuation, and what hardly any statement differs in.
 	optional := regexp.MustCompile(` > (ifExists|ifNotExists|K_PERMISSIONS?|K_AND|COMMA|SEMICOLON|[LR](PAREN|BRACE|BRACKET))$`)
 	// Cassandra 5.0, which answered the statements of the matrix, does not have these.
-	later := []string{"list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED"}
+	later := []string{"list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED", "createTable > K_LIKE",
+		"createTable > likeOption", "selectStatement > offset", "selectStatement > timeoutClause", "truncate > timeoutClause",
+		"usingOption > usingTimeout", "deleteUsing > usingTimeout", "statement > commentOn", "alterTable > columnConstraints",
+		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT"}
+	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "memberName"}
 	for _, production := range productions(t) {
-		if slices.Contains(later, production) {
+		rule, _, _ := strings.Cut(production, " > ")
+		if slices.Contains(later, production) || slices.Contains(laterRules, rule) {
 			continue
 		}
-		rule, _, _ := strings.Cut(production, " > ")
 		if !slices.Contains(valueRules(), rule) && !seen[production] && !optional.MatchString(production) {
 			t.Errorf("the permission matrix has no statement with %s", production)
 		}

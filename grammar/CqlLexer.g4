@@ -1,4 +1,5 @@
-// The words of CQL 5.0.
+// The words of CQL 5.0, and those of later dialects that laterKeyword of the
+// parser lists.
 //
 // A lexeme that is broken (a string without its end, a stray character) is a
 // token too, one that no parser rule takes: the parser then stops where it
@@ -75,11 +76,16 @@ K_AGGREGATES    : 'AGGREGATES' ;
 K_ALL           : 'ALL' ;
 K_ANN           : 'ANN' ;
 K_AS            : 'AS' ;
+K_BETWEEN       : 'BETWEEN' ;
 K_CALLED        : 'CALLED' ;
 K_CAST          : 'CAST' ;
+K_CHECK         : 'CHECK' ;
 K_CIDRS         : 'CIDRS' ;
 K_CLUSTER       : 'CLUSTER' ;
 K_CLUSTERING    : 'CLUSTERING' ;
+K_COLUMN        : 'COLUMN' ;
+K_COMMENT       : 'COMMENT' ;
+K_COMMENTS      : 'COMMENTS' ;
 K_COMPACT       : 'COMPACT' ;
 K_CONTAINS      : 'CONTAINS' ;
 K_COUNT         : 'COUNT' ;
@@ -88,6 +94,7 @@ K_DATACENTERS   : 'DATACENTERS' ;
 K_DEFAULT       : 'DEFAULT' ;
 K_DISTINCT      : 'DISTINCT' ;
 K_EXISTS        : 'EXISTS' ;
+K_FIELD         : 'FIELD' ;
 K_FILTERING     : 'FILTERING' ;
 K_FINALFUNC     : 'FINALFUNC' ;
 K_FROZEN        : 'FROZEN' ;
@@ -97,6 +104,8 @@ K_GENERATED     : 'GENERATED' ;
 K_GROUP         : 'GROUP' ;
 K_HASHED        : 'HASHED' ;
 K_IDENTITY      : 'IDENTITY' ;
+K_ILIKE         : 'ILIKE' ;
+K_INDEXES       : 'INDEXES' ;
 K_INITCOND      : 'INITCOND' ;
 K_INPUT         : 'INPUT' ;
 K_INTERNALS     : 'INTERNALS' ;
@@ -115,6 +124,7 @@ K_MBEAN         : 'MBEAN' ;
 K_MBEANS        : 'MBEANS' ;
 K_NOLOGIN       : 'NOLOGIN' ;
 K_NOSUPERUSER   : 'NOSUPERUSER' ;
+K_OFFSET        : 'OFFSET' ;
 K_ONLY          : 'ONLY' ;
 K_OPTIONS       : 'OPTIONS' ;
 K_PARTITION     : 'PARTITION' ;
@@ -134,6 +144,7 @@ K_STYPE         : 'STYPE' ;
 K_SUPERUSER     : 'SUPERUSER' ;
 K_SUPERUSERS    : 'SUPERUSERS' ;
 K_TABLES        : 'TABLES' | 'COLUMNFAMILIES' ;
+K_TIMEOUT       : 'TIMEOUT' ;
 K_TRIGGER       : 'TRIGGER' ;
 K_TTL           : 'TTL' ;
 K_TUPLE         : 'TUPLE' ;

@@ -1,4 +1,6 @@
-// The statements of CQL 5.0 (CQL 3.4.7).
+// The statements of CQL 5.0 (CQL 3.4.7), and extensions: of Cassandra 6
+// (BETWEEN, NOT IN, NOT CONTAINS, CHECK, NOT NULL, LIKE of tables, COMMENT ON), of
+// ScyllaDB (USING TIMEOUT) and of SQL (OR, OFFSET, ILIKE, DEFAULT of columns).
 //
 // Written for speed of the ALL(*) parser: common prefixes are factored out, so
 // that nearly every decision needs one token; identifiers are one flat rule;
@@ -27,6 +29,7 @@ statement
     | list
     | addIdentity
     | describe
+    | commentOn
     ;
 
 create
@@ -75,11 +78,11 @@ drop
 
 use : K_USE ident ;
 
-truncate : K_TRUNCATE K_COLUMNFAMILY? tableName ;
+truncate : K_TRUNCATE K_COLUMNFAMILY? tableName timeoutClause? ;
 
 selectStatement
     : K_SELECT K_JSON? K_DISTINCT? selectColumns K_FROM tableName
-      whereClause? groupBy? orderBy? perPartitionLimit? limit? allowFiltering?
+      whereClause? groupBy? orderBy? perPartitionLimit? limit? offset? allowFiltering? timeoutClause?
     ;
 
 selectColumns
@@ -98,6 +101,8 @@ ordering : columnName ( K_ANN K_OF term )? ( K_ASC | K_DESC )? ;
 perPartitionLimit : K_PER K_PARTITION K_LIMIT integerValue ;
 
 limit : K_LIMIT integerValue ;
+
+offset : K_OFFSET integerValue ;
 
 allowFiltering : K_ALLOW K_FILTERING ;
 
@@ -122,7 +127,7 @@ update
 
 delete
     : K_DELETE ( deleteTarget ( COMMA deleteTarget )* )?
-      K_FROM tableName ( K_USING usingTimestamp )?
+      K_FROM tableName deleteUsing?
       whereClause ifClause?
     ;
 
@@ -145,9 +150,16 @@ usingClause : K_USING usingOption ( K_AND usingOption )* ;
 usingOption
     : usingTimestamp
     | K_TTL integerValue
+    | usingTimeout
     ;
 
+deleteUsing : K_USING ( usingTimestamp | usingTimeout ) ( K_AND ( usingTimestamp | usingTimeout ) )* ;
+
 usingTimestamp : K_TIMESTAMP integerValue ;
+
+usingTimeout : K_TIMEOUT ( DURATION | ISO_DURATION | marker ) ;
+
+timeoutClause : K_USING usingTimeout ;
 
 assignment
     : columnName
@@ -178,22 +190,28 @@ condition
 
 // ---- Relations ----
 
-whereClause : K_WHERE ( relation | indexExpression ) ( K_AND ( relation | indexExpression ) )* ;
+// AND binds more tightly than OR; package cql groups the relations.
+whereClause : K_WHERE ( relation | indexExpression ) ( ( K_AND | K_OR ) ( relation | indexExpression ) )* ;
 
 indexExpression : EXPR_LPAREN ident COMMA term RPAREN ;
 
 relation
     : columnName
       ( operator term
-      | K_LIKE term
+      | K_BETWEEN term K_AND term
+      | ( K_LIKE | K_ILIKE ) term
       | K_IS K_NOT K_NULL
-      | K_IN inValues
-      | K_CONTAINS K_KEY? term
+      | K_NOT? K_IN inValues
+      | K_NOT? K_CONTAINS K_KEY? term
       | LBRACKET term RBRACKET operator term
       )
-    | K_TOKEN columnNames operator term
-    | columnNames ( operator tupleValue | K_IN tupleInValues )
-    | LPAREN relation RPAREN
+    | K_TOKEN columnNames ( operator term | K_BETWEEN term K_AND term )
+    | columnNames
+      ( operator tupleValue
+      | K_NOT? K_IN tupleInValues
+      | K_BETWEEN tupleValue K_AND tupleValue
+      )
+    | LPAREN ( relation | indexExpression ) ( ( K_AND | K_OR ) ( relation | indexExpression ) )* RPAREN
     ;
 
 operator : EQ | LT | LTE | GT | GTE | NEQ ;
@@ -323,14 +341,32 @@ dropKeyspace : keyspaceKeyword ifExists? ident ;
 
 createTable
     : K_COLUMNFAMILY ifNotExists? tableName
-      LPAREN tableElement ( COMMA tableElement? )* RPAREN
-      ( K_WITH tableOption ( K_AND tableOption )* )?
+      ( LPAREN tableElement ( COMMA tableElement? )* RPAREN
+        ( K_WITH tableOption ( K_AND tableOption )* )?
+      | K_LIKE tableName ( K_WITH likeOption ( K_AND likeOption )* )?
+      )
+    ;
+
+likeOption
+    : property
+    | K_INDEXES
+    | K_COMMENTS
     ;
 
 tableElement
-    : ident dataType K_STATIC? columnMask? ( K_PRIMARY K_KEY )?
+    : ident dataType K_STATIC? ( K_NOT K_NULL )? columnMask? columnConstraints? columnDefault? ( K_PRIMARY K_KEY )?
     | primaryKey
     ;
+
+columnConstraints : K_CHECK columnConstraint ( K_AND columnConstraint )* ;
+
+// A comparison of the column, or a function with or without one.
+columnConstraint
+    : K_NOT K_NULL
+    | ident ( LPAREN terms? RPAREN )? ( operator constant )?
+    ;
+
+columnDefault : K_DEFAULT term ;
 
 primaryKey : K_PRIMARY K_KEY LPAREN partitionKey ( COMMA ident )* RPAREN ;
 
@@ -361,7 +397,7 @@ propertyValue
 
 alterTable
     : K_COLUMNFAMILY ifExists? tableName
-      ( K_ALTER ifExists? columnName ( K_TYPE dataType | columnMask | K_DROP K_MASKED )
+      ( K_ALTER ifExists? columnName ( K_TYPE dataType | columnMask | columnConstraints | K_SET columnDefault | K_DROP ( K_MASKED | K_CHECK | K_DEFAULT ) )
       | K_ADD ifNotExists? ( addedColumn | LPAREN addedColumn ( COMMA addedColumn )* RPAREN )
       | K_DROP K_COMPACT K_STORAGE
       | K_DROP ifExists? ( ident | LPAREN ident ( COMMA ident )* RPAREN ) ( K_USING K_TIMESTAMP INTEGER )?
@@ -370,11 +406,26 @@ alterTable
       )
     ;
 
-addedColumn : ident dataType K_STATIC? columnMask? ;
+addedColumn : ident dataType K_STATIC? columnMask? columnConstraints? columnDefault? ;
 
 rename : ident K_TO ident ;
 
 dropTable : K_COLUMNFAMILY ifExists? tableName ;
+
+commentOn
+    : K_COMMENT K_ON
+      ( keyspaceKeyword ident
+      | K_COLUMNFAMILY tableName
+      | K_COLUMN memberName
+      | K_TYPE typeName
+      | K_FIELD memberName
+      )
+      K_IS ( STRING_LITERAL | K_NULL )
+    ;
+
+// A column of a table, or a field of a type.
+memberName : ident DOT ident ( DOT ident )? ;
+
 
 createMaterializedView
     : K_MATERIALIZED K_VIEW ifNotExists? tableName
@@ -593,6 +644,7 @@ userName
     : IDENT
     | STRING_LITERAL
     | QUOTED_NAME
+    | laterKeyword
     ;
 
 ident
@@ -638,8 +690,25 @@ keyword
     | K_DISTINCT
     ;
 
+// Words that are no keywords of Cassandra 5.
+laterKeyword
+    : K_BETWEEN
+    | K_CHECK
+    | K_COLUMN
+    | K_COMMENT
+    | K_COMMENTS
+    | K_FIELD
+    | K_GENERATED
+    | K_ILIKE
+    | K_INDEXES
+    | K_OFFSET
+    | K_SUPERUSERS
+    | K_TIMEOUT
+    ;
+
 basicKeyword
-    : K_ACCESS
+    : laterKeyword
+    | K_ACCESS
     | K_AGGREGATE
     | K_AGGREGATES
     | K_ALL
@@ -660,7 +729,6 @@ basicKeyword
     | K_FROZEN
     | K_FUNCTION
     | K_FUNCTIONS
-    | K_GENERATED
     | K_GROUP
     | K_HASHED
     | K_IDENTITY
@@ -696,7 +764,6 @@ basicKeyword
     | K_STORAGE
     | K_STYPE
     | K_SUPERUSER
-    | K_SUPERUSERS
     | K_TABLES
     | K_TRIGGER
     | K_TUPLE

@@ -35,9 +35,10 @@ type Params struct {
 	PagingState      []byte   // nil means from the beginning
 	Timestamp        int64    // µs, when HasTimestamp
 	HasTimestamp     bool
-	stated           bool   // set by USING of a batch, not by a driver that sends a timestamp with every request
-	Keyspace         string // v5; empty means the session's
-	NowInSeconds     int64  // v5, when HasNow
+	timeout          time.Duration // of USING TIMEOUT; zero means the configured timeouts
+	stated           bool          // set by USING of a batch, not by a driver that sends a timestamp with every request
+	Keyspace         string        // v5; empty means the session's
+	NowInSeconds     int64         // v5, when HasNow
 	HasNow           bool
 	SkipMetadata     bool
 	ResultMetadataID []byte // v5 EXECUTE

@@ -21,6 +21,7 @@ import (
 type batchPlan struct {
 	kind       cql.BatchKind
 	timestamp  term.Term
+	timeout    term.Term
 	statements []*modification
 }
 
@@ -55,6 +56,10 @@ func (c *compiler) batch(pl *plan, stmt *cql.Batch) (*batchPlan, error) {
 	if b.timestamp != nil && b.kind == cql.BatchCounter {
 		return nil, invalidf("Cannot provide custom timestamp for counter BATCH")
 	}
+	var err error
+	if b.timeout, err = c.timeout(stmt.Using.Timeout); err != nil {
+		return nil, err
+	}
 	if err := checkBatchKinds(b.kind, b.statements); err != nil {
 		return nil, err
 	}
@@ -65,6 +70,10 @@ func (p *Processor) executeBatchPlan(r *request.Request, b *batchPlan, params *P
 	statements := make([]batchStatement, len(b.statements))
 	for i, m := range b.statements {
 		statements[i] = batchStatement{m, params.Values}
+	}
+	params, err := withTimeout(params, b.timeout, params.Values)
+	if err != nil {
+		return nil, err
 	}
 	if b.timestamp != nil {
 		v, err := b.timestamp.Eval(&term.Scope{Values: params.Values})
@@ -121,6 +130,11 @@ func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
 
 // executeBatch builds one mutation for each partition of each table and writes them.
 func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, statements []batchStatement, params *Params) (*Result, error) {
+	for _, s := range statements {
+		if s.m.timeout != nil {
+			return nil, invalidf("Timeout must be set on BATCH, not on its statements")
+		}
+	}
 	modifications := make([]*modification, len(statements))
 	for i := range statements {
 		modifications[i] = statements[i].m
@@ -166,11 +180,12 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 	if len(c.mutations) > 1 && kind == cql.BatchLogged {
 		p.warnOfGrace(r, &c)
 	}
+	timeouts := p.timeouts(params)
 	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: r.Consistency,
-		Type: coordinator.WriteUnloggedBatch, Timeout: p.o.Timeouts.Write, Ordered: ordered, Stamp: timestamp}
+		Type: coordinator.WriteUnloggedBatch, Timeout: timeouts.Write, Ordered: ordered, Stamp: timestamp}
 	switch {
 	case isCounterTable(c.tables[0]):
-		req.Type, req.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
+		req.Type, req.Timeout = coordinator.WriteCounter, timeouts.Counter
 	case kind == cql.BatchLogged && len(c.mutations) == 1:
 		req.Type = coordinator.WriteSimple
 	case kind == cql.BatchLogged:

@@ -79,9 +79,10 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 		return nil, err
 	}
 	r.Cost.Path = string(pathPartitionKey)
+	timeouts := p.timeouts(params)
 	req := &paxos.CASRequest{
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,
-		Contention: p.o.Timeouts.CAS, Timeout: p.o.Timeouts.Write, Update: x.update,
+		Contention: timeouts.CAS, Timeout: timeouts.Write, Update: x.update,
 	}
 	applied, call, err := p.o.Executor.CAS(r, req)
 	if err != nil {

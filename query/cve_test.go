@@ -61,7 +61,7 @@ func onSystemKeyspaces(s *schema.Schema) []string {
 		for _, format := range []string{"ALTER KEYSPACE %s WITH durable_writes = false", "DROP KEYSPACE %s", "CREATE TABLE %s.x (k int PRIMARY KEY)", "CREATE TYPE %s.x (a int)",
 			"ALTER TYPE %s.x ADD b int", "DROP TYPE %s.x", "CREATE FUNCTION %s.f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
 			"DROP FUNCTION %s.f", "CREATE AGGREGATE %s.a (int) SFUNC f STYPE int", "DROP AGGREGATE %s.a", "DROP INDEX %s.i", "DROP MATERIALIZED VIEW %s.v",
-			"ALTER MATERIALIZED VIEW %s.v WITH comment = 'x'", "GRANT MODIFY ON KEYSPACE %s TO mallory", "REVOKE SELECT ON KEYSPACE %s FROM mallory"} {
+			"ALTER MATERIALIZED VIEW %s.v WITH comment = 'x'", "CREATE TABLE %s.x LIKE ks.t", "COMMENT ON FIELD %s.x.f IS 'x'", "GRANT MODIFY ON KEYSPACE %s TO mallory", "REVOKE SELECT ON KEYSPACE %s FROM mallory"} {
 			out = append(out, fmt.Sprintf(format, ks))
 		}
 	}
@@ -71,7 +71,7 @@ func onSystemKeyspaces(s *schema.Schema) []string {
 func onSystemTable(t *schema.Table) []string {
 	key := t.PartitionKey[0].Name
 	name := fmt.Sprintf("%s.%q", t.Keyspace, t.Name)
-	out := []string{"TRUNCATE " + name, "DROP TABLE " + name, "ALTER TABLE " + name + " ADD x int", "CREATE INDEX i ON " + name + " (" + key + ")",
+	out := []string{"TRUNCATE " + name, "COMMENT ON TABLE " + name + " IS 'x'", "DROP TABLE " + name, "ALTER TABLE " + name + " ADD x int", "CREATE INDEX i ON " + name + " (" + key + ")",
 		"CREATE MATERIALIZED VIEW ks.v AS SELECT * FROM " + name + " WHERE " + key + " IS NOT NULL PRIMARY KEY (" + key + ")",
 		"CREATE TRIGGER x ON " + name + " USING 'c'", "DROP TRIGGER x ON " + name, "GRANT MODIFY ON TABLE " + name + " TO mallory"}
 	var names, nulls, where []string

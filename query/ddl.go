@@ -162,6 +162,10 @@ func (p *Processor) newTimeUUID() schema.UUID {
 
 // executeTruncate drops all rows of a table on all replicas.
 func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
+	timeout, err := truncateTimeout(stmt, p.o.Timeouts.Truncate)
+	if err != nil {
+		return nil, err
+	}
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return nil, definitionError(err)
@@ -174,10 +178,13 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 	if t == nil {
 		return nil, invalidf("table %s does not exist", stmt.Table.Name)
 	}
+	if t.View != nil {
+		return nil, invalidf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
+	}
 	if t.Virtual || p.isVirtual(t) {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
-	if err := p.o.Executor.Truncate(r, t, p.o.Timeouts.Truncate); err != nil {
+	if err := p.o.Executor.Truncate(r, t, timeout); err != nil {
 		return nil, err
 	}
 	return &Result{Kind: KindVoid}, nil

@@ -139,6 +139,38 @@ func TestIndexesAllowRestrictions(t *testing.T) {
 	})
 }
 
+// TestStatementsWithIndexes compares how many rows statements return, their errors and warnings with those of Cassandra.
+func TestStatementsWithIndexes(t *testing.T) {
+	p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))})
+	datadriven.RunTest(t, "testdata/index_select.txt", func(t *testing.T, d *datadriven.TestData) string {
+		var out strings.Builder
+		for _, text := range strings.Split(d.Input, "\n") {
+			r := at(ring.One)
+			result, err := p.Query(r, s, text, &Params{})
+			if d.Cmd == "define" {
+				if err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+				continue
+			}
+			fmt.Fprintf(&out, "%s\n    ", text)
+			if err != nil {
+				fmt.Fprintln(&out, err)
+				continue
+			}
+			fmt.Fprintf(&out, "%d rows", result.RowCount)
+			if len(r.Warnings) > 0 {
+				fmt.Fprintf(&out, ", warning: %s", strings.Join(r.Warnings, " | "))
+			}
+			out.WriteString("\n")
+		}
+		if d.Cmd == "define" {
+			return "ok\n"
+		}
+		return out.String()
+	})
+}
+
 // TestIndexesDoNotChangeAnswers compares generated queries of tables with indexes, page by page, with those of the same tables without
 // indexes.
 func TestIndexesDoNotChangeAnswers(t *testing.T) {

@@ -26,6 +26,9 @@ const (
 
 	tombstonesWarn = 1000
 
+	// offsetMax bounds OFFSET, whose rows are read within one page.
+	offsetMax = 1 << 20
+
 	// pageInternal is the number of rows that are requested at a time if not every row becomes a row of the result.
 	// batchMax bounds the rows that one command requests.
 	pageInternal = 5000

@@ -21,6 +21,7 @@ type modification struct {
 	json      *jsonValues // for INSERT … JSON with a bind marker
 	timestamp term.Term
 	ttl       term.Term
+	timeout   term.Term
 	reads     bool
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
@@ -36,6 +37,8 @@ func (c *compiler) checkModifiable(kind restriction.Statement) error {
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
 	case c.refused == nil && (c.Table.Virtual || c.p.isVirtual(c.Table)):
 		c.refused = c.p.virtualWrite(c.Table)
+	case c.refused == nil && c.Table.View != nil:
+		c.refused = invalidf("Cannot directly modify a materialized view")
 	}
 	return nil
 }
@@ -129,8 +132,11 @@ func (m *modification) addOperation(o operation.Operation) {
 	slices.SortStableFunc(m.regular, byID)
 }
 
-// using compiles USING TIMESTAMP and TTL.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if m.timeout, err = c.timeout(u.Timeout); err != nil {
+		return err
+	}
 	if u.Timestamp != nil {
 		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
 		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {

@@ -70,7 +70,8 @@ func (p *selectPlan) compareOrdered(a, b orderedRow) int {
 // endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
 func (run *selectRun) endOrdered() {
 	slices.SortStableFunc(run.ordered.rows, run.plan.compareOrdered)
-	for _, r := range run.ordered.rows {
+	omitted := min(int(run.skip), len(run.ordered.rows))
+	for _, r := range run.ordered.rows[omitted:] {
 		if uint32(run.count) >= run.pageLimit {
 			break
 		}

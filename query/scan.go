@@ -1,6 +1,8 @@
 package query
 
 import (
+	"time"
+
 	"cqld/coordinator"
 	"cqld/query/term"
 	"cqld/request"
@@ -40,10 +42,14 @@ func (run *selectRun) Next() (*request.Read, error) {
 
 // Prepare implements request.Source.
 func (run *selectRun) Prepare(req *coordinator.ReadRequest) {
-	t := &run.p.o.Timeouts
+	t := &run.timeouts
 	req.Timeout, req.Contention = t.Range, t.CAS
 	if req.Command.SinglePartition() {
 		req.Timeout = t.Read
+	}
+	if run.deadline > 0 { // USING TIMEOUT applies to all commands together
+		req.Timeout = max(run.deadline-run.p.o.Clock.Monotonic(), time.Nanosecond)
+		req.Contention = req.Timeout
 	}
 }
 

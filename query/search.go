@@ -1,6 +1,8 @@
 package query
 
 import (
+	"errors"
+
 	"cqld/request"
 	"cqld/row"
 	"cqld/search"
@@ -18,10 +20,13 @@ func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, 
 	} else if req.Tokens = cmd.Range.Tokens; cmd.Range.After != nil {
 		req.From = search.BehindPartition(*cmd.Range.After)
 	}
+	if r.Trace != nil && r.Trace.Detailed() {
+		r.Trace.Add(run.p.o.View.Self(), "Searching with index "+run.plan.where.Index().Name)
+	}
 	for {
 		result, err := run.p.o.Executor.Search(r, req)
 		if err != nil {
-			return nil, err
+			return nil, run.searchError(err)
 		}
 		if !result.More {
 			return result.Page, nil
@@ -34,4 +39,13 @@ func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, 
 		}
 		req.From = result.Next
 	}
+}
+
+// searchError converts the error of a search by an index that this node does not know: it was just dropped.
+func (run *selectRun) searchError(err error) error {
+	var notBuilt *search.NotBuilt
+	if errors.As(err, &notBuilt) && notBuilt.Failure == nil {
+		return invalidf("The secondary index '%s' is not yet available", run.plan.where.Index().Name)
+	}
+	return err
 }

@@ -24,6 +24,8 @@ type selectPlan struct {
 	reversed     bool
 	order        []orderColumn // set if partitions must be merged in memory
 	limit        term.Term
+	offset       term.Term
+	timeout      term.Term
 	perPartition term.Term
 	staticCounts bool
 	single       bool     // one partition, at most one row
@@ -84,21 +86,35 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stmt.Limit != nil {
-		if p.limit, err = c.Term(stmt.Limit, c.Receiver("[limit]", types.Native(types.Int))); err != nil {
-			return nil, err
-		}
-	}
-	if stmt.PerPartitionLimit != nil {
-		r := c.Receiver("[per_partition_limit]", types.Native(types.Int))
-		if p.perPartition, err = c.Term(stmt.PerPartitionLimit, r); err != nil {
-			return nil, err
-		}
+	if err := c.limits(p, stmt); err != nil {
+		return nil, err
 	}
 	p.masking = c.masking(p.where.Columns())
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil
+}
+
+// limits compiles LIMIT, OFFSET, PER PARTITION LIMIT and USING TIMEOUT.
+func (c *compiler) limits(p *selectPlan, stmt *cql.Select) (err error) {
+	for _, l := range []struct {
+		value cql.Term
+		name  string
+		into  *term.Term
+	}{{stmt.Limit, "[limit]", &p.limit}, {stmt.Offset, "[offset]", &p.offset},
+		{stmt.PerPartitionLimit, "[per_partition_limit]", &p.perPartition}} {
+		if l.value == nil {
+			continue
+		}
+		if *l.into, err = c.Term(l.value, c.Receiver(l.name, types.Native(types.Int))); err != nil {
+			return err
+		}
+	}
+	if p.near != nil && p.offset != nil {
+		return invalidf("OFFSET is not supported with ORDER BY … ANN OF")
+	}
+	p.timeout, err = c.timeout(stmt.Timeout)
+	return err
 }
 
 // onlyStatic reports whether a SELECT names only static columns and partition key columns.
@@ -122,7 +138,7 @@ func (p *selectPlan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	if p.where.HasClustering() || p.where.HasRegular() {
+	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() {
 		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	}
 	requested := p.table.Columns()
@@ -241,6 +257,9 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 			return err
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
+	}
+	if p.where.UsesIndex() {
+		return invalidf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
 	}
 	if p.where.KeyRange {
 		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"time"
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
@@ -43,8 +44,12 @@ type selectState struct {
 	buf   *rowBuffer
 	count int32
 
+	timeouts Timeouts
+	deadline time.Duration // of USING TIMEOUT, by the monotonic clock; 0: none
+
 	pageLimit    uint32 // rows or groups of this page
 	perPartition uint32 // 0: no limit
+	skip         uint32 // rows or groups that OFFSET still omits
 	paged        bool
 
 	// State of GROUP BY and aggregates.
@@ -74,6 +79,14 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
+	params, err := withTimeout(params, plan.timeout, values)
+	if err != nil {
+		return nil, err
+	}
+	run.timeouts = p.timeouts(params)
+	if params.timeout > 0 {
+		run.deadline = p.o.Clock.Monotonic() + params.timeout
+	}
 	limit, err := run.limit(plan.limit)
 	if err != nil {
 		return nil, err
@@ -121,6 +134,11 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	}
 	if paged && (plan.grouped || !plan.aggregates()) {
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
+	}
+	if start == nil { // rows are omitted before the first row of the first page
+		if run.skip, err = run.offset(); err != nil {
+			return nil, err
+		}
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
 	if err := checkSerialLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
@@ -191,6 +209,30 @@ func (run *selectRun) limit(t term.Term) (uint32, error) {
 	return uint32(n), nil
 }
 
+// offset evaluates OFFSET; 0 means none.
+func (run *selectRun) offset() (uint32, error) {
+	t := run.plan.offset
+	if t == nil {
+		return 0, nil
+	}
+	v, err := t.Eval(&run.x.Scope)
+	if err != nil || v.Kind == wire.ValueUnset {
+		return 0, err
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
+		return 0, invalidf("Invalid null value of offset")
+	}
+	c := wire.NewCursor(v.Bytes)
+	switch n := c.Int32(); {
+	case n < 0:
+		return 0, invalidf("OFFSET must not be negative")
+	case n > offsetMax:
+		return 0, invalidf("OFFSET must not be greater than %d; fetch the rows by pages", offsetMax)
+	default:
+		return uint32(n), nil
+	}
+}
+
 // where evaluates WHERE. empty means that no row can match.
 func (run *selectRun) where() (empty bool, err error) {
 	rs, s := run.plan.where, &run.x.Scope
@@ -251,16 +293,17 @@ func (run *selectRun) singleRow() (err error) {
 // limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
 func (run *selectRun) limits(pageSize int32, pushed bool) {
 	limits := &run.cursor.Command.Limits
+	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
 	run.cursor.PerPartition = run.perPartition
 	switch {
 	case run.plan.near != nil:
 		limits.Rows = pageInternal
 	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
 		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an index may match.
-		limits.Rows, run.grow = min(run.pageLimit, batchMax), true
+		limits.Rows, run.grow = rows, true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		limits.PerPartition = run.perPartition
-		limits.Rows = min(run.pageLimit, batchMax)
+		limits.Rows = rows
 	case run.plan.distinct:
 		limits.PerPartition = 1
 		limits.Rows = pageInternal
@@ -285,6 +328,10 @@ func (run *selectRun) consume(v *rowview.View) (request.Verdict, error) {
 	}
 	if run.plan.near != nil {
 		return request.NextRow, run.nearRow(v)
+	}
+	if run.skip > 0 {
+		run.skip--
+		return run.afterRow(), nil
 	}
 	run.count++
 	if err := run.appendRow(v); err != nil {
@@ -401,9 +448,12 @@ func (run *selectRun) enough() bool {
 // endGroup appends the row of the current group and resets the aggregates.
 func (run *selectRun) endGroup() error {
 	var err error
-	if run.plan.order != nil {
+	switch {
+	case run.plan.order != nil:
 		err = run.orderRow(run.group)
-	} else {
+	case run.skip > 0:
+		run.skip--
+	default:
 		run.count++
 		err = run.appendRow(run.group)
 	}

@@ -14,8 +14,13 @@ import (
 
 // TestStatementsAnswerAsCassandra executes statements on a model of storage. The recorded answers were compared with those of
 // Cassandra 5.0.9.
-func TestStatementsAnswerAsCassandra(t *testing.T) {
-	datadriven.Walk(t, "testdata/statement", func(t *testing.T, path string) {
+func TestStatementsAnswerAsCassandra(t *testing.T) { playStatements(t, "testdata/statement") }
+
+// TestExtensions executes statements that Cassandra 5 does not have.
+func TestExtensions(t *testing.T) { playStatements(t, "testdata/extension") }
+
+func playStatements(t *testing.T, directory string) {
+	datadriven.Walk(t, directory, func(t *testing.T, path string) {
 		p, s := newTestProcessor(t, &modelStore{})
 		datadriven.RunTest(t, path, func(_ *testing.T, d *datadriven.TestData) string {
 			var out strings.Builder

@@ -317,7 +317,7 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 	} else {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	call, err := w.p.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.o.Timeouts.Read})
+	call, err := w.p.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.p.timeouts(w.params).Read})
 	if err != nil {
 		return err
 	}
@@ -343,6 +343,10 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 
 // executeModification executes an INSERT, UPDATE or DELETE.
 func (p *Processor) executeModification(r *request.Request, m *modification, params *Params, values []wire.Value) (*Result, error) {
+	params, err := withTimeout(params, m.timeout, values)
+	if err != nil {
+		return nil, err
+	}
 	if m.conditional() {
 		return p.executeConditional(r, []batchStatement{{m, values}}, false, params)
 	}
@@ -361,7 +365,7 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	}
 	x := &pending{}
 	var more []*row.Mutation
-	err := w.build(m, func(b *row.Mutation) {
+	err = w.build(m, func(b *row.Mutation) {
 		into := &x.mutation
 		if x.list[0] != nil {
 			into = new(row.Mutation)
@@ -374,14 +378,15 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	if err != nil || x.list[0] == nil {
 		return voidResult(), err
 	}
+	timeouts := p.timeouts(params)
 	x.request = coordinator.WriteRequest{Mutations: x.list[:], Consistency: r.Consistency,
-		Type: coordinator.WriteSimple, Timeout: p.o.Timeouts.Write, Ordered: w.ordered(m.table), Stamp: timestamp}
+		Type: coordinator.WriteSimple, Timeout: timeouts.Write, Ordered: w.ordered(m.table), Stamp: timestamp}
 	if more != nil {
 		x.request.Mutations = append(x.request.Mutations, more...)
 		x.request.Type = coordinator.WriteUnloggedBatch
 	}
 	if isCounterTable(m.table) {
-		x.request.Type, x.request.Timeout = coordinator.WriteCounter, p.o.Timeouts.Counter
+		x.request.Type, x.request.Timeout = coordinator.WriteCounter, timeouts.Counter
 	}
 	if err := p.execute(r, &x.request); err != nil {
 		return nil, err

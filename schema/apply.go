@@ -24,6 +24,12 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyAlterTable(s, c)
 	case *DropTable:
 		return applyDropTable(s, c)
+	case *CreateView:
+		return applyCreateView(s, c)
+	case *AlterView:
+		return applyAlterView(s, c)
+	case *DropView:
+		return applyDropView(s, c)
 	case *CreateType:
 		return applyCreateType(s, c)
 	case *AlterType:
@@ -187,12 +193,19 @@ func (k *Keyspace) in(s *Schema) map[string]*Keyspace {
 
 // build returns a schema of the keyspaces and its indexes. It keeps the map.
 func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{}, nextStorage: next}
+	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{},
+		views: map[StorageID][]*Table{}, nextStorage: next}
 	for _, k := range keyspaces {
 		for _, t := range k.tables {
 			s.byStorage[t.StorageID] = t
 			for _, ix := range t.indexes {
 				s.byIndex[ix.ID] = t
+			}
+		}
+		for _, name := range k.ViewNames() {
+			if v := k.tables[name]; k.tables[v.View.Base] != nil {
+				id := k.tables[v.View.Base].StorageID
+				s.views[id] = append(s.views[id], v)
 			}
 		}
 	}

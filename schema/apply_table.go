@@ -177,6 +177,12 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
 	}
+	if k.tables[c.Table].View != nil {
+		return nil, invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
+	}
+	if k.hasViews(k.tables[c.Table].ID) { // Cassandra prints the keyspace
+		return nil, invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
+	}
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
 	}
@@ -197,6 +203,9 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		return nil, err
 	}
 	old := k.tables[c.Table]
+	if old.View != nil {
+		return nil, invalidf("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead")
+	}
 	t := old.copyForChange()
 	var err error
 	switch {
@@ -218,6 +227,9 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	default:
 		t.Options = t.Options.with(&c.Options, c.Set)
 	}
+	if err == nil {
+		err = k.checkAlterBase(old, t, c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +240,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	if t.sameDefinition(old) {
 		return s, nil
 	}
-	return s.with(k.withTable(t)), nil
+	return s.with(k.withBase(t)), nil
 }
 
 // copyForChange returns a copy whose lists may be changed. The columns themselves are shared.

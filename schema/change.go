@@ -6,8 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateIndex, *DropIndex,
-// *CreateFunction, *CreateAggregate, *DropFunction.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType, *DropType,
+// *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.

@@ -58,7 +58,7 @@ func Diff(before, after *Schema) []Event {
 
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	events = diffFunctionsDropped(events, b, a)
-	for _, name := range b.TableNames() {
+	for _, name := range b.allNames() {
 		if t := a.tables[name]; t == nil || t.StorageID != b.tables[name].StorageID {
 			events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: name})
 		}
@@ -76,7 +76,7 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 			events = append(events, Event{Change: Updated, Target: TargetType, Keyspace: a.Name, Name: name})
 		}
 	}
-	for _, name := range a.TableNames() {
+	for _, name := range a.allNames() {
 		t, old := a.tables[name], b.tables[name]
 		switch {
 		case old == nil || old.StorageID != t.StorageID:
@@ -142,5 +142,5 @@ func (t *Table) sameDefinition(o *Table) bool {
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
-		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal)
+		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal) && t.sameView(o)
 }

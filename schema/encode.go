@@ -43,6 +43,7 @@ type encodedTable struct {
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
+	View       *View          `json:",omitempty"`
 	Indexes    []encodedIndex `json:",omitempty"`
 	Compact    Compact        `json:",omitempty"`
 }
@@ -94,7 +95,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
-	for _, name := range k.TableNames() {
+	for _, name := range k.allNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
 	encodeFunctions(&e, k)
@@ -103,7 +104,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 
 func encodeTable(t *Table) encodedTable {
 	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
-		Compact: t.Compact}
+		Compact: t.Compact, View: t.View}
 	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
@@ -203,7 +204,10 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, decodeFunctions(e, k)
+	if err := decodeFunctions(e, k); err != nil {
+		return nil, err
+	}
+	return k, k.checkViews()
 }
 
 func decodeType(class string) (*types.Type, error) {
@@ -216,7 +220,7 @@ func decodeType(class string) (*types.Type, error) {
 
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
-		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication}
+		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication, View: e.View}
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -58,14 +59,14 @@ func TestDropIndex(t *testing.T) {
 	before := indexed(t)
 	s := indexed(t, createIndex("a", "v", IndexSimple))
 	_, ix := s.Index("k", "a")
-	if events := Diff(before, s); !slices.Equal(events, []Event{{Updated, TargetTable, "k", "t"}}) {
+	if events := Diff(before, s); !reflect.DeepEqual(events, []Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
 		t.Errorf("events of CREATE INDEX: %v", events)
 	}
 	dropped := mustApply(t, s, &DropIndex{Keyspace: "k", Name: "a"})
 	if _, left := dropped.Index("k", "a"); left != nil || !dropped.Dropped(ix.ID) || dropped.Version() == s.Version() {
 		t.Errorf("after DROP INDEX: %v", left)
 	}
-	if events := Diff(s, dropped); !slices.Equal(events, []Event{{Updated, TargetTable, "k", "t"}}) {
+	if events := Diff(s, dropped); !reflect.DeepEqual(events, []Event{{Change: Updated, Target: TargetTable, Keyspace: "k", Name: "t"}}) {
 		t.Errorf("events of DROP INDEX: %v", events)
 	}
 	var missing *NotFound

@@ -76,6 +76,7 @@ type Table struct {
 	Options      Options
 	Compact      Compact
 	Virtual      bool
+	View         *View // nil unless the table is a materialized view
 
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication

@@ -84,6 +84,9 @@ batchlog: coordinator internal/env internal/guard internal/wire messaging replic
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
 search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage storage/index
 
+# Reads of materialized views.
+view: coordinator internal/env internal/guard paxos ring row scan schema
+
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity
@@ -124,8 +127,8 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 node/socket:
 node/control: audit auth internal/guard
 node/health:
-node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types
+node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs

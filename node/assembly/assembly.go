@@ -31,6 +31,7 @@ import (
 	"cqld/schema"
 	"cqld/search"
 	"cqld/storage/index"
+	"cqld/view"
 )
 
 // Store is the interface of storage for everything except client requests.
@@ -115,6 +116,7 @@ type Parts struct {
 	Builder     *search.Builder
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
+	Views       *view.Reader // the coordinator of requests, which also reads materialized views
 
 	forgetFormer bool // Options.ForgetFormer
 }
@@ -179,6 +181,7 @@ func Assemble(o Options) *Parts {
 	p.assembleProposer(o)
 	p.assembleLister(o)
 	p.assembleSearch(o)
+	p.Views = view.New(view.Options{Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,

@@ -60,6 +60,12 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.alterTable(stmt)
 	case *cql.DropTable:
 		return d.dropTable(stmt)
+	case *cql.CreateMaterializedView:
+		return d.createView(stmt)
+	case *cql.AlterMaterializedView:
+		return d.alterView(stmt)
+	case *cql.DropMaterializedView:
+		return d.dropView(stmt)
 	case *cql.CreateType:
 		return d.createType(stmt)
 	case *cql.AlterType:

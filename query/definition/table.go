@@ -72,6 +72,9 @@ func (b *tableBuilder) checkForm() error {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
 	}
+	if err := checkUnsupported(b.stmt.Columns); err != nil {
+		return err
+	}
 	if len(keys) > 1 {
 		return invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
 	}
@@ -224,6 +227,21 @@ func checkNestedUDT(t *types.Type) error {
 	return nil
 }
 
+// checkUnsupported refuses properties of columns that are parsed only.
+func checkUnsupported(columns []cql.ColumnDefinition) error {
+	for _, c := range columns {
+		switch {
+		case c.NotNull:
+			return notSupported("NOT NULL")
+		case len(c.Constraints) > 0:
+			return notSupported("CHECK")
+		case c.Default != nil:
+			return notSupported("DEFAULT of a column")
+		}
+	}
+	return nil
+}
+
 func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -257,6 +275,10 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 		err = invalidf("Altering column types is no longer supported")
 	case *cql.AlterColumnMask:
 		err = d.alterMask(c, t, a)
+	case *cql.AlterColumnConstraints:
+		err = notSupported("CHECK")
+	case *cql.AlterColumnDefault:
+		err = notSupported("DEFAULT of a column")
 	case *cql.DropCompactStorage:
 		c.DropCompact = true
 	}
@@ -268,6 +290,9 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 
 func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
 	c.AddIfNotExists = a.IfNotExists
+	if err := checkUnsupported(a.Columns); err != nil {
+		return err
+	}
 	for i := range a.Columns {
 		col := &a.Columns[i]
 		typ, err := d.typeOf(c.Keyspace, &col.Type)

@@ -82,6 +82,32 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 	return text
 }
 
+// viewText returns the definition of a view.
+func viewText(base, t *schema.Table, internals bool) string {
+	columns := "*"
+	if !t.View.All {
+		var names []string
+		for _, c := range slices.Concat(t.PartitionKey, t.Clustering, simpleFirst(t.Regulars)) {
+			names = append(names, types.QuoteName(c.Name))
+		}
+		columns = strings.Join(names, ", ")
+	}
+	var with []string
+	if internals {
+		with = append(with, "ID = "+t.ID.String())
+	}
+	with = append(with, orderText(t)...)
+	for _, option := range optionTexts(&t.Options) {
+		if !strings.HasPrefix(option, "default_time_to_live ") {
+			with = append(with, option)
+		}
+	}
+	key := primaryKeyText(t)
+	return "CREATE MATERIALIZED VIEW " + qualified(t.Keyspace, t.Name) + " AS\n    SELECT " + columns + "\n    FROM " +
+		qualified(base.Keyspace, base.Name) + "\n    WHERE " + t.WhereText(base) + "\n    PRIMARY KEY " + key +
+		"\n WITH " + strings.Join(with, "\n    AND ") + ";"
+}
+
 // indexText returns the statement that creates an index.
 func indexText(t *schema.Table, ix *schema.Index) string {
 	on := " " + types.QuoteName(ix.Name) + " ON " + qualified(t.Keyspace, t.Name) + " (" + t.IndexTargetText(ix) + ")"

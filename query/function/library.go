@@ -27,6 +27,8 @@ func New() *Library {
 	l.addToken()
 	l.addMask()
 	l.addVector()
+	l.addLength()
+	l.addFormat()
 	return l
 }
 

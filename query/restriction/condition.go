@@ -12,7 +12,7 @@ func (f *Filter) Columns() []*schema.Column { return f.r.columns }
 // Expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
 // Comparisons of several clustering columns at once stay with the coordinator.
 func (f *Filter) Expressible() bool {
-	return len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
+	return f.r.kind < kindNotIn && len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
 }
 
 // Conditions returns the filter as conditions, or nil if replicas cannot evaluate it.

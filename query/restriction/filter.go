@@ -18,6 +18,8 @@ type Filter struct {
 	lower    [][]byte
 	upper    [][]byte
 	elements []elementFilter
+	pattern  pattern
+	any      [][]Filter // of OR
 }
 
 type elementFilter struct {
@@ -27,36 +29,58 @@ type elementFilter struct {
 
 // Filters evaluates the restrictions of WHERE that must be checked on rows.
 func (rs *Set) Filters(s *term.Scope, dst []Filter) ([]Filter, error) {
-	for _, r := range rs.filters {
+	return appendFilters(s, dst, rs.filters)
+}
+
+// appendFilters evaluates restrictions.
+func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, error) {
+	for _, r := range all {
 		f := Filter{r: r}
-		var err error
-		switch r.kind {
-		case kindEqual:
-			f.equal, err = filterValues(s, r.equal, r.columns)
-		case kindIn:
-			f.in, err = r.evalIn(s)
-		case kindSlice:
-			if r.lower != nil {
-				f.lower, err = filterValues(s, r.lower.value, r.columns)
-			}
-			if r.upper != nil && err == nil {
-				f.upper, err = filterValues(s, r.upper.value, r.columns)
-			}
-		case kindContains:
-			for _, e := range r.elements {
-				var x elementFilter
-				if x, err = e.eval(s, r.first()); err != nil {
-					break
-				}
-				f.elements = append(f.elements, x)
-			}
-		}
-		if err != nil {
+		if err := f.eval(s); err != nil {
 			return nil, err
 		}
 		dst = append(dst, f)
 	}
 	return dst, nil
+}
+
+// eval evaluates the values of the filter's restriction.
+func (f *Filter) eval(s *term.Scope) (err error) {
+	r := f.r
+	switch r.kind {
+	case kindEqual:
+		f.equal, err = filterValues(s, r.equal, r.columns)
+	case kindIn:
+		f.in, err = r.evalIn(s)
+	case kindNotIn:
+		f.in, err = r.evalNotIn(s)
+	case kindSlice:
+		if r.lower != nil {
+			f.lower, err = filterValues(s, r.lower.value, r.columns)
+		}
+		if r.upper != nil && err == nil {
+			f.upper, err = filterValues(s, r.upper.value, r.columns)
+		}
+	case kindContains, kindNotContains:
+		for _, e := range r.elements {
+			x, err := e.eval(s, r.first())
+			if err != nil {
+				return err
+			}
+			f.elements = append(f.elements, x)
+		}
+	case kindLike:
+		f.pattern, err = r.evalPattern(s)
+	case kindOr:
+		for _, all := range r.any {
+			filters, err := appendFilters(s, nil, all)
+			if err != nil {
+				return err
+			}
+			f.any = append(f.any, filters)
+		}
+	}
+	return err
 }
 
 // filterValues evaluates a value with which rows are compared. It must be set.
@@ -119,8 +143,11 @@ func Matches(filters []Filter, v *rowview.View) bool {
 
 func (f *Filter) matches(v *rowview.View) bool {
 	columns := f.r.columns
-	if f.r.kind == kindContains {
+	switch f.r.kind {
+	case kindContains, kindNotContains:
 		return f.contains(v.Value(columns[0]))
+	case kindOr:
+		return slices.ContainsFunc(f.any, func(all []Filter) bool { return Matches(all, v) })
 	}
 	var array [4][]byte
 	values := array[:0]
@@ -134,10 +161,13 @@ func (f *Filter) matches(v *rowview.View) bool {
 	switch f.r.kind {
 	case kindEqual:
 		return compareTuples(columns, values, f.equal) == 0
-	case kindIn:
-		return slices.ContainsFunc(f.in, func(in [][]byte) bool {
+	case kindIn, kindNotIn:
+		found := slices.ContainsFunc(f.in, func(in [][]byte) bool {
 			return !slices.ContainsFunc(in, func(b []byte) bool { return b == nil }) && compareTuples(columns, values, in) == 0
 		})
+		return found == (f.r.kind == kindIn)
+	case kindLike:
+		return f.pattern.matches(values[0])
 	}
 	if f.lower != nil {
 		if n := compareTuples(columns, values, f.lower); n < 0 || n == 0 && !f.r.lower.inclusive {
@@ -174,6 +204,11 @@ func (f *Filter) contains(collection []byte) bool {
 			_, ok = t.Lookup(collection, e.value)
 		case cql.Contains:
 			ok = t.Contains(collection, e.value)
+		case cql.NotContainsKey:
+			_, found := t.Lookup(collection, e.value)
+			ok = !found
+		case cql.NotContains:
+			ok = !t.Contains(collection, e.value)
 		case cql.Equal:
 			var found []byte
 			found, ok = t.Lookup(collection, e.key)

@@ -1,7 +1,9 @@
 package restriction
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"cqld/cql"
 	"cqld/query/term"
@@ -27,10 +29,12 @@ func (p *indexedPart) rank() int {
 		return 2
 	case p.of.kind == kindEqual:
 		return 0
-	case p.of.lower != nil && p.of.upper != nil:
+	case p.of.kind == kindIn:
 		return 3
+	case p.of.lower != nil && p.of.upper != nil:
+		return 4
 	}
-	return 4
+	return 5
 }
 
 // supporting appends the parts of r that indexes find.
@@ -40,10 +44,10 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 			if ix.Column != col.ID {
 				continue
 			}
+			if findsWhole(ix, r, col) {
+				dst = append(dst, indexedPart{ix, r, i, -1})
+			}
 			if r.kind != kindContains {
-				if findsWhole(ix, r, col) {
-					dst = append(dst, indexedPart{ix, r, i, -1})
-				}
 				continue
 			}
 			for k, e := range r.elements {
@@ -56,16 +60,18 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	return dst
 }
 
-// findsWhole reports whether an index finds the rows of = or a slice of its column.
+// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
-	switch {
-	case !whole || r.kind == kindIn:
-		return false
-	case r.kind == kindEqual:
-		return true
+	switch r.kind {
+	case kindEqual:
+		return whole
+	case kindSlice:
+		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
+	case kindLike:
+		return ix.Class == schema.SASI && !r.folded
 	}
-	return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
+	return false
 }
 
 // ordered reports whether indexes find ranges of values of a type.
@@ -92,7 +98,7 @@ func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
 
 // findIndexes determines which restrictions indexes can find.
 func (rs *Set) findIndexes() {
-	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other} {
+	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
 		for _, r := range list {
 			if r != nil {
 				rs.indexed = rs.supporting(r, rs.indexed)
@@ -136,12 +142,22 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 	return !slices.Contains(found, false)
 }
 
-// chooseIndex chooses the index by which rows are found, if one is used.
+// chooseIndex chooses the index by which rows are found. For the rows that Cassandra filters, there may be one, too: for IN.
 func (rs *Set) chooseIndex() {
-	if !rs.usesIndex || rs.exactRows() || rs.writes {
+	if rs.exactRows() || rs.writes {
 		return
 	}
-	parts := slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+	var parts []indexedPart
+	if rs.usesIndex {
+		parts = slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+	}
+	for _, r := range rs.filters {
+		for _, ix := range rs.table.Indexes() {
+			if r.kind == kindIn && !r.multi && ix.Column == r.first().ID && (ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) {
+				parts = append(parts, indexedPart{ix, r, 0, -1})
+			}
+		}
+	}
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
 	if len(parts) > 0 {
 		rs.chosen = &parts[0]
@@ -152,6 +168,9 @@ func (rs *Set) chooseIndex() {
 func (rs *Set) exactRows() bool {
 	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
 }
+
+// UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
+func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
 // Index returns the index by which rows are found, or nil.
 func (rs *Set) Index() *schema.Index {
@@ -168,6 +187,12 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 	col := p.of.columns[p.column]
 	if p.element >= 0 {
 		return p.elementTerms(s, col)
+	}
+	switch p.of.kind {
+	case kindLike:
+		return p.patternTerms(s, col)
+	case kindIn:
+		return p.listTerms(s, col)
 	}
 	value := func(v *valueTerm) ([]byte, error) {
 		values, err := filterValues(s, v, p.of.columns)
@@ -226,12 +251,52 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	return []row.Slice{row.ExactRow(b)}, nil
 }
 
+// listTerms returns the terms of the values of IN. Null equals nothing.
+func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
+	all, err := p.of.evalIn(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range all {
+		if values[0] != nil {
+			out = append(out, row.ExactRow(col.Type.AppendOrdered(nil, values[0], false)))
+		}
+	}
+	slices.SortFunc(out, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	return slices.CompactFunc(out, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }), nil
+}
+
+// patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also finds texts
+// within terms, by looking at all of them.
+func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
+	x, err := p.of.evalPattern(s)
+	if err != nil {
+		return nil, err
+	}
+	if !x.begin {
+		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
+		if x.end {
+			end := len(exact.Start) - len(col.Type.AppendOrdered(nil, []byte{}, false))
+			exact = row.Slice{Start: exact.Start[:end:end], End: row.After(exact.Start[:end:end])}
+		}
+		return []row.Slice{exact}, nil
+	}
+	if !strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS") {
+		shown := "'%<term>'"
+		if x.end {
+			shown = "'%<term>%'"
+		}
+		return nil, invalidf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown, x.text)
+	}
+	return []row.Slice{row.AllRows()}, nil
+}
+
 // refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own.
-func (rs *Set) refuseExpression(r *cql.IndexRelation) error {
-	ix := rs.table.Index(r.Index.Name)
+func (c compiler) refuseExpression(r *cql.IndexRelation) error {
+	ix := c.Table.Index(r.Index.Name)
 	switch {
 	case ix == nil:
-		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, rs.table.Keyspace, rs.table.Name)
+		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace, c.Table.Name)
 	case ix.Class == schema.LegacyIndex:
 		return invalidf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
 	}

@@ -19,6 +19,12 @@ const (
 	kindIn
 	kindSlice
 	kindContains // any number of CONTAINS, CONTAINS KEY and map elements
+
+	// These only filter rows.
+	kindNotIn
+	kindNotContains // one NOT CONTAINS or NOT CONTAINS KEY
+	kindLike        // equal is the pattern
+	kindOr
 )
 
 // valueTerm is a value for each of several columns: a term for each, or one bind marker for a tuple.
@@ -51,6 +57,8 @@ type restriction struct {
 	lower    *bound
 	upper    *bound
 	elements []element
+	folded   bool             // ILIKE
+	any      [][]*restriction // of OR
 }
 
 func (r *restriction) first() *schema.Column { return r.columns[0] }
@@ -126,18 +134,15 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 		return nil, err
 	}
 	switch r.Operator {
-	case cql.Contains, cql.ContainsKey:
+	case cql.Contains, cql.ContainsKey, cql.NotContains, cql.NotContainsKey:
 		return c.containsRestriction(col, r)
 	case cql.NotEqual:
 		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
-	case cql.Like:
+	case cql.Like, cql.ILike:
 		if err := checkComparable(col, r.Operator.String()); err != nil {
 			return nil, err
 		}
-		if _, err := c.ColumnTerm(r.Value, col); err != nil {
-			return nil, err
-		}
-		return nil, invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", term.RelationText(r))
+		return c.likeRestriction(col, r)
 	}
 	if err := checkComparable(col, r.Operator.String()); err != nil {
 		return nil, err
@@ -196,22 +201,26 @@ func checkSliceable(t *types.Type) error {
 
 func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
 	t := col.Type
+	onKey := r.Operator == cql.ContainsKey || r.Operator == cql.NotContainsKey
 	switch {
-	case r.Operator == cql.ContainsKey && t.Kind() != types.Map:
+	case onKey && t.Kind() != types.Map:
 		return nil, invalidf("Cannot use %s on non-map column %s", r.Operator, col.Name)
 	case !t.IsCollection():
 		return nil, invalidf("Cannot use %s on non-collection column %s", r.Operator, col.Name)
 	}
 	spec := c.Receiver("value("+col.Name+")", t.Elems()[len(t.Elems())-1])
-	if r.Operator == cql.ContainsKey {
+	if onKey {
 		spec = c.Receiver("key("+col.Name+")", t.Elems()[0])
 	}
 	value, err := c.Term(r.Value, spec)
 	if err != nil {
 		return nil, err
 	}
-	return &restriction{columns: []*schema.Column{col}, kind: kindContains,
-		elements: []element{{operator: r.Operator, value: value}}}, nil
+	x := &restriction{columns: []*schema.Column{col}, kind: kindContains, elements: []element{{operator: r.Operator, value: value}}}
+	if r.Operator == cql.NotContains || r.Operator == cql.NotContainsKey {
+		x.kind = kindNotContains
+	}
+	return x, nil
 }
 
 // elementRestriction compiles m[key] = term.
@@ -247,10 +256,13 @@ func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkComparable(col, "IN"); err != nil {
+	x := &restriction{columns: []*schema.Column{col}, kind: kindIn}
+	if r.Not {
+		x.kind = kindNotIn
+	}
+	if err := checkComparable(col, x.operator()); err != nil {
 		return nil, err
 	}
-	x := &restriction{columns: []*schema.Column{col}, kind: kindIn}
 	if r.In.Marker != nil {
 		list := types.NewList(col.Type, false)
 		c.Bind(r.In.Marker, c.Receiver("in("+col.Name+")", list), nil)
@@ -375,6 +387,9 @@ func (c compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, erro
 		return nil, err
 	}
 	x := &restriction{columns: columns, multi: true, kind: kindIn}
+	if r.Not {
+		x.kind = kindNotIn
+	}
 	if r.In.Marker != nil {
 		list := types.NewList(tupleType(columns), false)
 		c.Bind(r.In.Marker, c.Receiver("in"+tupleName(columns), list), nil)
@@ -394,7 +409,7 @@ func (c compiler) tupleInRestriction(r *cql.TupleInRelation) (*restriction, erro
 
 // reduceIn replaces IN with one value by =.
 func (r *restriction) reduceIn() {
-	if len(r.in) == 1 {
+	if len(r.in) == 1 && r.kind == kindIn {
 		r.kind, r.equal, r.in = kindEqual, r.in[0], nil
 	}
 }

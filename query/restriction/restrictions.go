@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -37,8 +38,9 @@ type Set struct {
 	token      *restriction   // lower and upper, or equal, of token(partition key)
 	clustering []*restriction // by first column
 	other      []*restriction // statics and regulars, by name of the first relation
-	filters    []*restriction
-	writes     bool // the statement changes rows
+	extra      []*restriction // those that only filter rows
+	filters    []*restriction // by which rows are filtered, including extra
+	writes     bool           // the statement changes rows
 
 	indexed   []indexedPart  // what indexes can find
 	usesIndex bool           // by Cassandra's rules
@@ -85,6 +87,9 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if err := rs.checkOther(o); err != nil {
 		return nil, err
 	}
+	if err := rs.checkExtra(o); err != nil {
+		return nil, err
+	}
 	if rs.usesIndex && rs.KeyLists {
 		return nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
@@ -128,34 +133,22 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 }
 
 func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
-	var r *restriction
-	var err error
 	switch relation := relation.(type) {
-	case *cql.ColumnRelation:
-		if o.Statement != Select && (relation.Operator == cql.Contains || relation.Operator == cql.ContainsKey) {
-			return invalidf("Cannot use %s with %s", o.Statement, relation.Operator)
-		}
-		r, err = c.columnRestriction(relation)
-	case *cql.InRelation:
-		r, err = c.inRestriction(relation)
-	case *cql.ElementRelation:
-		r, err = c.elementRestriction(relation)
-	case *cql.TupleRelation:
-		r, err = c.tupleRestriction(relation)
-	case *cql.TupleInRelation:
-		r, err = c.tupleInRestriction(relation)
-	case *cql.TokenRelation:
-		return c.addToken(rs, relation)
-	case *cql.NotNullRelation:
-		if _, err := c.Column(relation.Column); err != nil {
+	case *cql.BetweenRelation:
+		if err := c.addRelation(rs, relation.Low, o); err != nil {
 			return err
 		}
-		return invalidf("Unsupported restriction: %s", term.RelationText(relation))
-	case *cql.IndexRelation:
-		return rs.refuseExpression(relation)
+		return c.addRelation(rs, relation.High, o)
+	case *cql.TokenRelation:
+		return c.addToken(rs, relation)
 	}
+	r, err := c.relation(relation, o)
 	if err != nil {
 		return err
+	}
+	if r.kind >= kindNotIn {
+		rs.extra = append(rs.extra, r)
+		return nil
 	}
 	switch r.first().Kind {
 	case schema.PartitionKey:
@@ -175,6 +168,40 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	}
 	rs.other = append(rs.other, r)
 	return nil
+}
+
+// relation compiles a relation on columns.
+func (c compiler) relation(relation cql.Relation, o Options) (*restriction, error) {
+	switch relation := relation.(type) {
+	case *cql.ColumnRelation:
+		switch relation.Operator {
+		case cql.Contains, cql.ContainsKey:
+			if o.Statement != Select {
+				return nil, invalidf("Cannot use %s with %s", o.Statement, relation.Operator)
+			}
+		case cql.Like, cql.ILike:
+			return c.checkedLike(relation, o)
+		}
+		return c.columnRestriction(relation)
+	case *cql.InRelation:
+		return c.inRestriction(relation)
+	case *cql.ElementRelation:
+		return c.elementRestriction(relation)
+	case *cql.TupleRelation:
+		return c.tupleRestriction(relation)
+	case *cql.TupleInRelation:
+		return c.tupleInRestriction(relation)
+	case *cql.OrRelation:
+		return c.orRestriction(relation, o)
+	case *cql.NotNullRelation:
+		if _, err := c.Column(relation.Column); err != nil {
+			return nil, err
+		}
+		return nil, invalidf("Unsupported restriction: %s", term.RelationText(relation))
+	case *cql.IndexRelation:
+		return nil, c.refuseExpression(relation)
+	}
+	return nil, function.NotSupported("A relation of another form in WHERE")
 }
 
 func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {

@@ -23,6 +23,7 @@ func (rs *Set) Columns() []*schema.Column {
 	add(rs.partition...)
 	add(rs.clustering...)
 	add(rs.other...)
+	add(rs.extra...)
 	add(rs.filters...)
 	return out
 }
@@ -48,6 +49,13 @@ func (rs *Set) HasClustering() bool { return len(rs.clustering) > 0 }
 // HasRegular reports whether WHERE restricts regular columns.
 func (rs *Set) HasRegular() bool {
 	return slices.ContainsFunc(rs.other, func(r *restriction) bool { return r.first().Kind == schema.Regular })
+}
+
+// FiltersRows reports whether an exclusion, a pattern or a disjunction restricts clustering or regular columns.
+func (rs *Set) FiltersRows() bool {
+	return slices.ContainsFunc(rs.extra, func(r *restriction) bool {
+		return r.restricts(schema.Clustering) || r.restricts(schema.Regular)
+	})
 }
 
 // ClusteringIn reports whether a clustering column is restricted by IN.

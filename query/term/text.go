@@ -68,7 +68,7 @@ func RelationText(r cql.Relation) string {
 	case *cql.ColumnRelation:
 		return cql.QuoteIdentifier(r.Column) + " " + r.Operator.String() + " " + Text(r.Value)
 	case *cql.InRelation:
-		return cql.QuoteIdentifier(r.Column) + " IN " + inText(r.In)
+		return cql.QuoteIdentifier(r.Column) + notText(r.Not) + " IN " + inText(r.In)
 	case *cql.NotNullRelation:
 		return cql.QuoteIdentifier(r.Column) + " IS NOT NULL"
 	case *cql.ElementRelation:
@@ -78,7 +78,14 @@ func RelationText(r cql.Relation) string {
 	case *cql.TupleRelation:
 		return "(" + namesText(r.Columns) + ") " + r.Operator.String() + " " + Text(r.Value)
 	case *cql.TupleInRelation:
-		return "(" + namesText(r.Columns) + ") IN " + inText(r.In)
+		return "(" + namesText(r.Columns) + ")" + notText(r.Not) + " IN " + inText(r.In)
+	}
+	return ""
+}
+
+func notText(not bool) string {
+	if not {
+		return " NOT"
 	}
 	return ""
 }

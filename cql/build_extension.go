@@ -1,0 +1,86 @@
+package cql
+
+import (
+	"strings"
+
+	"cqld/grammar"
+)
+
+func (b *builder) createTableLike(ctx *grammar.CreateTableContext) Statement {
+	t := &CreateTableLike{
+		Table:       tableName(ctx.TableName(0)),
+		IfNotExists: ctx.IfNotExists() != nil,
+		Source:      tableName(ctx.TableName(1)),
+	}
+	for _, o := range ctx.AllLikeOption() {
+		switch {
+		case o.K_INDEXES() != nil:
+			t.Indexes = true
+		case o.K_COMMENTS() != nil:
+			t.Comments = true
+		default:
+			t.Properties = append(t.Properties, b.property(o.Property()))
+		}
+	}
+	b.checkProperties(t.Properties)
+	return t
+}
+
+func (b *builder) constraints(ctx grammar.IColumnConstraintsContext) []Constraint {
+	if ctx == nil {
+		return nil
+	}
+	var out []Constraint
+	for _, c := range ctx.AllColumnConstraint() {
+		out = append(out, b.constraint(c))
+	}
+	return out
+}
+
+func (b *builder) constraint(ctx grammar.IColumnConstraintContext) Constraint {
+	if ctx.K_NOT() != nil {
+		return Constraint{Function: NotNullConstraint}
+	}
+	var c Constraint
+	if o := ctx.Operator(); o != nil {
+		c.Operator, c.Value = operator(o), literal(ctx.Constant().GetStart())
+	}
+	if c.Operator != OperatorInvalid && ctx.LPAREN() == nil {
+		c.Column = name(ctx.Ident())
+		return c
+	}
+	c.Function = strings.ToUpper(name(ctx.Ident()))
+	c.Args = b.terms(ctx.Terms())
+	return c
+}
+
+func (b *builder) columnDefault(ctx grammar.IColumnDefaultContext) Term {
+	if ctx == nil {
+		return nil
+	}
+	return b.term(ctx.Term())
+}
+
+func (b *builder) commentOn(ctx *grammar.CommentOnContext) Statement {
+	c := &CommentOn{Comment: literal(ctx.GetStop())}
+	switch {
+	case ctx.KeyspaceKeyword() != nil:
+		c.Kind, c.Name.Name = CommentKeyspace, name(ctx.Ident())
+	case ctx.K_COLUMNFAMILY() != nil:
+		c.Kind, c.Name = CommentTable, tableName(ctx.TableName())
+	case ctx.K_TYPE() != nil:
+		c.Kind, c.Name = CommentType, b.typeName(ctx.TypeName())
+	default:
+		c.Kind = CommentColumn
+		if ctx.K_FIELD() != nil {
+			c.Kind = CommentField
+		}
+		all := names(ctx.MemberName().AllIdent())
+		c.Member = all[len(all)-1]
+		c.Name.Name = all[len(all)-2]
+		if len(all) == 3 {
+			c.Name.Keyspace = all[0]
+		}
+	}
+	return c
+}

@@ -1,0 +1,174 @@
+package function
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"cqld/types"
+)
+
+// addFormat adds format_bytes and format_time, as Cassandra 6 has them: a quantity with its unit, as text.
+func (l *Library) addFormat() {
+	l.make("format_bytes", formatFactory(formatBytes))
+	l.make("format_time", formatFactory(formatTime))
+}
+
+// unit is a unit of format_bytes or format_time. size is a multiple of the smallest unit.
+type unit struct {
+	name string
+	size uint64
+}
+
+func byteUnits() []unit {
+	return []unit{{"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}}
+}
+
+func timeUnits() []unit {
+	const second = 1000 * 1000 * 1000
+	return []unit{{"ns", 1}, {"us", 1000}, {"ms", 1000 * 1000}, {"s", second}, {"m", 60 * second}, {"h", 3600 * second}, {"d", 86400 * second}}
+}
+
+// formatFactory returns the factory of a function f(quantity [, unit] [, unit]). format receives the quantity, which is not
+// negative, and the names of the units.
+func formatFactory(format func(n uint64, units []string) (string, error)) func(name string, c Call) (*Function, error) {
+	return func(name string, c Call) (*Function, error) {
+		if len(c.Args) < 1 || len(c.Args) > 3 {
+			return nil, invalidf("Invalid number of arguments for function system.%s([int|tinyint|smallint|bigint|varint|ascii|text], [ascii], [ascii])", name)
+		}
+		from, err := quantityType(name, c.Args[0])
+		if err != nil {
+			return nil, err
+		}
+		f := &Function{Name: name, Args: []*types.Type{from}, Returns: native(types.Text)}
+		for range c.Args[1:] {
+			f.Args = append(f.Args, native(types.Ascii))
+		}
+		f.Eval = func(_ Env, args [][]byte) ([]byte, error) { return formatQuantity(from, args, format) }
+		return f, checkArgs(f, c.Args)
+	}
+}
+
+// quantityType returns the type of the first argument: an integer, or a text that contains one.
+func quantityType(name string, a Arg) (*types.Type, error) {
+	if t := a.Type(); t != nil {
+		switch t.Kind() {
+		case types.Int, types.Tinyint, types.Smallint, types.Bigint, types.Varint, types.Ascii, types.Text:
+			return t, nil
+		}
+		return nil, invalidf("Function system.%s requires an argument of type [int|tinyint|smallint|bigint|varint|ascii|text], "+
+			"but found argument %s of type %s", name, a, TypeText(t))
+	}
+	return native(types.Bigint), nil
+}
+
+func formatQuantity(from *types.Type, args [][]byte, format func(uint64, []string) (string, error)) ([]byte, error) {
+	if args[0] == nil {
+		return nil, nil
+	}
+	if anyNull(args) {
+		return nil, invalidf("none of the arguments may be null")
+	}
+	text := string(from.AppendText(nil, args[0]))
+	if k := from.Kind(); k == types.Ascii || k == types.Text {
+		text = string(args[0])
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil && len(args[0]) == 0:
+		return nil, nil // an empty value of a number
+	case err != nil:
+		return nil, invalidf("unable to convert string '%s' to a value of type long", text)
+	case n < 0:
+		return nil, invalidf("value must be non-negative")
+	}
+	var units []string
+	for _, a := range args[1:] {
+		units = append(units, string(a))
+	}
+	out, err := format(uint64(n), units)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(out), nil
+}
+
+func formatBytes(n uint64, units []string) (string, error) {
+	all := byteUnits()
+	target := all[0]
+	if len(units) == 0 {
+		for _, u := range all[1:] {
+			if n > u.size {
+				target = u
+			}
+		}
+	}
+	return formatUnits(n, all[0], target, all, units, func(name string, all []unit) (unit, error) {
+		for _, u := range all {
+			if strings.EqualFold(u.name, name) {
+				return u, nil
+			}
+		}
+		return unit{}, invalidf("Unsupported data storage unit: %s. Supported units are: %s", name, unitNames(all))
+	})
+}
+
+func formatTime(n uint64, units []string) (string, error) {
+	all := timeUnits()
+	source := all[2] // ms
+	target := source
+	if len(units) == 0 {
+		for _, u := range all[3:] {
+			if n >= u.size/source.size {
+				target = u
+			}
+		}
+	}
+	return formatUnits(n, source, target, all, units, func(name string, all []unit) (unit, error) {
+		lower := strings.ToLower(name)
+		if lower == "µs" {
+			lower = "us"
+		}
+		for _, u := range all {
+			if u.name == lower {
+				return unit{name, u.size}, nil // shown as given
+			}
+		}
+		return unit{}, invalidf("Unsupported time unit: %s. Supported units are: %s", name, unitNames(all))
+	})
+}
+
+// formatUnits converts a quantity and shows it. units are the target unit, or the source and the target unit, if they are given.
+func formatUnits(n uint64, source, target unit, all []unit, units []string, find func(string, []unit) (unit, error)) (string, error) {
+	var err error
+	if len(units) == 2 {
+		if source, err = find(units[0], all); err != nil {
+			return "", err
+		}
+	}
+	if len(units) > 0 {
+		if target, err = find(units[len(units)-1], all); err != nil {
+			return "", err
+		}
+	}
+	return strconv.FormatUint(convertUnit(n, source.size, target.size), 10) + " " + target.name, nil
+}
+
+// convertUnit returns n·from/to, rounded down, and at most the greatest bigint.
+func convertUnit(n, from, to uint64) uint64 {
+	high, low := bits.Mul64(n, from)
+	if high >= to {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(high, low, to)
+	return min(q, math.MaxInt64)
+}
+
+func unitNames(all []unit) string {
+	names := make([]string, len(all))
+	for i, u := range all {
+		names[i] = u.name
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,185 @@
+package restriction
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/function"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// The restrictions in this file only filter rows: they select neither keys nor slices. A null value satisfies none of them.
+
+// operator returns the operator of a restriction for messages.
+func (r *restriction) operator() string {
+	switch r.kind {
+	case kindNotIn:
+		return "NOT IN"
+	case kindNotContains:
+		return r.elements[0].operator.String()
+	case kindLike:
+		if r.folded {
+			return cql.ILike.String()
+		}
+		return cql.Like.String()
+	case kindOr:
+		return "OR"
+	}
+	return "IN"
+}
+
+// restricts reports whether a column of a kind is restricted.
+func (r *restriction) restricts(kind schema.ColumnKind) bool {
+	return slices.ContainsFunc(r.columns, func(col *schema.Column) bool { return col.Kind == kind })
+}
+
+// checkExtra checks the restrictions that only filter rows, and adds them to the filters.
+func (rs *Set) checkExtra(o Options) error {
+	for _, r := range rs.extra {
+		switch {
+		case o.Statement != Select:
+			return invalidf("Cannot use %s with %s", o.Statement, r.operator())
+		case o.OnlyStatic && r.restricts(schema.Clustering):
+			return invalidf("Cannot restrict clustering columns when selecting only static columns")
+		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
+			rs.usesIndex, rs.expected = true, append(rs.expected, r)
+		case !o.AllowFiltering && !freeToFilter(rs.table) && !rs.afterPrefix(r):
+			return invalidf(allowFilteringMessage)
+		}
+	}
+	rs.filters = append(rs.filters, rs.extra...)
+	return nil
+}
+
+// afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions, whose preceding columns are restricted
+// by = or IN. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
+func (rs *Set) afterPrefix(r *restriction) bool {
+	if r.kind != kindNotIn || rs.KeyRange || r.first().Kind != schema.Clustering {
+		return false
+	}
+	for _, col := range rs.table.Clustering[:r.first().Position] {
+		if !slices.ContainsFunc(rs.clustering, func(x *restriction) bool {
+			return (x.kind == kindEqual || x.kind == kindIn) && slices.Contains(x.columns, col)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// evalNotIn returns the values of NOT IN. Null is refused: no row would satisfy the relation.
+func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
+	all, err := r.evalIn(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range all {
+		for i, v := range values {
+			if v == nil && i < len(r.columns) {
+				return nil, invalidf("Unsupported null value for column %s", r.columns[i].Name)
+			}
+		}
+	}
+	return all, nil
+}
+
+// checkedLike compiles c LIKE pattern, which needs ALLOW FILTERING and a column of text.
+func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, error) {
+	x, err := c.columnRestriction(r)
+	if err != nil {
+		return nil, err
+	}
+	kind := x.first().Type.Kind()
+	if o.Statement == Select && slices.ContainsFunc(c.Table.Indexes(), func(ix *schema.Index) bool {
+		return ix.Column == x.first().ID && findsWhole(ix, x, x.first())
+	}) {
+		return x, nil
+	}
+	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text && kind != types.Ascii {
+		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.", r.Operator, term.RelationText(r))
+	}
+	return x, nil
+}
+
+func (c compiler) likeRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {
+	t, err := c.ColumnTerm(r.Value, col)
+	if err != nil {
+		return nil, err
+	}
+	return &restriction{columns: []*schema.Column{col}, kind: kindLike, equal: &valueTerm{terms: []term.Term{t}},
+		folded: r.Operator == cql.ILike}, nil
+}
+
+// pattern is the pattern of LIKE: a text with a wildcard before it, after it, or both. As in Cassandra, % within the text
+// stands for itself.
+type pattern struct {
+	text       []byte
+	begin, end bool // the text may begin and end with other characters
+	folded     bool // text is in lower case, and case is ignored
+}
+
+func (r *restriction) evalPattern(s *term.Scope) (pattern, error) {
+	v, err := r.equal.terms[0].Eval(s)
+	if err != nil {
+		return pattern{}, err
+	}
+	if v.Kind != wire.ValueSet {
+		return pattern{}, supported(v, "value", r.first())
+	}
+	p := pattern{text: v.Bytes, folded: r.folded}
+	p.text, p.end = bytes.CutSuffix(p.text, []byte("%"))
+	p.text, p.begin = bytes.CutPrefix(p.text, []byte("%"))
+	if len(p.text) == 0 {
+		return pattern{}, invalidf("LIKE value can't be empty.")
+	}
+	if p.folded {
+		p.text = bytes.ToLower(p.text)
+	}
+	return p, nil
+}
+
+func (p *pattern) matches(v []byte) bool {
+	if p.folded {
+		v = bytes.ToLower(v)
+	}
+	switch {
+	case p.begin && p.end:
+		return bytes.Contains(v, p.text)
+	case p.begin:
+		return bytes.HasSuffix(v, p.text)
+	case p.end:
+		return bytes.HasPrefix(v, p.text)
+	}
+	return bytes.Equal(v, p.text)
+}
+
+// orRestriction compiles a disjunction.
+func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, error) {
+	x := &restriction{kind: kindOr}
+	for _, alternative := range or.Alternatives {
+		var all []*restriction
+		for _, relation := range alternative {
+			parts := []cql.Relation{relation}
+			if between, ok := relation.(*cql.BetweenRelation); ok {
+				parts = []cql.Relation{between.Low, between.High}
+			}
+			for _, part := range parts {
+				if _, ok := part.(*cql.TokenRelation); ok {
+					return nil, function.NotSupported("token() within OR")
+				}
+				r, err := c.relation(part, o)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, r)
+				x.columns = append(x.columns, r.columns...)
+			}
+		}
+		x.any = append(x.any, all)
+	}
+	return x, nil
+}
