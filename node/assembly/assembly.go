@@ -181,7 +181,7 @@ func Assemble(o Options) *Parts {
 	p.assembleProposer(o)
 	p.assembleLister(o)
 	p.assembleSearch(o)
-	p.Views = view.New(view.Options{Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Guard: c.Guard})
+	p.Views = view.New(view.Options{Coordinator: p.Coordinator, Searcher: p.Searcher, View: p.View, Clock: o.Clock, Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,

@@ -13,6 +13,7 @@ import (
 	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/view"
 )
 
 // Opening configures Open. Fields without a comment are required.
@@ -85,7 +86,7 @@ func Open(o Opening) (*Instance, error) {
 	i.confirmed.Store(o.ReactToReplay)
 	o.Storage.Table = i.tableInfo
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
-	i.catalog = index.NewCatalog(i.table, nil)
+	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
 	index.MaintainValues(&o.Storage, i.Values)
 	engine, err := storage.Open(o.Storage)

@@ -19,10 +19,6 @@ func statementName(stmt cql.Statement) string {
 		return "ALTER MATERIALIZED VIEW"
 	case *cql.DropMaterializedView:
 		return "DROP MATERIALIZED VIEW"
-	case *cql.CreateTrigger:
-		return "CREATE TRIGGER"
-	case *cql.DropTrigger:
-		return "DROP TRIGGER"
 	}
 	return "This statement"
 }
