@@ -106,7 +106,9 @@ func (m *valuesRun) check(what string, err error) {
 	}
 }
 
-func (m *valuesRun) logf(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+func (m *valuesRun) logf(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
 
 func (m *valuesRun) apply(ms ...*row.Mutation) {
 	m.check("apply", apply(&engine{Engine: m.engine}, ms...))
