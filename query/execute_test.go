@@ -14,6 +14,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/search"
 )
 
 // modelStore is a simple Store, and therefore correct: a model.Table for each table.
@@ -22,6 +23,7 @@ type modelStore struct {
 	reads            int
 	counted, batches int
 	ballot           int64
+	searches         []search.Order
 }
 
 func (s *modelStore) table(id schema.StorageID) *model.Table {

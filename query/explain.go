@@ -169,7 +169,11 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 		x.add("sort", "in memory, by the coordinator")
 	}
 	if near := x.plan.near; near != nil {
-		x.add("order", "by the %s similarity of %s; the coordinator keeps the best rows", strings.ToLower(near.function.String()), near.col.Name)
+		how := "the coordinator compares all rows that are read"
+		if x.plan.searchesVectors() {
+			how = "replicas search the index " + near.index.Name
+		}
+		x.add("order", "by the %s similarity of %s: %s", strings.ToLower(near.function.String()), near.col.Name, how)
 	}
 	if path.kind == pathVirtual {
 		return nil

@@ -126,6 +126,7 @@ func (m *modification) setCompactValue() error {
 }
 
 func (m *modification) addOperation(o operation.Operation) {
+	o = checkVector(m.table, o)
 	if o.Column().Kind == schema.Static {
 		m.static = append(m.static, o)
 	} else {

@@ -3,7 +3,6 @@ package query
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 
 	"cqld/cql"
@@ -25,6 +24,7 @@ type nearest struct {
 	col      *schema.Column
 	to       term.Term
 	function similarity.Function
+	index    *schema.Index
 }
 
 // nearestOrdering returns the element of ORDER BY with ANN OF, or nil.
@@ -73,6 +73,7 @@ func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restr
 	if ix == nil {
 		return nil, nil, invalidf("ANN ordering by vector requires the column to be indexed")
 	}
+	n.index = ix
 	n.function, _ = similarity.Of(ix.Options)
 	columns, relations := where.Indexed()
 	switch {
@@ -84,19 +85,6 @@ func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restr
 		return nil, nil, where.NeedsFiltering()
 	}
 	return where, n, nil
-}
-
-// vectorIndex returns the index that finds the nearest vectors of a column, or nil.
-func vectorIndex(t *schema.Table, col *schema.Column) *schema.Index {
-	if col.Type.Kind() != types.Vector {
-		return nil
-	}
-	for _, ix := range t.Indexes() {
-		if ix.Column == col.ID && ix.Class == schema.SAI {
-			return ix
-		}
-	}
-	return nil
 }
 
 // checkVectors refuses relations on columns with vector indexes.
@@ -131,6 +119,7 @@ func (p *selectPlan) checkNearest(stmt *cql.Select) error {
 
 // nearestRows are the rows of a SELECT with ANN OF that have the best scores.
 type nearestRows struct {
+	value []byte // the vector that others are compared with
 	to    []float32
 	limit int
 	other []float32    // memory of the vector of a row
@@ -185,22 +174,12 @@ func (run *selectRun) beginNearest(r *request.Request, limit uint32, params *Par
 	if err := near.col.Type.Validate(v.Bytes); err != nil {
 		return invalidf("%s", err)
 	}
-	run.near = nearestRows{to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
+	run.near = nearestRows{value: v.Bytes, to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
 	if !near.function.Comparable(run.near.to) {
 		return incomparable(near.function, run.near.to)
 	}
 	run.paged = false
 	return nil
-}
-
-// incomparable returns the error for a vector that has no score. Cassandra answers a failure of the replicas instead.
-func incomparable(f similarity.Function, v []float32) error {
-	for i, e := range v {
-		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
-			return invalidf("non-finite value at vector[%d]=%v", i, e)
-		}
-	}
-	return invalidf("Zero vectors cannot be indexed or queried with %s similarity", f)
 }
 
 // nearRow keeps a row of the table if it is one of the best.

@@ -11,7 +11,20 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/ring"
+	"cqld/row"
+	"cqld/search"
 )
+
+// Search returns all rows of the request: more than a search by an index does.
+func (s *modelStore) Search(req *search.Request, done func(*search.Result, error)) {
+	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: req.Key, Range: row.KeyRange{Tokens: req.Tokens}, Slices: req.Slices, Now: req.Now,
+		Reversed: req.Reversed, StaticCounts: req.StaticCounts}
+	if cmd.Slices == nil {
+		cmd.Slices = []row.Slice{row.AllRows()}
+	}
+	s.searches = append(s.searches, req.Order)
+	done(&search.Result{Page: s.table(cmd.Table).Read(cmd)}, nil)
+}
 
 func vectorIndexOf(function string) string {
 	return "CREATE CUSTOM INDEX ON t (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': '" + function + "'}"
@@ -19,7 +32,7 @@ func vectorIndexOf(function string) string {
 
 // TestNearestAnswersAsCassandra executes SELECT … ANN OF. The answers were compared with those of Cassandra 5.0.9.
 func TestNearestAnswersAsCassandra(t *testing.T) {
-	p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))},
+	p, s := newTestProcessor(t, &modelStore{},
 		"CREATE TABLE t (pk int, ck int, v vector<float,3>, w vector<float,3>, x int, s text, m map<text,text>, PRIMARY KEY (pk,ck))",
 		"CREATE TABLE t4 (pk int PRIMARY KEY, i vector<int,3>, f frozen<list<float>>)")
 	mustQuery(t, p, s, vectorIndexOf("cosine"))
@@ -36,7 +49,7 @@ func TestNearestAnswersAsCassandra(t *testing.T) {
 
 // TestNearestHasNoPages checks levels, page sizes and values of markers.
 func TestNearestHasNoPages(t *testing.T) {
-	p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))}, "CREATE TABLE t (pk int, ck int, v vector<float,2>, PRIMARY KEY (pk, ck))")
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (pk int, ck int, v vector<float,2>, PRIMARY KEY (pk, ck))")
 	mustQuery(t, p, s, vectorIndexOf("cosine"))
 	for i := range 10 {
 		mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (pk, ck, v) VALUES (%d, 1, [1, %d])", i, i))
@@ -84,7 +97,8 @@ func TestNearestHasNoPages(t *testing.T) {
 func TestNearestIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for name, function := range map[string]string{"cosine": "similarity_cosine", "euclidean": "similarity_euclidean", "dot_product": "similarity_dot_product"} {
-		p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))}, "CREATE TABLE t (pk int, ck int, v vector<float,3>, x int, PRIMARY KEY (pk, ck))")
+		store := &modelStore{}
+		p, s := newTestProcessor(t, store, "CREATE TABLE t (pk int, ck int, v vector<float,3>, x int, PRIMARY KEY (pk, ck))")
 		mustQuery(t, p, s, vectorIndexOf(name))
 		mustQuery(t, p, s, "CREATE INDEX ON t (x) USING 'sai'")
 		random := func() string {
@@ -94,9 +108,13 @@ func TestNearestIsExact(t *testing.T) {
 			mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (pk, ck, v, x) VALUES (%d, %d, %s, %d)", rng.IntN(20), rng.IntN(20), random(), rng.IntN(3)))
 		}
 		for i := range 30 {
+			store.searches = nil
 			to, limit := random(), 1+rng.IntN(40)
 			where := []string{"", "WHERE x = 1", "WHERE pk = 3", "WHERE pk = 4 AND ck > 5", "WHERE pk = 5 AND x = 2"}[i%5]
 			near := runStatement(p, s, fmt.Sprintf("SELECT pk, ck, %s(v, %s) FROM t %s ORDER BY v ANN OF %s LIMIT %d", function, to, where, to, limit))
+			if want := [][]search.Order{{search.ByScore}, {search.ByToken}, nil, nil, {search.ByToken}}[i%5]; !slices.Equal(store.searches, want) {
+				t.Fatalf("%s: searches %v, expected %v", where, store.searches, want)
+			}
 			all := runStatement(p, s, fmt.Sprintf("SELECT pk, ck, %s(v, %s) FROM t %s ALLOW FILTERING", function, to, where))
 			got, rows := strings.Split(strings.TrimSpace(near), "\n"), strings.Split(strings.TrimSpace(all), "\n")
 			slices.SortStableFunc(rows[1:], func(a, b string) int {

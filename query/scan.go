@@ -11,6 +11,9 @@ import (
 
 // read executes the SELECT's reads, all of them through one cursor, and passes their rows to consume.
 func (run *selectRun) read(r *request.Request) error {
+	if run.plan.searchesVectors() {
+		return run.readNearest(r)
+	}
 	s := &run.scan
 	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.p.o.Executor, r, run, run, &run.view.Row
 	if run.p.isVirtual(run.plan.table) {

@@ -16,6 +16,7 @@ type Keeper interface {
 	Build(table, id schema.StorageID) (more bool, err error)
 	DropIndex(table, id schema.StorageID) error
 	Sweep(n int, now int64) (removed int, wrapped bool, err error)
+	Refresh(tables []schema.StorageID, n int) (index.Graphs, error)
 }
 
 // BuilderOptions configures a Builder. Keeper, Tables, Clock and Run are required.
@@ -29,11 +30,12 @@ type BuilderOptions struct {
 	Limits BuilderLimits
 }
 
-// Builder builds the indexes of this node, removes the entries of those that were dropped, and looks for stale entries, one step at
-// a time. Start begins, once the schema is known.
+// Builder builds the indexes of this node, removes the entries of those that were dropped, fills graphs of vectors, and looks for stale
+// entries, one step at a time. Start begins, once the schema is known.
 type Builder struct {
-	o  BuilderOptions
-	mu struct {
+	o       BuilderOptions
+	sweepAt time.Duration // monotonic; of the next step of the sweep
+	mu      struct {
 		sync.Mutex
 		started, closed bool
 		running         bool // a step runs
@@ -100,9 +102,10 @@ func (b *Builder) step() {
 
 // work returns how long to rest after the step.
 func (b *Builder) work() time.Duration {
-	pending := b.o.Keeper.Pending(b.o.Tables())
+	tables := b.o.Tables()
+	pending := b.o.Keeper.Pending(tables)
 	if len(pending) == 0 {
-		return b.sweep()
+		return b.maintain(tables)
 	}
 	w := pending[0]
 	var err error
@@ -116,6 +119,27 @@ func (b *Builder) work() time.Duration {
 		return b.o.Limits.Retry
 	}
 	return b.o.Limits.BuildPause
+}
+
+// maintain fills graphs of vectors, and sweeps if it is time.
+func (b *Builder) maintain(tables []schema.StorageID) time.Duration {
+	graphs, err := b.o.Keeper.Refresh(tables, b.o.Limits.RefreshVectors)
+	if err != nil {
+		b.o.Log.Error("a graph of vectors could not be filled; searches look at all vectors meanwhile", "err", err)
+		return b.o.Limits.Retry
+	}
+	now := b.o.Clock.Monotonic()
+	if now >= b.sweepAt {
+		b.sweepAt = now + b.sweep()
+	}
+	rest := max(b.sweepAt-now, 0)
+	switch {
+	case graphs.More:
+		rest = min(rest, b.o.Limits.RefreshPause)
+	case graphs.Any:
+		rest = min(rest, b.o.Limits.RefreshRest)
+	}
+	return rest
 }
 
 func (b *Builder) sweep() time.Duration {

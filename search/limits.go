@@ -40,6 +40,10 @@ type BuilderLimits struct {
 	// sweeps: 10,000 entries a second.
 	SweepEntries          int
 	SweepPause, SweepRest time.Duration
+	// RefreshVectors is how many vectors a step adds to graphs, in 0.5 ms each, RefreshPause the rest between steps, and RefreshRest
+	// that when no vector waits: graphs take at most half of a processor.
+	RefreshVectors            int
+	RefreshPause, RefreshRest time.Duration
 	// Retry is the rest after a failure.
 	Retry time.Duration
 }
@@ -50,6 +54,9 @@ func (l BuilderLimits) withDefaults() BuilderLimits {
 	setDefault(&l.SweepEntries, 1_000)
 	setDefault(&l.SweepPause, 100*time.Millisecond)
 	setDefault(&l.SweepRest, time.Minute)
+	setDefault(&l.RefreshVectors, 50)
+	setDefault(&l.RefreshPause, 25*time.Millisecond)
+	setDefault(&l.RefreshRest, 200*time.Millisecond)
 	setDefault(&l.Retry, 5*time.Second)
 	return l
 }

@@ -92,7 +92,7 @@ view: coordinator internal/env internal/guard paxos ring row scan schema search 
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
-simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types
+simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity
 
 # One request of either protocol.
 request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search

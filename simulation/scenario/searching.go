@@ -13,12 +13,14 @@ import (
 	"cqld/storage"
 	"cqld/storage/index"
 	"cqld/types"
+	"cqld/types/similarity"
 )
 
 // The indexes of table t: of its regular and of its static column.
 const (
 	indexOfV schema.StorageID = 1<<20 + iota
 	indexOfS
+	indexOfNear // of values of four bytes, as vectors of one dimension
 )
 
 // definitions returns the indexes of a table.
@@ -35,6 +37,8 @@ func (c *Cluster) define() {
 		d, _ := index.ColumnDefinition(id, c.Table, c.Table.Column(name).ID, index.Cell)
 		c.indexes = append(c.indexes, d)
 	}
+	near := index.Vectors{Dimensions: 1, Similarity: similarity.Euclidean}
+	c.indexes = append(c.indexes, index.CellVectors(indexOfNear, c.Table.Column("v"), near))
 }
 
 // keepValues lets an engine that is opened with o keep the indexes of the cluster.
@@ -55,7 +59,8 @@ func (n *Node) buildValues() {
 	}
 }
 
-// search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static column.
+// search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static column; with
+// near=, the values of four bytes, which are floats, by score.
 func (s *script) search(d *datadriven.TestData) {
 	done := s.begin("search")
 	req := &search.Request{
@@ -71,6 +76,9 @@ func (s *script) search(d *datadriven.TestData) {
 		req.Index, value = indexOfS, text(d, "s", "")
 	}
 	req.Terms = []row.Slice{row.ExactRow(types.Native(types.Text).AppendOrdered(nil, []byte(value), false))}
+	if d.HasArg("near") {
+		req.Index, req.Terms, req.Order, req.Near = indexOfNear, nil, search.ByScore, []byte(text(d, "near", ""))
+	}
 	if d.HasArg("key") {
 		req.Key = row.NewPartitionKey([]byte(text(d, "key", "")))
 	}

@@ -38,7 +38,7 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 		entries := x.scratch.Get().(*scratch)
 		defer x.scratch.Put(entries)
 		of := []Definition{def}
-		next.position, err = x.host.Rows(table, s.position, x.rows, func(e *storage.Entered) { entries.enter(d, of, e) })
+		next.position, err = x.host.Rows(table, s.position, x.rows, func(e *storage.Entered) { entries.enter(d, of, e, false) })
 		if err == nil && next.position != nil {
 			d.MarkWith(id, next.mark(table))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"cqld/schema"
 	"cqld/types"
+	"cqld/types/similarity"
 )
 
 // Catalog has the definitions of the indexes of the tables of a schema. Its methods are safe for concurrent use.
@@ -65,7 +66,7 @@ func (c *Catalog) Of(id schema.StorageID) []Definition {
 	return list
 }
 
-// Definitions returns the definitions of the indexes of a table, as far as Values keeps them: those of vectors it does not.
+// Definitions returns the definitions of the indexes of a table, as far as Values keeps them: those of static vectors it does not.
 func Definitions(t *schema.Table) (out []Definition) {
 	for _, x := range t.Indexes() {
 		if d, ok := DefinitionOf(t, x); ok {
@@ -78,8 +79,12 @@ func Definitions(t *schema.Table) (out []Definition) {
 // DefinitionOf returns the definition of an index of a table. It is not ok for indexes that Values does not keep.
 func DefinitionOf(t *schema.Table, x *schema.Index) (d Definition, ok bool) {
 	c := t.ColumnByID(x.Column)
-	if c == nil || c.Type.Kind() == types.Vector {
+	switch {
+	case c == nil:
 		return d, false
+	case c.Type.Kind() == types.Vector && x.Class == schema.SAI:
+		f, _ := similarity.Of(x.Options)
+		return VectorDefinition(x.ID, t, x.Column, f)
 	}
 	part := Cell
 	switch x.Target {

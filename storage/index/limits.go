@@ -30,4 +30,12 @@ const (
 	// graceExpired is for how many seconds a value that expired counts as stored: clocks of coordinators differ, and their
 	// requests last minutes.
 	graceExpired = 3_600
+	// pendingMax is how many entries wait for a graph: they are compared by each search, in 1 ms for 128 dimensions. A graph that is
+	// behind by more is not used until it has caught up. compareMax is how many entries one step of that looks at.
+	pendingMax = 2_000
+	compareMax = 20_000
+	// graphBytesMax bounds the memory of one graph: a million vectors of 128 dimensions. Beyond, searches look at all entries.
+	graphBytesMax = 1 << 30
+	// graphBeam is the least number of vectors that a search of a graph considers.
+	graphBeam = 128
 )

@@ -96,13 +96,15 @@ type search struct {
 	bytes   int // of the candidates
 	stale   [][]byte
 	scratch *scratch
-	near    []float32 // of ByScore
-	code    []byte    // of the entry that is looked at: its score
 	bounds  bounds
-	slice   [1]row.Slice
-	end     []byte // of slice
-	raw     []byte // memory of a page
-	reader  row.PageReader
+	// Of ByScore:
+	near   []float32
+	code   []byte // the score of the entry that is looked at
+	at     []byte // memory of a position
+	slice  [1]row.Slice
+	end    []byte // of slice
+	raw    []byte // memory of a page
+	reader row.PageReader
 }
 
 func (s *search) run() error {

@@ -49,6 +49,7 @@ func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte, n
 		defer x.scratch.Put(s)
 		if !s.yields(def, &e, value, now-graceExpired) {
 			d.Delete(table, entry)
+			x.forgetVector(def, entry)
 		}
 	})
 }

@@ -41,6 +41,7 @@ type Values struct {
 	voiding  bool    // Enter holds deciding until Settle
 	scratch  sync.Pool
 	swept    sweptTo
+	graphs   graphs
 	rows     int // that a step of a build reads
 	unsafe   Unsafe
 }
@@ -83,6 +84,7 @@ type scratch struct {
 	found Found
 	left  Found
 	key   []byte
+	added []added // vectors, of Enter only
 }
 
 // NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
@@ -159,6 +161,9 @@ func (x *Values) put(table schema.StorageID, s indexState) {
 	if s.state != 0 {
 		of = append(of, s)
 	}
+	if s.state != built {
+		x.graphs.drop(s.id)
+	}
 	if next[table] = of; len(of) == 0 {
 		delete(next, table)
 	}
@@ -185,7 +190,7 @@ func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
 			last, of = e.Table, x.definitions(e.Table)
 			x.decide(d, e.Table, of)
 		}
-		x.entering.enter(d, of, &e)
+		x.entering.enter(d, of, &e, true)
 	}
 }
 
@@ -214,8 +219,8 @@ func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definiti
 	}
 }
 
-// enter adds the entries of a row that enters.
-func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered) {
+// enter adds the entries of a row that enters. take means that vectors are taken down for the graphs.
+func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered, take bool) {
 	if e.Kind == row.KindRangeTombstone || len(of) == 0 || row.DecodeRow(&s.row, e.Value) != nil {
 		return // the engine has checked the row
 	}
@@ -227,6 +232,9 @@ func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered) 
 		for k := range s.found.Len() {
 			s.key = of[i].appendEntry(s.key[:0], s.found.Term(k), &x)
 			d.Set(e.Table, s.key, s.found.Value(k))
+			if take && of[i].Vectors != nil {
+				s.take(of[i].ID, s.key, s.found.Value(k))
+			}
 		}
 	}
 }
@@ -253,7 +261,8 @@ func (d *Definition) cut(term []byte) []byte {
 
 // Settle implements storage.Maintainer. The states that Enter has put may lack a mark after a commit that failed; then the engine has
 // failed too, or the next mark follows.
-func (x *Values) Settle(*storage.Entering, error) {
+func (x *Values) Settle(_ *storage.Entering, err error) {
+	x.settleVectors(err)
 	if x.voiding {
 		x.voiding = false
 		x.deciding.Unlock()
@@ -272,7 +281,7 @@ func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
 			note(d, of)
 		}
 		if !x.unsafe.NoStage {
-			s.enter(d, of, &e)
+			s.enter(d, of, &e, false)
 		}
 	}
 }
@@ -307,7 +316,7 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 			}
 		}
 	}
-	return commit()
+	return x.graphs.ingest(of, commit)
 }
 
 // void makes an index not built: rows come without entries, or entries were lost. deciding is held.
@@ -358,6 +367,7 @@ func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
 			if term := s.found.Term(k); !of[i].has(&s.left, of[i].cut(term)) {
 				s.key = of[i].appendEntry(s.key[:0], term, &before)
 				d.Delete(p.Table, s.key)
+				x.forgetVector(&of[i], s.key)
 			}
 		}
 	}
@@ -396,6 +406,9 @@ func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.Part
 func (x *Values) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
 	if tokens == ring.FullRange() {
 		d.DeleteRange(table, nil, nil)
+		for _, def := range x.definitions(table) {
+			x.graphs.drop(def.ID)
+		}
 	}
 }
 

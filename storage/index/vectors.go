@@ -36,8 +36,12 @@ func VectorDefinition(id schema.StorageID, table *schema.Table, column schema.Co
 	if c == nil || c.Kind != schema.Regular || c.Type.Kind() != types.Vector || c.Type.Elems()[0].Kind() != types.Float {
 		return d, false
 	}
-	v := &Vectors{Dimensions: c.Type.Dimensions(), Similarity: f}
-	return Definition{ID: id, Terms: &vectorTerms{v: v, column: c.ID, since: c.DroppedMicros}, Values: true, Whole: true, Vectors: v}, true
+	return CellVectors(id, c, Vectors{Dimensions: c.Type.Dimensions(), Similarity: f}), true
+}
+
+// CellVectors returns the definition of an index of the cells of a regular column whose values are encoded vectors.
+func CellVectors(id schema.StorageID, c *schema.Column, v Vectors) Definition {
+	return Definition{ID: id, Terms: &vectorTerms{v: &v, column: c.ID, since: c.DroppedMicros}, Values: true, Whole: true, Vectors: &v}
 }
 
 // vectorTerms finds the vectors that have scores.
@@ -133,39 +137,39 @@ func (h *bestScored) offer(position, entry []byte) {
 	}
 }
 
-// nearest passes on the entries with the best scores behind the position of the query.
+// offer offers an entry if it is in the bounds of the query and behind its position.
+func (s *search) offer(best *bestScored, entry, vector []byte) bool {
+	n, ok := splitTerm(entry[indexSize:])
+	if !ok || !s.bounds.contains(entry[indexSize+n:]) || len(vector) != 4*len(s.near) {
+		return false
+	}
+	s.at = append(s.def.Vectors.appendScore(s.at[:0], s.near, vector), entry[indexSize+n:]...)
+	if bytes.Compare(s.at, s.q.From) <= 0 {
+		return false
+	}
+	best.offer(s.at, entry)
+	return true
+}
+
+// encode appends the encoded value of a vector.
+func encode(dst []byte, v []float32) []byte {
+	for _, e := range v {
+		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(e))
+	}
+	return dst
+}
+
+// nearest passes on the entries with the best scores behind the position of the query: of the graph if there is one, and otherwise
+// of all entries.
 func (s *search) nearest(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
 	best := bestScored{most: min(s.q.Limit, stepKeys) + nearestExtra}
 	if s.q.Filter != nil {
 		best.most = stepKeys + nearestExtra // most entries may be omitted
 	}
 	s.near = similarity.Decode(nil, s.q.Near)
-	e, err := open(bounds{appendIndex(nil, s.q.Index), appendIndex(nil, s.q.Index+1)})
-	if err != nil {
-		return err
-	}
-	var position []byte
-	passed := 0
-	for valid := e.First(); valid; valid = e.Next() {
-		if passed++; passed%scanCancelEvery == 0 {
-			if err := s.q.Cancel.Err(); err != nil {
-				return err
-			}
-		}
-		n, ok := splitTerm(e.Key()[indexSize:])
-		if !ok || !s.bounds.contains(e.Key()[indexSize+n:]) {
-			continue
-		}
-		value, err := e.Value()
-		if err != nil {
+	if !s.inGraph(&best) {
+		if err := s.allVectors(open, &best); err != nil {
 			return err
-		}
-		if len(value) != 4*len(s.near) {
-			continue
-		}
-		position = append(s.def.Vectors.appendScore(position[:0], s.near, value), e.Key()[indexSize+n:]...)
-		if bytes.Compare(position, s.q.From) > 0 {
-			best.offer(position, e.Key())
 		}
 	}
 	slices.SortFunc(best.list, func(a, b scored) int { return bytes.Compare(a.position, b.position) })
@@ -179,4 +183,26 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error), f func(fun
 		next, s.code = next[1:], first.position[:codeSize]
 		return first.entry, true, nil
 	})
+}
+
+// allVectors offers all entries.
+func (s *search) allVectors(open func(bounds) (*storage.Entries, error), best *bestScored) error {
+	e, err := open(bounds{appendIndex(nil, s.q.Index), appendIndex(nil, s.q.Index+1)})
+	if err != nil {
+		return err
+	}
+	passed := 0
+	for valid := e.First(); valid; valid = e.Next() {
+		if passed++; passed%scanCancelEvery == 0 {
+			if err := s.q.Cancel.Err(); err != nil {
+				return err
+			}
+		}
+		value, err := e.Value()
+		if err != nil {
+			return err
+		}
+		s.offer(best, e.Key(), value)
+	}
+	return nil
 }

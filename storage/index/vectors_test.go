@@ -3,9 +3,12 @@ package index
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,11 +33,11 @@ type vectorRun struct {
 	engine *storage.Engine
 	model  model.Table
 	at     int64
+	graphs int // searches of a graph
 }
 
 func vectorDefinition(f similarity.Function) Definition {
-	v := &Vectors{Dimensions: 3, Similarity: f}
-	return Definition{ID: vectorIndex, Terms: &vectorTerms{v: v, column: 3}, Values: true, Whole: true, Vectors: v}
+	return CellVectors(vectorIndex, &schema.Column{ID: 3}, Vectors{Dimensions: 3, Similarity: f})
 }
 
 func (m *vectorRun) open() {
@@ -105,11 +108,20 @@ func (m *vectorRun) step() {
 			m.t.Fatal(err)
 		}
 		m.model.Truncate()
-	case n < 88:
+	case n < 87:
+		m.values.graphs.compare(vectorIndex)
+	case n < 89:
 		m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{})
 		_ = m.engine.Close()
 		m.open()
+	case n < 93:
+		if _, err := m.values.Refresh([]schema.StorageID{testTable}, 1+m.rng.IntN(40)); err != nil {
+			m.t.Fatal(err)
+		}
 	default:
+		if nearest, _ := m.values.graphs.find(vectorIndex); nearest != nil {
+			m.graphs++
+		}
 		m.search()
 	}
 }
@@ -177,9 +189,70 @@ func TestSearchesByScoreEqualModel(t *testing.T) {
 			m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(uint64(i), 9)), disk: vfs.NewCrashableMem(), def: vectorDefinition(f), at: 1000}
 			m.open()
 			defer func() { _ = m.engine.Close() }()
-			for range 1500 {
+			for range 2000 {
 				m.step()
+			}
+			if m.graphs < 10 {
+				t.Errorf("%d searches of a graph", m.graphs)
 			}
 		})
 	}
+}
+
+// TestVectorsAreFoundOnceAcknowledged writes, deletes and searches in several goroutines while a graph is filled: a write that was
+// acknowledged is found at once.
+func TestVectorsAreFoundOnceAcknowledged(t *testing.T) {
+	m := &vectorRun{t: t, disk: vfs.NewMem(), def: vectorDefinition(similarity.Euclidean)}
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	var ended atomic.Bool
+	var filled, writers sync.WaitGroup
+	filled.Go(func() {
+		for !ended.Load() {
+			if _, err := m.values.Refresh([]schema.StorageID{testTable}, 20); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	apply := func(x *row.Mutation) {
+		done := make(chan error, 1)
+		if err := m.engine.Apply([]*row.Mutation{x}, true, func(err error) { done <- err }); err != nil {
+			t.Error(err)
+		} else if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	nearest := func(v []byte) (place string) {
+		page, err := m.values.Search(&Query{Table: testTable, Index: vectorIndex, Tokens: ring.FullRange(), Order: ByScore, Near: v, Limit: 1, Now: 100})
+		if err != nil {
+			t.Error(err)
+		}
+		if len(page.Candidates) > 0 {
+			place = string(PlaceOf(ByScore, page.Candidates[0].At))
+		}
+		return place
+	}
+	for w := range 3 {
+		writers.Go(func() {
+			for i := range 150 {
+				key := fmt.Sprint(w)
+				v := encodeVector(float32(w), float32(i%40), float32(i/40))
+				at := string(AppendPlace(nil, row.NewPartitionKey([]byte(key)), row.KindRow, clusteringOf(i%40)))
+				apply(putRow(key, i%40, int64(i+1), string(v)))
+				if nearest(v) != at {
+					t.Errorf("the vector of row %d of %s is not found", i, key)
+				}
+				if i%50 == 49 {
+					apply(deleteKey(key, int64(i+1), 100))
+					if nearest(v) == at {
+						t.Errorf("row %d of %s is found, and was deleted", i, key)
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	ended.Store(true)
+	filled.Wait()
 }

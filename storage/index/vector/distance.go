@@ -6,33 +6,33 @@ import (
 	"cqld/types/similarity"
 )
 
-// prepare returns a copy of v in the form that distance compares: of length 1 for the cosine.
-func prepare(f similarity.Function, v []float32) []float32 {
-	out := make([]float32, len(v))
-	copy(out, v)
+// point is a vector, and the factor that makes its length 1 if the function is the cosine.
+type point struct {
+	vector []float32
+	scale  float32
+}
+
+// pointOf returns the point of a vector, which it keeps.
+func pointOf(f similarity.Function, v []float32) point {
 	if f != similarity.Cosine {
-		return out
+		return point{v, 1}
 	}
 	var sum float64
 	for _, e := range v {
 		sum += float64(e) * float64(e)
 	}
 	if sum == 0 {
-		return out
+		return point{v, 0}
 	}
-	scale := 1 / math.Sqrt(sum)
-	for i, e := range v {
-		out[i] = float32(float64(e) * scale)
-	}
-	return out
+	return point{v, float32(1 / math.Sqrt(sum))}
 }
 
-// distance orders prepared vectors by score: less is nearer.
-func (x *Index) distance(a, b []float32) float32 {
+// distance orders points by score: less is nearer.
+func (x *Index) distance(a, b *point) float32 {
 	if x.o.Function == similarity.Euclidean {
-		return squared(a, b)
+		return squared(a.vector, b.vector)
 	}
-	return -dot(a, b)
+	return -dot(a.vector, b.vector) * a.scale * b.scale
 }
 
 // score returns the score that belongs to a distance.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -43,11 +44,11 @@ type chunk [chunkSize]atomic.Pointer[node]
 
 // node is a vector in the graph. Only its links and state change.
 type node struct {
-	key    string
-	vector []float32 // prepared
-	slot   uint32
-	state  atomic.Uint32
-	links  []atomic.Pointer[[]*node]
+	point
+	key   string
+	slot  uint32
+	state atomic.Uint32
+	links []atomic.Pointer[[]*node]
 }
 
 // The states of a node, in their order.
@@ -109,7 +110,7 @@ func (x *Index) Set(key string, v []float32) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := x.keys[key]
-	n := &node{key: key, vector: prepare(x.o.Function, v), links: make([]atomic.Pointer[[]*node], 1+x.level())}
+	n := &node{key: key, point: pointOf(x.o.Function, slices.Clone(v)), links: make([]atomic.Pointer[[]*node], 1+x.level())}
 	x.place(n)
 	x.link(n)
 	x.keys[key] = n

@@ -92,7 +92,7 @@ func TestScoresOfDistances(t *testing.T) {
 		for range 20 {
 			a, b := s.vector(), s.vector()
 			want, _ := f.Score(a, b)
-			if got := score(f, x.distance(prepare(f, a), prepare(f, b))); math.Abs(float64(got-want)) > 1e-4 {
+			if got := score(f, x.distance(new(pointOf(f, a)), new(pointOf(f, b)))); math.Abs(float64(got-want)) > 1e-4 {
 				t.Errorf("%v: %v, expected %v", f, got, want)
 			}
 		}
@@ -203,7 +203,7 @@ func testModel(t *testing.T, f similarity.Function, exact int) {
 		t.Errorf("an index without keys yields %v", got)
 	}
 	// Ghosts that wait are bounded.
-	if n := int64(minGhosts * 2); x.Bytes() > n*x.size(&node{key: "1000", vector: make([]float32, dimensions)})*4 {
+	if n := int64(minGhosts * 2); x.Bytes() > n*x.size(&node{key: "1000", point: point{vector: make([]float32, dimensions)}})*4 {
 		t.Errorf("%d bytes without keys", x.Bytes())
 	}
 }

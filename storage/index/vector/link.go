@@ -25,7 +25,7 @@ func (x *Index) link(n *node) {
 
 // connect links a node with its neighbours on all of its levels, which it searches from entry.
 func (x *Index) connect(n, entry *node) {
-	from := x.descend(n.vector, entry, len(n.links))
+	from := x.descend(&n.point, entry, len(n.links))
 	seen := x.borrow()
 	defer x.pool.Put(seen)
 	for level := min(len(n.links), len(entry.links)) - 1; level >= 0; level-- {
@@ -43,13 +43,13 @@ func (x *Index) connect(n, entry *node) {
 }
 
 // descend walks greedily from entry down to the lowest level above those below, and returns the nearest node there.
-func (x *Index) descend(v []float32, entry *node, below int) candidate {
-	best := candidate{x.distance(v, entry.vector), entry}
+func (x *Index) descend(v *point, entry *node, below int) candidate {
+	best := candidate{x.distance(v, &entry.point), entry}
 	for level := len(entry.links) - 1; level >= max(below, 1); level-- {
 		for improved := true; improved; {
 			improved = false
 			for _, m := range best.node.at(level) {
-				if d := x.distance(v, m.vector); d < best.distance {
+				if d := x.distance(v, &m.point); d < best.distance {
 					best, improved = candidate{d, m}, true
 				}
 			}
@@ -85,7 +85,7 @@ func (x *Index) beam(n *node, from candidate, level int, seen *visited) []candid
 		}
 		for _, m := range c.node.at(level) {
 			if m.state.Load() != released && seen.add(m.slot) {
-				visit(candidate{x.distance(n.vector, m.vector), m})
+				visit(candidate{x.distance(&n.point, &m.point), m})
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (x *Index) choose(candidates []candidate, n int) []*node {
 			break
 		}
 		shadowed := len(candidates) > n && slices.ContainsFunc(chosen, func(m *node) bool {
-			return x.distance(c.node.vector, m.vector) < c.distance
+			return x.distance(&c.node.point, &m.point) < c.distance
 		})
 		if !shadowed {
 			chosen = append(chosen, c.node)
@@ -143,7 +143,7 @@ func (x *Index) relink(m *node, among []*node, level int) {
 	candidates := make([]candidate, 0, len(among))
 	for _, n := range among {
 		if n != m && !n.dead() {
-			candidates = append(candidates, candidate{x.distance(m.vector, n.vector), n})
+			candidates = append(candidates, candidate{x.distance(&m.point, &n.point), n})
 		}
 	}
 	slices.SortFunc(candidates, compare)

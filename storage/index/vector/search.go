@@ -5,7 +5,7 @@ import "slices"
 // Search is a search that runs. It belongs to one goroutine.
 type Search struct {
 	x      *Index
-	query  []float32 // prepared
+	query  point
 	accept func(key string) bool
 	beam   int
 
@@ -17,10 +17,11 @@ type Search struct {
 	scores  int         // computed
 }
 
-// Result is a key and the score of its vector.
+// Result is a key with its vector, which must not be changed, and its score.
 type Result struct {
-	Key   string
-	Score float32
+	Key    string
+	Vector []float32
+	Score  float32
 }
 
 // Search begins a search for the vectors nearest to query, which has the dimensions of the index and passes Check.
@@ -28,7 +29,7 @@ type Result struct {
 // of candidates that are considered before a batch of them is yielded: at least the number of results that are expected;
 // more give a better recall. Close must be called.
 func (x *Index) Search(query []float32, beam int, accept func(key string) bool) *Search {
-	s := &Search{x: x, query: prepare(x.o.Function, query), accept: accept, beam: max(beam, 1), seen: x.borrow()}
+	s := &Search{x: x, query: pointOf(x.o.Function, slices.Clone(query)), accept: accept, beam: max(beam, 1), seen: x.borrow()}
 	entry := x.entry.Load()
 	switch {
 	case entry == nil:
@@ -36,7 +37,7 @@ func (x *Index) Search(query []float32, beam int, accept func(key string) bool) 
 	case x.Len() <= x.o.Exact:
 		s.scan()
 	default:
-		c := x.descend(s.query, entry, 0)
+		c := x.descend(&s.query, entry, 0)
 		s.seen.add(c.node.slot)
 		s.visit(c)
 	}
@@ -64,7 +65,7 @@ func (s *Search) Next() (Result, bool) {
 		c := s.batch[len(s.batch)-1]
 		s.batch = s.batch[:len(s.batch)-1]
 		if !c.node.dead() {
-			return Result{c.node.key, score(s.x.o.Function, c.distance)}, true
+			return Result{c.node.key, c.node.vector, score(s.x.o.Function, c.distance)}, true
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (s *Search) fill() bool {
 		}
 		for _, m := range s.open.pop().node.at(0) {
 			if m.state.Load() != released && s.seen.add(m.slot) {
-				s.visit(candidate{s.x.distance(s.query, m.vector), m})
+				s.visit(candidate{s.x.distance(&s.query, &m.point), m})
 			}
 		}
 		take()
@@ -127,7 +128,7 @@ func (s *Search) scan() {
 		for j := range c {
 			n := c[j].Load()
 			if n != nil && !n.dead() && s.seen.add(uint32(i*chunkSize+j)) {
-				s.visit(candidate{s.x.distance(s.query, n.vector), n})
+				s.visit(candidate{s.x.distance(&s.query, &n.point), n})
 			}
 		}
 	}

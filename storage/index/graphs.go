@@ -1,0 +1,312 @@
+package index
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"cqld/schema"
+	"cqld/storage/index/vector"
+	"cqld/types/similarity"
+)
+
+// graphs keeps the vectors of entries in graphs in memory, so that searches ByScore need not look at all entries.
+//
+// Invariant: a graph that is ready, together with what is pending for it, has each entry of its index. It may have entries that were
+// removed. Searches look at the row of each entry that they find.
+//
+// A graph is filled by Values.Refresh: from the stored entries first, and then from pending. If more is pending than fits, or rows
+// were ingested, the graph is not ready until the stored entries were compared with it again.
+type graphs struct {
+	mu sync.Mutex
+	of map[schema.StorageID]*graph
+}
+
+// graph is the graph of one index. Its fields except nearest are guarded by graphs.mu.
+type graph struct {
+	nearest *vector.Index // by entry
+	ready   bool
+	full    bool   // it has too many bytes: it is not filled any more
+	after   []byte // the last entry with which it was compared, unless it is ready
+	epoch   int    // grows when the comparison begins again
+	pending map[string]change
+	changes int // in all
+}
+
+// change is an entry that was added, or removed if vector is nil.
+type change struct {
+	vector []byte
+	number int
+}
+
+// added is an entry with a vector that a commit adds.
+type added struct {
+	index         schema.StorageID
+	entry, vector []byte
+}
+
+// record notes entries that were committed.
+func (g *graphs) record(list []added) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, a := range list {
+		g.change(a.index, string(a.entry), slices.Clone(a.vector))
+	}
+}
+
+// forget notes that an entry is removed. The write latch of its partition is held.
+func (g *graphs) forget(index schema.StorageID, entry []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.change(index, string(entry), nil)
+}
+
+func (g *graphs) change(index schema.StorageID, entry string, vector []byte) {
+	x := g.of[index]
+	if x == nil || x.full {
+		return
+	}
+	if len(x.pending) >= pendingMax {
+		x.again()
+	}
+	x.changes++
+	x.pending[entry] = change{vector, x.changes}
+}
+
+// again makes the graph unready until all entries were compared with it again.
+func (x *graph) again() {
+	x.ready, x.after, x.pending = false, nil, map[string]change{}
+	x.epoch++
+}
+
+// compare makes the graph of an index unready.
+func (g *graphs) compare(index schema.StorageID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if x := g.of[index]; x != nil {
+		x.again()
+	}
+}
+
+// ingest calls commit, which adds entries that are not recorded.
+func (g *graphs) ingest(of []Definition, commit func() error) error {
+	again := func() {
+		for i := range of {
+			if of[i].Vectors != nil {
+				g.compare(of[i].ID)
+			}
+		}
+	}
+	again() // until the entries are visible, and from then on
+	defer again()
+	return commit()
+}
+
+// drop removes the graph of an index.
+func (g *graphs) drop(index schema.StorageID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.of, index)
+}
+
+// find returns the graph of an index if it is ready, and the entries that are pending for it.
+func (g *graphs) find(index schema.StorageID) (nearest *vector.Index, pending map[string]change) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.of[index]
+	if x == nil || !x.ready {
+		return nil, nil
+	}
+	return x.nearest, maps.Clone(x.pending)
+}
+
+// begin returns the graph of an index, a new one if it has none.
+func (g *graphs) begin(d *Definition) *graph {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x := g.of[d.ID]
+	if x == nil {
+		x = &graph{nearest: vector.New(vector.Options{Dimensions: d.Vectors.Dimensions, Function: d.Vectors.Similarity, Seed: uint64(d.ID)}),
+			pending: map[string]change{}}
+		if g.of == nil {
+			g.of = map[schema.StorageID]*graph{}
+		}
+		g.of[d.ID] = x
+	}
+	return x
+}
+
+// drain applies up to n pending changes and returns how many there were.
+func (g *graphs) drain(x *graph, n int) (applied int) {
+	g.mu.Lock()
+	list := make(map[string]change, min(n, len(x.pending)))
+	for entry, c := range x.pending {
+		if len(list) == n {
+			break
+		}
+		list[entry] = c
+	}
+	g.mu.Unlock()
+	for entry, c := range list {
+		if c.vector == nil {
+			x.nearest.Delete(entry)
+		} else {
+			x.set(entry, c.vector)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for entry, c := range list {
+		if x.pending[entry].number == c.number {
+			delete(x.pending, entry)
+		}
+	}
+	return len(list)
+}
+
+// set adds a vector. One that cannot be compared has no entry, so the error is impossible.
+func (x *graph) set(entry string, vector []byte) {
+	_ = x.nearest.Set(entry, similarity.Decode(nil, vector))
+}
+
+// Graphs is what Refresh found.
+type Graphs struct {
+	Any  bool // there are vector indexes
+	More bool // vectors wait
+}
+
+// Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. One goroutine at a time may call
+// it.
+func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err error) {
+	for _, table := range tables {
+		for _, d := range x.definitions(table) {
+			if d.Vectors == nil || !x.Built(table, d.ID) {
+				continue
+			}
+			more, err := x.refresh(table, &d, n)
+			if err != nil {
+				return found, err
+			}
+			found.Any, found.More = true, found.More || more
+		}
+	}
+	return found, nil
+}
+
+func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more bool, err error) {
+	g := x.graphs.begin(d)
+	n -= x.graphs.drain(g, n)
+	x.graphs.mu.Lock()
+	if !g.full && x.graphs.of[d.ID] == g && g.nearest.Bytes() > graphBytesMax {
+		g.full, g.ready, g.pending, g.nearest = true, false, nil, vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
+	}
+	done, after, epoch := g.ready || g.full, g.after, g.epoch
+	more = len(g.pending) > 0
+	x.graphs.mu.Unlock()
+	if done || n <= 0 {
+		return more || !done, nil
+	}
+	last, ended, err := x.compareEntries(table, d, g, after, n)
+	if err != nil {
+		return false, err
+	}
+	x.graphs.mu.Lock()
+	defer x.graphs.mu.Unlock()
+	if g.epoch == epoch {
+		g.after, g.ready = last, ended
+	}
+	return !g.ready || len(g.pending) > 0, nil
+}
+
+// compareEntries adds the vectors of stored entries behind one of them that the graph does not have, up to n.
+func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph, after []byte, n int) (last []byte, ended bool, err error) {
+	from := appendIndex(nil, d.ID)
+	if after != nil {
+		from = append(append(from[:0], after...), 0)
+	}
+	entries, err := x.host.Entries(table, from, appendIndex(nil, d.ID+1))
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if closeErr := entries.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	seen := 0
+	for valid := entries.First(); valid; valid = entries.Next() {
+		if n == 0 || seen == compareMax {
+			return last, false, nil
+		}
+		seen++
+		if last = append(last[:0], entries.Key()...); g.nearest.Has(string(last)) {
+			continue
+		}
+		value, err := entries.Value()
+		if err != nil {
+			return nil, false, err
+		}
+		g.set(string(last), value)
+		n--
+	}
+	return nil, true, nil
+}
+
+// inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones behind the position of
+// the query, and all that are pending.
+func (s *search) inGraph(best *bestScored) (ok bool) {
+	nearest, pending := s.x.graphs.find(s.q.Index)
+	if nearest == nil {
+		return false
+	}
+	for entry, c := range pending {
+		if c.vector != nil {
+			s.offer(best, []byte(entry), c.vector)
+		}
+	}
+	accept := func(entry string) bool {
+		if _, changed := pending[entry]; changed {
+			return false
+		}
+		e, ok := parseEntry([]byte(entry))
+		return ok && s.bounds.contains(e.place) && (s.q.Holds == nil || s.q.Holds(e.key.Token))
+	}
+	found := nearest.Search(s.near, max(best.most, graphBeam), accept)
+	defer found.Close()
+	var raw []byte
+	for offered := 0; ; {
+		r, ok := found.Next()
+		if !ok {
+			return true
+		}
+		if raw = encode(raw[:0], r.Vector); s.offer(best, []byte(r.Key), raw) {
+			if offered++; offered > best.most {
+				best.dropped = true
+				return true
+			}
+		}
+	}
+}
+
+// forgetVector notes that an entry is removed. The write latch of its partition is held.
+func (x *Values) forgetVector(d *Definition, entry []byte) {
+	if d.Vectors != nil {
+		x.graphs.forget(d.ID, entry)
+	}
+}
+
+// take takes down a vector that is entered, for settleVectors.
+func (s *scratch) take(index schema.StorageID, entry, vector []byte) {
+	s.added = append(s.added, added{index, slices.Clone(entry), slices.Clone(vector)})
+}
+
+// settleVectors records the vectors of a commit.
+func (x *Values) settleVectors(err error) {
+	if len(x.entering.added) == 0 {
+		return
+	}
+	if err == nil {
+		x.graphs.record(x.entering.added)
+	}
+	x.entering.added = x.entering.added[:0]
+}
