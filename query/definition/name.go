@@ -9,16 +9,6 @@ func statementName(stmt cql.Statement) string {
 		return "CREATE TABLE … LIKE"
 	case *cql.CommentOn:
 		return "COMMENT ON"
-	case *cql.CreateIndex:
-		return "CREATE INDEX"
-	case *cql.DropIndex:
-		return "DROP INDEX"
-	case *cql.CreateMaterializedView:
-		return "CREATE MATERIALIZED VIEW"
-	case *cql.AlterMaterializedView:
-		return "ALTER MATERIALIZED VIEW"
-	case *cql.DropMaterializedView:
-		return "DROP MATERIALIZED VIEW"
 	case *cql.CreateTrigger:
 		return "CREATE TRIGGER"
 	case *cql.DropTrigger:
