@@ -76,7 +76,7 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 		}
 		seen[spec.Name] = true
 		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc, Type: spec.Type,
-			Mask: spec.Mask}
+			Mask: spec.Mask, Attributes: spec.Attributes}
 		t.NextColumn++
 		switch spec.Kind {
 		case PartitionKey:
@@ -222,6 +222,8 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.dropCompact()
 	case c.Mask != nil:
 		err = t.alterMask(c.Mask)
+	case c.Attributes != nil:
+		err = t.alterAttributes(c.Attributes)
 	case len(c.Extend) > 0:
 		t.Options.Extensions = extend(t.Options.Extensions, c.Extend)
 	default:
@@ -284,7 +286,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		if spec.Kind == Static && len(t.Clustering) == 0 {
 			return errStaticWithoutClustering()
 		}
-		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask}
+		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask, Attributes: spec.Attributes}
 		dropped, err := t.reuseDropped(col)
 		if err != nil {
 			return err
@@ -383,6 +385,8 @@ func (t *Table) alterRename(c *AlterTable) error {
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
 		case col.Kind != PartitionKey && col.Kind != Clustering:
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
+		case col.CheckText() != "":
+			return invalidf("Cannot rename column %s: it has a CHECK constraint", r.From)
 		case t.column(r.To) != nil:
 			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
 				r.From, r.To, t.Keyspace, t.Name)

@@ -136,8 +136,8 @@ func (a *Aggregate) event(change string) Event {
 func (t *Table) sameDefinition(o *Table) bool {
 	same := func(x, y *Column) bool {
 		xc, yc := *x, *y
-		xc.Type, yc.Type, xc.Mask, yc.Mask = nil, nil, nil, nil
-		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask)
+		xc.Type, yc.Type, xc.Mask, yc.Mask, xc.Attributes, yc.Attributes = nil, nil, nil, nil, nil, nil
+		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask) && x.Attributes.Equal(y.Attributes)
 	}
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {

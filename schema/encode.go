@@ -53,11 +53,12 @@ type encodedColumn struct {
 	Name          string
 	Kind          ColumnKind
 	Position      int
-	Desc          bool   `json:",omitempty"`
-	Type          string // class
-	DroppedMicros int64  `json:",omitempty"`
-	Micros        int64  `json:",omitempty"` // of a dropped column
-	Mask          *Mask  `json:",omitempty"`
+	Desc          bool        `json:",omitempty"`
+	Type          string      // class
+	DroppedMicros int64       `json:",omitempty"`
+	Micros        int64       `json:",omitempty"` // of a dropped column
+	Mask          *Mask       `json:",omitempty"`
+	Attributes    *Attributes `json:",omitempty"`
 }
 
 type encodedIndex struct {
@@ -122,7 +123,7 @@ func encodeTable(t *Table) encodedTable {
 
 func encodeColumn(c *Column) encodedColumn {
 	return encodedColumn{ID: c.ID, Name: c.Name, Kind: c.Kind, Position: c.Position, Desc: c.Desc,
-		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask}
+		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask, Attributes: c.Attributes}
 }
 
 // Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated system
@@ -290,7 +291,7 @@ func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 		return nil, err
 	}
 	return &Column{ID: e.ID, Name: e.Name, Kind: e.Kind, Position: e.Position, Desc: e.Desc, Type: typ,
-		DroppedMicros: e.DroppedMicros, Mask: e.Mask}, nil
+		DroppedMicros: e.DroppedMicros, Mask: e.Mask, Attributes: e.Attributes}, nil
 }
 
 // place puts a decoded column into its list. Key columns arrive in key order.

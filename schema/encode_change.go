@@ -34,11 +34,12 @@ type encodedChange struct {
 // MarshalJSON omits the type, which is in encodedChange.Types.
 func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Name string
-		Kind ColumnKind
-		Desc bool
-		Mask *Mask `json:",omitempty"`
-	}{c.Name, c.Kind, c.Desc, c.Mask})
+		Name       string
+		Kind       ColumnKind
+		Desc       bool
+		Mask       *Mask       `json:",omitempty"`
+		Attributes *Attributes `json:",omitempty"`
+	}{c.Name, c.Kind, c.Desc, c.Mask, c.Attributes})
 }
 
 // EncodeChange encodes a change. It panics if the Change is not one of this package.

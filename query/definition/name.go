@@ -9,10 +9,6 @@ func statementName(stmt cql.Statement) string {
 		return "CREATE TABLE … LIKE"
 	case *cql.CommentOn:
 		return "COMMENT ON"
-	case *cql.CreateTrigger:
-		return "CREATE TRIGGER"
-	case *cql.DropTrigger:
-		return "DROP TRIGGER"
 	}
 	return "This statement"
 }

@@ -70,6 +70,11 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was created via legacy API).\n" +
 			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text + "\n*/"
 	}
+	for _, c := range t.Columns() {
+		if comment := c.Comment(); comment != "" {
+			text += "\nCOMMENT ON COLUMN " + name + "." + types.QuoteName(c.Name) + " IS " + cql.QuoteString(comment) + ";"
+		}
+	}
 	if internals {
 		for _, d := range droppedByName(t) {
 			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
@@ -180,7 +185,14 @@ func columnText(c *schema.Column) string {
 	if c.Kind == schema.Static {
 		text += " static"
 	}
-	return text + mask.Text(c)
+	text += mask.Text(c)
+	if check := c.CheckText(); check != "" {
+		text += " CHECK " + check
+	}
+	if value := c.DefaultText(); value != "" {
+		text += " DEFAULT " + value
+	}
+	return text
 }
 
 func primaryKeyText(t *schema.Table) string {

@@ -156,7 +156,7 @@ func TestEveryVirtualTableCanBeRead(t *testing.T) {
 			t.Errorf("%s has %d rows, want %d", table, rows[table], want)
 		}
 	}
-	if n := rows["system_schema.tables"]; n != 23+11+8+4+2+1 {
+	if n := rows["system_schema.tables"]; n != 23+12+8+4+2+1 {
 		t.Errorf("system_schema.tables has %d rows", n)
 	}
 }
