@@ -79,13 +79,11 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
-	if err := run.setTimeout(params, values); err != nil {
 	run.guard = p.dataGuard(r)
 	if err := run.guardRead(r); err != nil {
 		return nil, err
 	}
-	params, err := withTimeout(params, plan.timeout, values)
-	if err != nil {
+	if err := run.setTimeout(params, values); err != nil {
 		return nil, err
 	}
 	limit, err := run.limit(plan.limit)

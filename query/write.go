@@ -273,8 +273,10 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	}
 	if err := w.checkRow(m, schema.Static); err != nil {
 		return err
+	}
 	if w.guard != nil {
 		if err := guardCells(w.guard, m.table, m.static, &w.row); err != nil {
+			return err
 		}
 	}
 	w.row.Sort()
@@ -309,8 +311,10 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	}
 	if err := w.checkRow(m, schema.Regular); err != nil {
 		return err
+	}
 	if w.guard != nil {
 		if err := guardCells(w.guard, m.table, m.regular, &w.row); err != nil {
+			return err
 		}
 	}
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
