@@ -25,6 +25,9 @@ func (c *compiler) static(t token) *expr {
 	}
 	class = strings.TrimPrefix(class, "java.lang.")
 	if c.peek().text != "(" {
+		if class == "" && path[0] >= 'A' && path[0] <= 'Z' {
+			unsupported(t.line, "the class "+path)
+		}
 		if class == "" {
 			invalid(t.line, "%s cannot be resolved to a variable", path)
 		}
