@@ -84,3 +84,34 @@ func (b *builder) commentOn(ctx *grammar.CommentOnContext) Statement {
 	}
 	return c
 }
+
+// ParseConstraints parses the result of AppendConstraints.
+func ParseConstraints(text string) ([]Constraint, error) {
+	action, err := parseAlterColumn("CHECK " + text)
+	if c, ok := action.(*AlterColumnConstraints); ok {
+		return c.Constraints, nil
+	}
+	return nil, err
+}
+
+// ParseTerm parses the result of FormatTerm.
+func ParseTerm(text string) (Term, error) {
+	action, err := parseAlterColumn("SET DEFAULT " + text)
+	if c, ok := action.(*AlterColumnDefault); ok {
+		return c.Default, nil
+	}
+	return nil, err
+}
+
+// parseAlterColumn parses the end of ALTER TABLE t ALTER c.
+func parseAlterColumn(text string) (AlterTableAction, error) {
+	stmt, err := Parse("ALTER TABLE t ALTER c " + text)
+	if err != nil {
+		return nil, err
+	}
+	alter, ok := stmt.(*AlterTable)
+	if !ok {
+		return nil, &SyntaxError{Msg: "not a part of ALTER TABLE: " + text}
+	}
+	return alter.Action, nil
+}

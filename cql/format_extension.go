@@ -98,3 +98,6 @@ func appendOr(dst []byte, r *OrRelation) []byte {
 	})
 	return append(dst, ')')
 }
+
+// FormatTerm returns a term as CQL text.
+func FormatTerm(t Term) string { return string(appendTerm(nil, t)) }

@@ -80,6 +80,7 @@ func settings() map[string]setting {
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
 	maps.Copy(all, accessSettings())
+	maps.Copy(all, guardrailSettings())
 	maps.Copy(all, indexSettings())
 	maps.Copy(all, clientLimitSettings())
 	return all

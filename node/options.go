@@ -17,6 +17,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/query"
 	"cqld/query/definition"
+	"cqld/query/guardrail"
 	"cqld/request"
 )
 
@@ -92,6 +93,8 @@ type Options struct {
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
+	Guardrails         guardrail.Guardrails
 	Indexes            definition.Indexes
 
 	UserFunctions       bool          // users may define and call functions: user_defined_functions_enabled

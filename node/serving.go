@@ -7,6 +7,7 @@ import (
 	"cqld/coordinator"
 	"cqld/query"
 	"cqld/request"
+	"cqld/view"
 )
 
 // clockRefusal returns why this node must not serve requests because of its clock, or nil if it may.
@@ -25,9 +26,10 @@ func (n *Node) openExecutors() {
 	if f := n.opts.faults.proposer; f != nil {
 		proposer = f(proposer)
 	}
-	n.executors.cql = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
+	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}
+	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal})
-	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
+	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal})
 }
 

@@ -15,7 +15,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles,
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles, Figures: n.shownFigures(),
 	})
 }
 
@@ -102,6 +102,7 @@ func (o *Options) settings() map[string]string {
 	}
 	all["allow_insecure_listen_addresses"] = strconv.FormatBool(o.AllowInsecureAddresses)
 	maps.Copy(all, o.InternodeEncryption.settings())
+	maps.Copy(all, guardrailTexts(o))
 	maps.Copy(all, o.indexValues())
 	return all
 }

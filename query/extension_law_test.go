@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -65,8 +66,47 @@ func (c *extensionCase) relation() string {
 	return fmt.Sprintf("%s = %d", column, c.r.IntN(4))
 }
 
+// compareSorted compares ORDER BY of one or two columns with sorted rows. Rows that compare equal keep their order.
+func (c *extensionCase) compareSorted(equal func(what string, got, want []string), where string, rows []string) {
+	c.t.Helper()
+	names := []string{"p", "c", "d", "s", "v", "w"}
+	i, j := c.r.IntN(len(names)), c.r.IntN(len(names))
+	descending := c.r.IntN(2) == 0
+	want := slices.Clone(rows)
+	slices.SortStableFunc(want, func(a, b string) int {
+		x, y := strings.Split(a, " | "), strings.Split(b, " | ")
+		n := compareShown(x[i], y[i])
+		if descending {
+			n = -n
+		}
+		return cmp.Or(n, compareShown(x[j], y[j]))
+	})
+	order := " ORDER BY " + names[i]
+	if descending {
+		order += " DESC"
+	}
+	limit, n := 1+c.r.IntN(8), c.r.IntN(3)
+	rest := want[min(n, len(want)):]
+	equal("ORDER BY", c.query(fmt.Sprintf("SELECT p, c, d, s, v, w, l FROM t%s%s, %s LIMIT %d OFFSET %d ALLOW FILTERING", where, order, names[j], limit, n)),
+		rest[:min(limit, len(rest))])
+}
+
+// compareShown compares two values as rows show them: null first, numbers of one digit and texts of one length.
+func compareShown(a, b string) int {
+	switch {
+	case a == "null" && b == "null":
+		return 0
+	case a == "null":
+		return -1
+	case b == "null":
+		return 1
+	}
+	return strings.Compare(a, b)
+}
+
 // TestExtensionsEqualTheirDefinitions compares queries with those that define them: BETWEEN with two bounds, NOT IN and NOT CONTAINS
-// with the complement among the rows that are not null, ILIKE with LIKE, OR with the union, OFFSET with the rest of the rows.
+// with the complement among the rows that are not null, ILIKE with LIKE, OR with the union, OFFSET with the rest of the rows,
+// and ORDER BY with sorted rows.
 func TestExtensionsEqualTheirDefinitions(t *testing.T) {
 	const all, filtering = "SELECT p, c, d, s, v, w, l FROM t", " ALLOW FILTERING"
 	answered := 0
@@ -112,6 +152,7 @@ func TestExtensionsEqualTheirDefinitions(t *testing.T) {
 				where = " WHERE " + x
 			}
 			rows := c.query(all + where + filtering)
+			c.compareSorted(equal, where, rows)
 			n, limit := c.r.IntN(len(rows)+2), 1+c.r.IntN(5)
 			rest := rows[min(n, len(rows)):]
 			equal("OFFSET", c.query(fmt.Sprintf("%s%s OFFSET %d%s", all, where, n, filtering)), rest)

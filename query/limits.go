@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"cqld/request"
@@ -25,6 +26,12 @@ const (
 	markersMax      = 65535
 
 	tombstonesWarn = 1000
+
+	// sortRowsMax bounds the rows that ORDER BY sorts in memory; their bytes are bounded by pageBytesMax.
+	sortRowsMax = 10000
+
+	// noLimit is the limit of a page that has none.
+	noLimit = math.MaxUint32
 
 	// offsetMax bounds OFFSET, whose rows are read within one page.
 	offsetMax = 1 << 20

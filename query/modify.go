@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/constraint"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
@@ -22,6 +23,8 @@ type modification struct {
 	timestamp term.Term
 	ttl       term.Term
 	timeout   term.Term
+	checks    []*constraint.Check // of static and regular columns
+	keyChecks []*constraint.Check
 	reads     bool
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
@@ -37,6 +40,8 @@ func (c *compiler) checkModifiable(kind restriction.Statement) error {
 		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
 	case c.refused == nil && (c.Table.Virtual || c.p.isVirtual(c.Table)):
 		c.refused = c.p.virtualWrite(c.Table)
+	case c.refused == nil && c.Table.View != nil:
+		c.refused = invalidf("Cannot directly modify a materialized view")
 	}
 	return nil
 }
@@ -76,6 +81,9 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 			continue
 		}
 		m.addOperation(operation.Set(col, t))
+	}
+	if err := c.defaults(m, names, keys); err != nil {
+		return nil, err
 	}
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
@@ -129,8 +137,11 @@ func (m *modification) addOperation(o operation.Operation) {
 	slices.SortStableFunc(m.regular, byID)
 }
 
-// using compiles USING TIMESTAMP, TTL and TIMEOUT.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT, and the constraints of the table.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
+	if err := c.constraints(m); err != nil {
+		return err
+	}
 	if m.timeout, err = c.timeout(u.Timeout); err != nil {
 		return err
 	}

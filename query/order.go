@@ -29,15 +29,19 @@ func (run *selectRun) orderRow(v *rowview.View) error {
 	}
 	r := orderedRow{encoded: bytes.Clone(run.buf.b[start:]), keys: make([][]byte, len(run.plan.order))}
 	run.buf.b = run.buf.b[:start]
-	run.ordered.bytes += len(r.encoded)
 	for i, o := range run.plan.order {
 		r.keys[i] = bytes.Clone(v.Value(o.col))
-		run.ordered.bytes += len(r.keys[i])
+	}
+	run.ordered.bytes += r.size()
+	run.ordered.rows = append(run.ordered.rows, r)
+	if run.plan.sorted {
+		if err := run.boundSorted(); err != nil {
+			return err
+		}
 	}
 	if run.ordered.bytes > pageBytesMax {
 		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client side", pageBytesMax)
 	}
-	run.ordered.rows = append(run.ordered.rows, r)
 	return nil
 }
 
@@ -69,7 +73,11 @@ func (p *selectPlan) compareOrdered(a, b orderedRow) int {
 
 // endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
 func (run *selectRun) endOrdered() {
-	slices.SortStableFunc(run.ordered.rows, run.plan.compareOrdered)
+	compare := run.plan.compareOrdered
+	if run.plan.sorted {
+		compare = run.plan.compareSorted
+	}
+	slices.SortStableFunc(run.ordered.rows, compare)
 	omitted := min(int(run.skip), len(run.ordered.rows))
 	for _, r := range run.ordered.rows[omitted:] {
 		if uint32(run.count) >= run.pageLimit {

@@ -22,7 +22,8 @@ type selectPlan struct {
 	groups       []selection.Selector // of GROUP BY; each partition begins a new group
 	grouped      bool                 // the statement has GROUP BY
 	reversed     bool
-	order        []orderColumn // set if partitions must be merged in memory
+	order        []orderColumn // set if rows must be sorted in memory
+	sorted       bool          // in another order than that of the clustering
 	limit        term.Term
 	offset       term.Term
 	timeout      term.Term
@@ -31,6 +32,8 @@ type selectPlan struct {
 	single       bool     // one partition, at most one row
 	near         *nearest // of ANN OF
 	masking      *mask.Decision
+
+	allowFiltering bool
 }
 
 // orderColumn is an element of ORDER BY.
@@ -43,7 +46,7 @@ type orderColumn struct {
 func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
-	p := &selectPlan{table: c.Table, distinct: stmt.Distinct}
+	p := &selectPlan{table: c.Table, distinct: stmt.Distinct, allowFiltering: stmt.AllowFiltering}
 	sel, err := selection.Compile(&c.Compiler, stmt)
 	if err != nil {
 		return nil, err
@@ -80,7 +83,7 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	}
 	if p.near != nil {
 		err = p.checkNearest(stmt)
-	} else if err = c.orderBy(p, stmt.OrderBy); err == nil {
+	} else if err = c.orderBy(p, stmt); err == nil {
 		err = p.where.CheckFiltering(stmt.AllowFiltering)
 	}
 	if err != nil {
@@ -89,7 +92,7 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if err := c.limits(p, stmt); err != nil {
 		return nil, err
 	}
-	p.masking = c.masking(p.where.Columns())
+	p.masking = c.masking(append(p.where.Columns(), p.sortedColumns()...))
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil
@@ -246,18 +249,29 @@ func (c *compiler) groupBy(p *selectPlan, groups []cql.Selector) error {
 
 const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"
 
-func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
-	if len(orderings) == 0 {
+func (c *compiler) orderBy(p *selectPlan, stmt *cql.Select) error {
+	if len(stmt.OrderBy) == 0 {
 		return nil
 	}
 	var columns []orderColumn
-	for _, o := range orderings {
+	for _, o := range stmt.OrderBy {
 		col, err := c.Column(o.Column)
 		if err != nil {
 			return err
 		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}
+	if err := p.declaredOrder(columns); err != nil {
+		return c.sortedOrder(p, stmt, columns, err)
+	}
+	if p.where.KeyIn() {
+		p.order = columns
+	}
+	return nil
+}
+
+// declaredOrder sets the direction of an ORDER BY in the order of the clustering.
+func (p *selectPlan) declaredOrder(columns []orderColumn) error {
 	if p.where.KeyRange {
 		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
 	}
@@ -267,7 +281,7 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", o.col.Name)
 		}
 		for at != o.col.Position {
-			if at >= len(c.Table.Clustering) || !p.where.EqualTo(c.Table.Clustering[at]) {
+			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
 				return &Invalid{Msg: orderByDeclared}
 			}
 			at++
@@ -278,9 +292,6 @@ func (c *compiler) orderBy(p *selectPlan, orderings []cql.Ordering) error {
 			return invalidf("Unsupported order by relation")
 		}
 		p.reversed = reversed
-	}
-	if p.where.KeyIn() {
-		p.order = columns
 	}
 	return nil
 }

@@ -2,12 +2,12 @@ package query
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"time"
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/guardrail"
 	"cqld/query/mask"
 	"cqld/query/paging"
 	"cqld/query/restriction"
@@ -56,6 +56,7 @@ type selectState struct {
 	groupValues [][]byte
 	given       bool // the group's row has not been appended yet
 
+	guard   *guardrail.Guard
 	ordered orderedRows // for ORDER BY over several partitions
 	near    nearestRows // for ANN OF
 }
@@ -78,13 +79,12 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
-	params, err := withTimeout(params, plan.timeout, values)
-	if err != nil {
+	run.guard = p.dataGuard(r)
+	if err := run.guardRead(r); err != nil {
 		return nil, err
 	}
-	run.timeouts = p.timeouts(params)
-	if params.timeout > 0 {
-		run.deadline = p.o.Clock.Monotonic() + params.timeout
+	if err := run.setTimeout(params, values); err != nil {
+		return nil, err
 	}
 	limit, err := run.limit(plan.limit)
 	if err != nil {
@@ -99,6 +99,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	remaining := limit
 	paged := params.PageSize > 0
 	run.paged = paged
+	if plan.sorted {
+		paged = false // the result is one page
+	}
 	if plan.order != nil && paged {
 		return nil, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
 			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
@@ -111,6 +114,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	}
 	empty, err := run.where()
 	if err != nil {
+		return nil, err
+	}
+	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return nil, err
 	}
 	var start *scan.Position // nil means the beginning
@@ -127,7 +133,7 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if r.Measured() {
 		r.Cost.Path = string(plan.path(p.isVirtual(plan.table), empty))
 	}
-	run.pageLimit = math.MaxUint32
+	run.pageLimit = noLimit
 	if remaining > 0 {
 		run.pageLimit = remaining
 	}
@@ -135,7 +141,10 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
 	}
 	if start == nil { // rows are omitted before the first row of the first page
-		if run.skip, err = run.offset(); err != nil {
+		if run.skip, err = run.offset(); err == nil {
+			err = run.checkSorted()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

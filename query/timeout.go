@@ -73,3 +73,16 @@ func truncateTimeout(stmt *cql.Truncate, configured time.Duration) (time.Duratio
 	d, _ := types.DecodeDuration(b)
 	return positiveTimeout(d)
 }
+
+// setTimeout sets the timeouts of the statement.
+func (run *selectRun) setTimeout(params *Params, values []wire.Value) error {
+	params, err := withTimeout(params, run.plan.timeout, values)
+	if err != nil {
+		return err
+	}
+	run.timeouts = run.p.timeouts(params)
+	if params.timeout > 0 {
+		run.deadline = run.p.o.Clock.Monotonic() + params.timeout
+	}
+	return nil
+}

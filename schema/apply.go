@@ -24,6 +24,12 @@ func Apply(s *Schema, c Change) (*Schema, error) {
 		return applyAlterTable(s, c)
 	case *DropTable:
 		return applyDropTable(s, c)
+	case *CreateView:
+		return applyCreateView(s, c)
+	case *AlterView:
+		return applyAlterView(s, c)
+	case *DropView:
+		return applyDropView(s, c)
 	case *CreateType:
 		return applyCreateType(s, c)
 	case *AlterType:
@@ -178,8 +184,9 @@ func checkReplication(r ring.Replication) error {
 // with returns s with k added or replaced.
 func (s *Schema) with(k *Keyspace) *Schema { return build(k.in(s), s.nextStorage) }
 
-// in returns the keyspaces of s with k added or replaced.
+// in returns the keyspaces of s with k, which must be new, added or replaced.
 func (k *Keyspace) in(s *Schema) map[string]*Keyspace {
+	k.link()
 	keyspaces := maps.Clone(s.keyspaces)
 	keyspaces[k.Name] = k
 	return keyspaces

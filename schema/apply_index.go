@@ -53,6 +53,9 @@ func (c *CreateIndex) index(k *Keyspace, t *Table) (*Index, error) {
 	if t.IsCounter() {
 		return nil, invalidf("Secondary indexes on counter tables aren't supported")
 	}
+	if t.View != nil {
+		return nil, invalidf("Secondary indexes on materialized views aren't supported")
+	}
 	col := t.Column(c.Column)
 	if col == nil {
 		return nil, invalidf("Undefined column name %s in table %s.%s", types.QuoteName(c.Column), t.Keyspace, t.Name)

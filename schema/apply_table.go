@@ -76,7 +76,7 @@ func (t *Table) addColumns(specs []ColumnSpec) error {
 		}
 		seen[spec.Name] = true
 		col := &Column{ID: t.NextColumn, Name: spec.Name, Kind: spec.Kind, Position: -1, Desc: spec.Desc, Type: spec.Type,
-			Mask: spec.Mask}
+			Mask: spec.Mask, Attributes: spec.Attributes}
 		t.NextColumn++
 		switch spec.Kind {
 		case PartitionKey:
@@ -177,6 +177,12 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Table}
 	}
+	if k.tables[c.Table].View != nil {
+		return nil, invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
+	}
+	if k.hasViews(k.tables[c.Table].ID) { // Cassandra prints the keyspace
+		return nil, invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
+	}
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
 	}
@@ -197,6 +203,9 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		return nil, err
 	}
 	old := k.tables[c.Table]
+	if old.View != nil {
+		return nil, invalidf("Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead")
+	}
 	t := old.copyForChange()
 	var err error
 	switch {
@@ -213,10 +222,15 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		err = t.dropCompact()
 	case c.Mask != nil:
 		err = t.alterMask(c.Mask)
+	case c.Attributes != nil:
+		err = t.alterAttributes(c.Attributes)
 	case len(c.Extend) > 0:
 		t.Options.Extensions = extend(t.Options.Extensions, c.Extend)
 	default:
 		t.Options = t.Options.with(&c.Options, c.Set)
+	}
+	if err == nil {
+		err = k.checkAlterBase(old, t, c)
 	}
 	if err != nil {
 		return nil, err
@@ -228,7 +242,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 	if t.sameDefinition(old) {
 		return s, nil
 	}
-	return s.with(k.withTable(t)), nil
+	return s.with(k.withBase(t)), nil
 }
 
 // copyForChange returns a copy whose lists may be changed. The columns themselves are shared.
@@ -272,7 +286,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		if spec.Kind == Static && len(t.Clustering) == 0 {
 			return errStaticWithoutClustering()
 		}
-		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask}
+		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask, Attributes: spec.Attributes}
 		dropped, err := t.reuseDropped(col)
 		if err != nil {
 			return err
@@ -371,6 +385,8 @@ func (t *Table) alterRename(c *AlterTable) error {
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
 		case col.Kind != PartitionKey && col.Kind != Clustering:
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
+		case col.CheckText() != "":
+			return invalidf("Cannot rename column %s: it has a CHECK constraint", r.From)
 		case t.column(r.To) != nil:
 			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
 				r.From, r.To, t.Keyspace, t.Name)

@@ -80,7 +80,7 @@ func (k *Keyspace) checkExtents() error {
 			return err
 		}
 	}
-	for _, name := range k.TableNames() {
+	for _, name := range k.allNames() {
 		for _, c := range k.tables[name].all {
 			if err := checkExtent(c.Type); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (k *Keyspace) addField(old *types.Type, c *AlterType) (*types.Type, error) 
 			c.Field, qualifiedText(c.FieldType), c.Keyspace, old)
 	}
 	var keyed []string
-	for _, name := range k.TableNames() {
+	for _, name := range k.allNames() {
 		for _, key := range k.tables[name].PartitionKey {
 			if uses(key.Type, c.Name) {
 				keyed = append(keyed, k.Name+"."+name)

@@ -6,8 +6,8 @@ import (
 )
 
 // Change is one step from a schema to the next. The set of implementations is closed: *CreateKeyspace, *AlterKeyspace,
-// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateType, *AlterType, *DropType, *CreateIndex, *DropIndex,
-// *CreateFunction, *CreateAggregate, *DropFunction.
+// *DropKeyspace, *CreateTable, *AlterTable, *DropTable, *CreateView, *AlterView, *DropView, *CreateType, *AlterType, *DropType,
+// *CreateIndex, *DropIndex, *CreateFunction, *CreateAggregate, *DropFunction.
 //
 // A Change contains every id and time that it adds to the schema, so that every node gets the same schema from it. It is
 // immutable.
@@ -50,14 +50,15 @@ type CreateTable struct {
 
 // ColumnSpec defines a new column.
 type ColumnSpec struct {
-	Name string
-	Kind ColumnKind
-	Desc bool
-	Type *types.Type
-	Mask *Mask // nil means none
+	Name       string
+	Kind       ColumnKind
+	Desc       bool
+	Type       *types.Type
+	Mask       *Mask       // nil means none
+	Attributes *Attributes // nil means none
 }
 
-// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask of a column, set options, set
+// AlterTable does one of: add columns, drop columns, rename key columns, drop compact storage, set the mask or attributes of a column, set options, set
 // extensions.
 type AlterTable struct {
 	Keyspace string
@@ -75,7 +76,8 @@ type AlterTable struct {
 
 	DropCompact bool `json:",omitempty"` // DROP COMPACT STORAGE
 
-	Mask *MaskChange `json:",omitempty"`
+	Mask       *MaskChange       `json:",omitempty"`
+	Attributes *AttributesChange `json:",omitempty"`
 
 	Set     []string // names of the options to take from Options
 	Options Options

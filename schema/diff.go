@@ -58,7 +58,7 @@ func Diff(before, after *Schema) []Event {
 
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	events = diffFunctionsDropped(events, b, a)
-	for _, name := range b.TableNames() {
+	for _, name := range b.allNames() {
 		if t := a.tables[name]; t == nil || t.StorageID != b.tables[name].StorageID {
 			events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: name})
 		}
@@ -76,7 +76,7 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 			events = append(events, Event{Change: Updated, Target: TargetType, Keyspace: a.Name, Name: name})
 		}
 	}
-	for _, name := range a.TableNames() {
+	for _, name := range a.allNames() {
 		t, old := a.tables[name], b.tables[name]
 		switch {
 		case old == nil || old.StorageID != t.StorageID:
@@ -136,11 +136,11 @@ func (a *Aggregate) event(change string) Event {
 func (t *Table) sameDefinition(o *Table) bool {
 	same := func(x, y *Column) bool {
 		xc, yc := *x, *y
-		xc.Type, yc.Type, xc.Mask, yc.Mask = nil, nil, nil, nil
-		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask)
+		xc.Type, yc.Type, xc.Mask, yc.Mask, xc.Attributes, yc.Attributes = nil, nil, nil, nil, nil, nil
+		return xc == yc && x.Type.Equal(y.Type) && x.Mask.Equal(y.Mask) && x.Attributes.Equal(y.Attributes)
 	}
 	return t.Compact == o.Compact && t.NextColumn == o.NextColumn && slices.EqualFunc(t.all, o.all, same) &&
 		slices.EqualFunc(t.Dropped, o.Dropped, func(x, y DroppedColumn) bool {
 			return x.Micros == y.Micros && same(&x.Column, &y.Column)
-		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal)
+		}) && t.Options.equal(&o.Options) && slices.EqualFunc(t.indexes, o.indexes, (*Index).equal) && t.sameView(o)
 }

@@ -43,6 +43,7 @@ type encodedTable struct {
 	Dropped    []encodedColumn `json:",omitempty"`
 	NextColumn ColumnID
 	Options    Options
+	View       *View          `json:",omitempty"`
 	Indexes    []encodedIndex `json:",omitempty"`
 	Compact    Compact        `json:",omitempty"`
 }
@@ -52,11 +53,12 @@ type encodedColumn struct {
 	Name          string
 	Kind          ColumnKind
 	Position      int
-	Desc          bool   `json:",omitempty"`
-	Type          string // class
-	DroppedMicros int64  `json:",omitempty"`
-	Micros        int64  `json:",omitempty"` // of a dropped column
-	Mask          *Mask  `json:",omitempty"`
+	Desc          bool        `json:",omitempty"`
+	Type          string      // class
+	DroppedMicros int64       `json:",omitempty"`
+	Micros        int64       `json:",omitempty"` // of a dropped column
+	Mask          *Mask       `json:",omitempty"`
+	Attributes    *Attributes `json:",omitempty"`
 }
 
 type encodedIndex struct {
@@ -94,7 +96,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
-	for _, name := range k.TableNames() {
+	for _, name := range k.allNames() {
 		e.Tables = append(e.Tables, encodeTable(k.tables[name]))
 	}
 	encodeFunctions(&e, k)
@@ -103,7 +105,7 @@ func encodeKeyspace(k *Keyspace) encodedKeyspace {
 
 func encodeTable(t *Table) encodedTable {
 	e := encodedTable{ID: t.ID, StorageID: t.StorageID, Name: t.Name, NextColumn: t.NextColumn, Options: t.Options,
-		Compact: t.Compact}
+		Compact: t.Compact, View: t.View}
 	for _, c := range t.stored {
 		e.Columns = append(e.Columns, encodeColumn(c))
 	}
@@ -121,7 +123,7 @@ func encodeTable(t *Table) encodedTable {
 
 func encodeColumn(c *Column) encodedColumn {
 	return encodedColumn{ID: c.ID, Name: c.Name, Kind: c.Kind, Position: c.Position, Desc: c.Desc,
-		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask}
+		Type: c.Type.DeclaredClass(), DroppedMicros: c.DroppedMicros, Mask: c.Mask, Attributes: c.Attributes}
 }
 
 // Decode decodes the output of Encode and adds the keyspaces that the program itself defines (Own). The replicated system
@@ -203,7 +205,14 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 		}
 		k.tables[t.Name] = t
 	}
-	return k, decodeFunctions(e, k)
+	if err := decodeFunctions(e, k); err != nil {
+		return nil, err
+	}
+	if err := k.checkViews(); err != nil {
+		return nil, err
+	}
+	k.link()
+	return k, nil
 }
 
 func decodeType(class string) (*types.Type, error) {
@@ -216,7 +225,7 @@ func decodeType(class string) (*types.Type, error) {
 
 func decodeTable(e *encodedTable, k *Keyspace) (*Table, error) {
 	t := &Table{ID: e.ID, StorageID: e.StorageID, Keyspace: k.Name, Name: e.Name,
-		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication}
+		NextColumn: e.NextColumn, Options: e.Options, Compact: e.Compact, Replication: k.Replication, View: e.View}
 	names, ids := map[string]bool{}, map[ColumnID]bool{}
 	for i := range e.Columns {
 		c, err := decodeColumn(&e.Columns[i], t)
@@ -282,7 +291,7 @@ func decodeColumn(e *encodedColumn, t *Table) (*Column, error) {
 		return nil, err
 	}
 	return &Column{ID: e.ID, Name: e.Name, Kind: e.Kind, Position: e.Position, Desc: e.Desc, Type: typ,
-		DroppedMicros: e.DroppedMicros, Mask: e.Mask}, nil
+		DroppedMicros: e.DroppedMicros, Mask: e.Mask, Attributes: e.Attributes}, nil
 }
 
 // place puts a decoded column into its list. Key columns arrive in key order.

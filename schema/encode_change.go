@@ -18,6 +18,9 @@ type encodedChange struct {
 	CreateTable     *CreateTable            `json:",omitempty"`
 	AlterTable      *AlterTable             `json:",omitempty"`
 	DropTable       *DropTable              `json:",omitempty"`
+	CreateView      *CreateView             `json:",omitempty"`
+	AlterView       *AlterView              `json:",omitempty"`
+	DropView        *DropView               `json:",omitempty"`
 	CreateType      *CreateType             `json:",omitempty"`
 	AlterType       *AlterType              `json:",omitempty"`
 	DropType        *DropType               `json:",omitempty"`
@@ -31,11 +34,12 @@ type encodedChange struct {
 // MarshalJSON omits the type, which is in encodedChange.Types.
 func (c ColumnSpec) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Name string
-		Kind ColumnKind
-		Desc bool
-		Mask *Mask `json:",omitempty"`
-	}{c.Name, c.Kind, c.Desc, c.Mask})
+		Name       string
+		Kind       ColumnKind
+		Desc       bool
+		Mask       *Mask       `json:",omitempty"`
+		Attributes *Attributes `json:",omitempty"`
+	}{c.Name, c.Kind, c.Desc, c.Mask, c.Attributes})
 }
 
 // EncodeChange encodes a change. It panics if the Change is not one of this package.
@@ -61,6 +65,12 @@ func EncodeChange(c Change) []byte {
 		classes(c.Add)
 	case *DropTable:
 		e.DropTable = c
+	case *CreateView:
+		e.CreateView = c
+	case *AlterView:
+		e.AlterView = c
+	case *DropView:
+		e.DropView = c
 	case *CreateType:
 		e.CreateType = &CreateType{IfNotExists: c.IfNotExists}
 		e.Types = []string{c.Type.DeclaredClass()}
@@ -128,6 +138,12 @@ func (e *encodedChange) change(decoded []*types.Type) (Change, error) {
 		return e.AlterTable, giveTypes(e.AlterTable.Add, decoded)
 	case e.DropTable != nil:
 		return e.DropTable, nil
+	case e.CreateView != nil:
+		return e.CreateView, nil
+	case e.AlterView != nil:
+		return e.AlterView, nil
+	case e.DropView != nil:
+		return e.DropView, nil
 	case e.CreateType != nil:
 		if len(decoded) != 1 || decoded[0].Kind() != types.UDT || decoded[0].Frozen() {
 			return nil, fmt.Errorf("%w: the type to be created is missing", ErrFormat)

@@ -23,6 +23,7 @@ func (e *Exists) Error() string {
 type NotFound struct {
 	Keyspace, Name string
 	Type           bool // Name is a user-defined type
+	View           bool // Name is a materialized view
 	Index          bool // Name is an index
 }
 
@@ -31,6 +32,8 @@ func (e *NotFound) Error() string {
 	switch {
 	case e.Type:
 		return fmt.Sprintf("Type '%s.%s' doesn't exist", e.Keyspace, e.Name)
+	case e.View:
+		return fmt.Sprintf("Materialized view '%s.%s' doesn't exist", e.Keyspace, e.Name)
 	case e.Index:
 		return fmt.Sprintf("Index '%s.%s' doesn't exist'", e.Keyspace, e.Name) // Cassandra's spelling
 	case e.Name == "":

@@ -33,11 +33,30 @@ func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 		tables: map[string]*Table{}, types: map[string]*types.Type{}, functions: map[string]*Function{}, aggregates: map[string]*Aggregate{}}
 }
 
-// Table returns the table with this name, or nil.
+// Table returns the table or the materialized view with this name, or nil.
 func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 
-// TableNames returns the names of the tables, sorted.
-func (k *Keyspace) TableNames() []string { return slices.Sorted(maps.Keys(k.tables)) }
+// TableNames returns the names of the tables, sorted. Materialized views are not among them.
+func (k *Keyspace) TableNames() []string {
+	return k.names(func(t *Table) bool { return t.View == nil })
+}
+
+// ViewNames returns the names of the materialized views, sorted.
+func (k *Keyspace) ViewNames() []string { return k.names(func(t *Table) bool { return t.View != nil }) }
+
+// allNames returns the names of the tables and of the materialized views, sorted.
+func (k *Keyspace) allNames() []string { return slices.Sorted(maps.Keys(k.tables)) }
+
+func (k *Keyspace) names(of func(*Table) bool) []string {
+	names := make([]string, 0, len(k.tables))
+	for name, t := range k.tables {
+		if of(t) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Type returns the user-defined type with this name, or nil.
 func (k *Keyspace) Type(name string) *types.Type { return k.types[name] }

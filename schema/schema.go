@@ -34,7 +34,7 @@ func (s *Schema) Keyspace(name string) *Keyspace { return s.keyspaces[name] }
 // KeyspaceNames returns the names of all keyspaces, sorted.
 func (s *Schema) KeyspaceNames() []string { return slices.Sorted(maps.Keys(s.keyspaces)) }
 
-// Table returns the table with this name, or nil.
+// Table returns the table or the materialized view with this name, or nil.
 func (s *Schema) Table(keyspace, name string) *Table {
 	if k := s.keyspaces[keyspace]; k != nil {
 		return k.Table(name)
@@ -42,7 +42,7 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByStorage returns the table with this number in storage, or nil.
+// TableByStorage returns the table with this number in storage, or nil. Materialized views, which store no rows, have numbers, too.
 func (s *Schema) TableByStorage(id StorageID) *Table { return s.byStorage[id] }
 
 // Dropped reports whether the table or index with this number was dropped. This never becomes false again, because numbers are not
@@ -60,5 +60,14 @@ func (s *Schema) NameOf(id StorageID) string {
 	return "(dropped)"
 }
 
-// StorageIDs returns the numbers of all stored tables, in ascending order.
-func (s *Schema) StorageIDs() []StorageID { return slices.Sorted(maps.Keys(s.byStorage)) }
+// StorageIDs returns the numbers of all stored tables, in ascending order. Materialized views are not among them.
+func (s *Schema) StorageIDs() []StorageID {
+	ids := make([]StorageID, 0, len(s.byStorage))
+	for id, t := range s.byStorage {
+		if t.View == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -51,7 +51,8 @@ type Column struct {
 	// DroppedMicros is the time (µs) when a column with this name was last dropped. Cells written up to then do not belong
 	// to this column. Zero means that it was never dropped.
 	DroppedMicros int64
-	Mask          *Mask // nil if the column has none
+	Mask          *Mask       // nil if the column has none
+	Attributes    *Attributes // nil if the column has none
 }
 
 // DroppedColumn records a dropped column, so that its cells remain hidden.
@@ -76,6 +77,8 @@ type Table struct {
 	Options      Options
 	Compact      Compact
 	Virtual      bool
+	View         *View // nil unless the table is a materialized view
+	views        []*Table
 
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication

@@ -158,11 +158,15 @@ func noKeyspace() error { return invalidf("No keyspace specified and no current 
 func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name string) error {
 	switch kind {
 	case cql.DescribeTable, cql.DescribeGeneric:
-		if t := k.Table(name); t != nil {
+		t := k.Table(name)
+		switch {
+		case t != nil && t.View == nil:
 			d.addTable(k, t)
 			return nil
-		}
-		if kind == cql.DescribeTable {
+		case t != nil && kind == cql.DescribeGeneric:
+			d.addView(k, t)
+			return nil
+		case kind == cql.DescribeTable:
 			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
 		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
@@ -179,6 +183,10 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		}
 		return invalidf("Table for existing index '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeMaterializedView:
+		if t := k.Table(name); t != nil && t.View != nil {
+			d.addView(k, t)
+			return nil
+		}
 		return invalidf("Materialized view '%s' not found in '%s'", name, k.Name)
 	case cql.DescribeFunction, cql.DescribeAggregate:
 		return d.functionsNamed(k, kind, name)
@@ -215,6 +223,13 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	for _, ix := range t.Indexes() {
 		d.addIndex(t, ix)
 	}
+	for _, v := range t.Views() {
+		d.addView(k, v)
+	}
+}
+
+func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
+	d.addRow(types.QuoteName(k.Name), "materialized_view", types.QuoteName(t.Name), viewText(d.Schema.BaseOf(t), t, d.Internals))
 }
 
 func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {

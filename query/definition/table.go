@@ -19,7 +19,11 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
-	options, set, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
+	given, err := d.guardProperties(stmt.Options.Properties)
+	if err != nil {
+		return refuse(err)
+	}
+	options, set, err := tableOptions(schema.DefaultOptions(), given)
 	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
 		options.BloomFilterFPChance = 0.1 // Cassandra's default for that strategy
 	}
@@ -71,9 +75,6 @@ func (b *tableBuilder) checkForm() error {
 		if c.PrimaryKey {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
-	}
-	if err := checkUnsupported(b.stmt.Columns); err != nil {
-		return err
 	}
 	if len(keys) > 1 {
 		return invalidf("Multiple PRIMARY KEY specified for table '%s' (exactly one required)", b.name)
@@ -169,6 +170,12 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	if b.counters > 0 && b.counters == len(byClass) { // a class name does not make the table a counter table
 		return nil, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace, b.name, byClass[0])
 	}
+	for i := range specs {
+		at := slices.IndexFunc(b.stmt.Columns, func(c cql.ColumnDefinition) bool { return c.Name == specs[i].Name })
+		if err := b.d.attributes(b.keyspace, b.name, &specs[i], &b.stmt.Columns[at]); err != nil {
+			return nil, err
+		}
+	}
 	return specs, b.checkTogether(specs, others)
 }
 
@@ -227,21 +234,6 @@ func checkNestedUDT(t *types.Type) error {
 	return nil
 }
 
-// checkUnsupported refuses properties of columns that are parsed only.
-func checkUnsupported(columns []cql.ColumnDefinition) error {
-	for _, c := range columns {
-		switch {
-		case c.NotNull:
-			return notSupported("NOT NULL")
-		case len(c.Constraints) > 0:
-			return notSupported("CHECK")
-		case c.Default != nil:
-			return notSupported("DEFAULT of a column")
-		}
-	}
-	return nil
-}
-
 func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -276,11 +268,13 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.AlterColumnMask:
 		err = d.alterMask(c, t, a)
 	case *cql.AlterColumnConstraints:
-		err = notSupported("CHECK")
+		err = d.alterConstraints(c, t, a)
 	case *cql.AlterColumnDefault:
-		err = notSupported("DEFAULT of a column")
+		err = d.alterDefault(c, t, a)
 	case *cql.DropCompactStorage:
-		c.DropCompact = true
+		if c.DropCompact = true; !d.DropCompact {
+			err = invalidf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
+		}
 	}
 	if err != nil {
 		return refuse(err)
@@ -290,9 +284,6 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 
 func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColumns) error {
 	c.AddIfNotExists = a.IfNotExists
-	if err := checkUnsupported(a.Columns); err != nil {
-		return err
-	}
 	for i := range a.Columns {
 		col := &a.Columns[i]
 		typ, err := d.typeOf(c.Keyspace, &col.Type)
@@ -312,6 +303,9 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		spec := schema.ColumnSpec{Name: col.Name, Kind: schema.Regular, Type: typ, Mask: mask}
 		if col.Static {
 			spec.Kind = schema.Static
+		}
+		if err := d.attributes(c.Keyspace, c.Table, &spec, col); err != nil {
+			return err
 		}
 		c.Add = append(c.Add, spec)
 	}
@@ -336,12 +330,15 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if (properties{a.Options.Properties}).has("id") {
 		return configf("Cannot alter table id.")
 	}
-	// As in Cassandra, the given options must also be valid together with the defaults of the others.
-	if _, _, err := tableOptions(schema.DefaultOptions(), a.Options.Properties); err != nil || t == nil {
+	given, err := d.guardProperties(a.Options.Properties)
+	if err != nil {
 		return err
 	}
-	var err error
-	c.Options, c.Set, err = tableOptions(t.Options, a.Options.Properties)
+	// As in Cassandra, the given options must also be valid together with the defaults of the others.
+	if _, _, err := tableOptions(schema.DefaultOptions(), given); err != nil || t == nil {
+		return err
+	}
+	c.Options, c.Set, err = tableOptions(t.Options, given)
 	return err
 }
 

@@ -70,6 +70,11 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was created via legacy API).\n" +
 			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text + "\n*/"
 	}
+	for _, c := range t.Columns() {
+		if comment := c.Comment(); comment != "" {
+			text += "\nCOMMENT ON COLUMN " + name + "." + types.QuoteName(c.Name) + " IS " + cql.QuoteString(comment) + ";"
+		}
+	}
 	if internals {
 		for _, d := range droppedByName(t) {
 			text += "\nALTER TABLE " + name + " DROP " + types.QuoteName(d.Name) + " USING TIMESTAMP " +
@@ -80,6 +85,32 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 		}
 	}
 	return text
+}
+
+// viewText returns the definition of a view.
+func viewText(base, t *schema.Table, internals bool) string {
+	columns := "*"
+	if !t.View.All {
+		var names []string
+		for _, c := range slices.Concat(t.PartitionKey, t.Clustering, simpleFirst(t.Regulars)) {
+			names = append(names, types.QuoteName(c.Name))
+		}
+		columns = strings.Join(names, ", ")
+	}
+	var with []string
+	if internals {
+		with = append(with, "ID = "+t.ID.String())
+	}
+	with = append(with, orderText(t)...)
+	for _, option := range optionTexts(&t.Options) {
+		if !strings.HasPrefix(option, "default_time_to_live ") {
+			with = append(with, option)
+		}
+	}
+	key := primaryKeyText(t)
+	return "CREATE MATERIALIZED VIEW " + qualified(t.Keyspace, t.Name) + " AS\n    SELECT " + columns + "\n    FROM " +
+		qualified(base.Keyspace, base.Name) + "\n    WHERE " + t.WhereText(base) + "\n    PRIMARY KEY " + key +
+		"\n WITH " + strings.Join(with, "\n    AND ") + ";"
 }
 
 // indexText returns the statement that creates an index.
@@ -154,7 +185,14 @@ func columnText(c *schema.Column) string {
 	if c.Kind == schema.Static {
 		text += " static"
 	}
-	return text + mask.Text(c)
+	text += mask.Text(c)
+	if check := c.CheckText(); check != "" {
+		text += " CHECK " + check
+	}
+	if value := c.DefaultText(); value != "" {
+		text += " DEFAULT " + value
+	}
+	return text
 }
 
 func primaryKeyText(t *schema.Table) string {

@@ -174,3 +174,6 @@ func compatible(from, to *types.Type) bool {
 }
 
 func compatibleOrEqual(from, to *types.Type) bool { return from.Equal(to) || compatible(from, to) }
+
+// Invalidf returns an Invalid error.
+func Invalidf(format string, args ...any) error { return invalidf(format, args...) }

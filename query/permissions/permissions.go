@@ -21,7 +21,7 @@ func Required(now *schema.Schema, keyspace string, stmt cql.Statement) ([]auth.R
 	if !c.data(stmt) && !c.definition(stmt) && !c.function(stmt) && !c.role(stmt) {
 		return nil, &schema.Invalid{Msg: "Unknown kind of statement"}
 	}
-	return c.needs, c.err
+	return ofViews(now, stmt, c.needs), c.err
 }
 
 // Protected returns why no client may make a definition with these requirements, or nil: the keyspaces and tables of the
@@ -46,6 +46,45 @@ func Protected(needs []auth.Requirement) error {
 		}
 	}
 	return nil
+}
+
+// ofViews returns the requirements with the base table in place of a materialized view: permissions to read, alter or drop a view
+// are those on its base table, as in Cassandra. A change of a view that does not exist needs no permission.
+func ofViews(s *schema.Schema, stmt cql.Statement, needs []auth.Requirement) []auth.Requirement {
+	changed := false
+	switch stmt.(type) {
+	case *cql.AlterMaterializedView, *cql.DropMaterializedView:
+		changed = true
+	}
+	var out []auth.Requirement
+	for i, q := range needs {
+		if q.Resource.Kind != auth.KindTable || !changed && q.Permission != auth.Select {
+			continue
+		}
+		t := s.Table(q.Resource.Keyspace, q.Resource.Name)
+		if t == nil && !changed || t != nil && t.View == nil {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(needs)
+		}
+		if base := viewBase(s, t); base != nil {
+			out[i].Resource = auth.Table(base.Keyspace, base.Name)
+		} else {
+			out[i].Permission = 0 // removed below
+		}
+	}
+	if out == nil {
+		return needs
+	}
+	return slices.DeleteFunc(out, func(q auth.Requirement) bool { return q.Permission == 0 })
+}
+
+func viewBase(s *schema.Schema, t *schema.Table) *schema.Table {
+	if t == nil {
+		return nil
+	}
+	return s.BaseOf(t)
 }
 
 // requirer collects the requirements of a statement. Each of its methods for a group of statements reports whether the
@@ -120,8 +159,8 @@ func (c *requirer) modification(n cql.QualifiedName, conditional bool) {
 
 // definition handles changes of the schema, except for those of functions.
 //
-// Cassandra requires ALTER on the table of an index or a view, and nothing to drop an index that does not exist. The schema has
-// no views yet, so their table is unknown, and the permission is required on all tables of the keyspace. Cassandra allows triggers to superusers only.
+// Cassandra requires ALTER on the table of an index or a view, and nothing to drop one that does not exist. ofViews replaces
+// views by their tables. Cassandra allows triggers to superusers only.
 func (c *requirer) definition(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateKeyspace:
@@ -156,9 +195,9 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	case *cql.CreateMaterializedView:
 		c.table(auth.Alter, stmt.Table)
 	case *cql.AlterMaterializedView:
-		c.tables(auth.Alter, stmt.View)
+		c.table(auth.Alter, stmt.View)
 	case *cql.DropMaterializedView:
-		c.tables(auth.Alter, stmt.View)
+		c.table(auth.Alter, stmt.View)
 	case *cql.CreateTrigger, *cql.DropTrigger:
 		c.need(auth.Alter, auth.AllKeyspaces())
 	default:

@@ -137,3 +137,29 @@ func (r *restriction) keyValue(s *term.Scope) ([]byte, error) {
 	}
 	return v.Bytes, checkKeyValue(r.first(), term.NotNil(v.Bytes))
 }
+
+// KeyValues returns the values of a key column in the rows that an INSERT or UPDATE selects. A null is refused elsewhere.
+func (rs *Set) KeyValues(s *term.Scope, col *schema.Column) (values [][]byte, err error) {
+	for _, r := range slices.Concat(rs.partition, rs.clustering) {
+		if r == nil {
+			continue
+		}
+		at := slices.Index(r.columns, col)
+		if at < 0 {
+			continue
+		}
+		all := [][][]byte{nil}
+		if r.kind == kindEqual {
+			all[0], err = r.equal.eval(s, r.columns, nil)
+		} else {
+			all, err = r.evalIn(s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range all {
+			values = append(values, v[at])
+		}
+	}
+	return values, nil
+}

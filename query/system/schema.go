@@ -33,10 +33,16 @@ func (s *Source) schemaRows(b *builder) {
 			for _, name := range k.TableNames() {
 				b.add(tableValues(k.Table(name)))
 			}
+		case "views":
+			for _, name := range k.ViewNames() {
+				b.add(s.viewValues(k.Table(name)))
+			}
 		case "columns":
 			columnRows(b, k)
 		case "column_masks":
 			maskRows(b, k)
+		case "column_constraints":
+			constraintRows(b, k)
 		case "dropped_columns":
 			droppedRows(b, k)
 		case "types":
@@ -66,10 +72,16 @@ func replicationMap(r ring.Replication) map[string]string {
 // tableValues returns a table's options. An option that Cassandra 4 does not have is null if it has the default value:
 // drivers interpret null as the default.
 func tableValues(t *schema.Table) values {
+	v := optionValues(t)
+	v["table_name"], v["flags"] = text(t.Name), texts(t.Flags())
+	return v
+}
+
+// optionValues returns the options of a table or of a view.
+func optionValues(t *schema.Table) values {
 	o := &t.Options
 	v := values{
 		"keyspace_name":               text(t.Keyspace),
-		"table_name":                  text(t.Name),
 		"additional_write_policy":     text(o.AdditionalWritePolicy),
 		"bloom_filter_fp_chance":      double(o.BloomFilterFPChance),
 		"caching":                     textMap(o.Caching),
@@ -80,7 +92,6 @@ func tableValues(t *schema.Table) values {
 		"dclocal_read_repair_chance":  double(0),
 		"default_time_to_live":        integer(o.DefaultTTL),
 		"extensions":                  blobMap(o.Extensions),
-		"flags":                       texts(t.Flags()),
 		"gc_grace_seconds":            integer(o.GCGraceSeconds),
 		"id":                          uuid(t.ID),
 		"max_index_interval":          integer(o.MaxIndexInterval),
@@ -114,8 +125,19 @@ func blobMap(m map[string][]byte) []byte {
 	return b
 }
 
+// viewValues returns the definition of a view.
+func (s *Source) viewValues(t *schema.Table) values {
+	v := optionValues(t)
+	v["view_name"], v["base_table_name"], v["base_table_id"] = text(t.Name), text(t.View.Base), uuid(t.View.BaseID)
+	v["include_all_columns"] = boolean(t.View.All)
+	if base := s.o.View.Schema().BaseOf(t); base != nil {
+		v["where_clause"] = text(t.WhereText(base))
+	}
+	return v
+}
+
 func columnRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
+	for _, name := range slices.Concat(k.TableNames(), k.ViewNames()) {
 		for _, c := range k.Table(name).StoredColumns() {
 			order := "none"
 			if c.Kind == schema.Clustering {
@@ -132,7 +154,7 @@ func columnRows(b *builder, k *schema.Keyspace) {
 }
 
 func maskRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
+	for _, name := range slices.Concat(k.TableNames(), k.ViewNames()) {
 		for _, c := range k.Table(name).Columns() {
 			if c.Mask == nil {
 				continue
@@ -150,6 +172,17 @@ func maskRows(b *builder, k *schema.Keyspace) {
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
 				"function_argument_nulls": nulls, "function_argument_types": texts(classes), "function_argument_values": texts(shown),
 				"function_keyspace": text(of), "function_name": text(c.Mask.Function)})
+		}
+	}
+}
+
+// constraintRows appends the constraints of CHECK.
+func constraintRows(b *builder, k *schema.Keyspace) {
+	for _, name := range k.TableNames() {
+		for _, c := range k.Table(name).Columns() {
+			if check := c.CheckText(); check != "" {
+				b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name), "constraints": text(check)})
+			}
 		}
 	}
 }

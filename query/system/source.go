@@ -66,7 +66,8 @@ type Options struct {
 	// Jobs returns the jobs of this node; nil means none.
 	Jobs func() []Job
 	// Roles returns the roles of the cluster; nil means none.
-	Roles func() *auth.Directory
+	Roles   func() *auth.Directory
+	Figures Figures
 	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }
@@ -78,7 +79,9 @@ type Source struct{ o Options }
 func New(o Options) *Source { return &Source{o} }
 
 // Serves reports whether this package generates the rows of t.
-func (s *Source) Serves(t *schema.Table) bool { return t.Virtual || t.Keyspace == "system_auth" }
+func (s *Source) Serves(t *schema.Table) bool {
+	return t.Virtual || t.Keyspace == "system_auth" || t.Keyspace == "system_distributed" && t.Name == "view_build_status"
+}
 
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of
 // other tables from the estimates, because each estimate reads samples of the table's data.
@@ -93,6 +96,8 @@ func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*r
 		s.virtualSchemaRows(b)
 	case "system_views":
 		s.viewRows(b)
+	case "system_distributed":
+		s.buildStatusRows(b)
 	case "system_auth":
 		s.authRows(b)
 	}
@@ -101,6 +106,8 @@ func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*r
 
 func (s *Source) systemRows(b *builder) {
 	switch b.table.Name {
+	case "built_views":
+		s.builtRows(b)
 	case "local":
 		s.localRow(b)
 	case "peers":

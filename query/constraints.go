@@ -1,0 +1,102 @@
+package query
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/constraint"
+	"cqld/query/operation"
+	"cqld/query/restriction"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// constraints compiles the constraints of the table's columns.
+func (c *compiler) constraints(m *modification) error {
+	for _, col := range c.Table.Columns() {
+		check, err := constraint.Compile(col)
+		if err != nil {
+			return err
+		}
+		switch {
+		case check == nil:
+		case col.Kind == schema.PartitionKey || col.Kind == schema.Clustering:
+			m.keyChecks = append(m.keyChecks, check)
+		default:
+			m.checks = append(m.checks, check)
+		}
+	}
+	return nil
+}
+
+// checkKeys evaluates the constraints on the key columns of the rows that m writes. Deletions may have any key.
+func (w *write) checkKeys(m *modification) error {
+	if m.kind == restriction.Delete {
+		return nil
+	}
+	for _, check := range m.keyChecks {
+		values, err := m.where.KeyValues(&w.Scope, check.Column())
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			if err := check.Value(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkRow evaluates the constraints on the static or regular columns of a row that m writes.
+func (w *write) checkRow(m *modification, kind schema.ColumnKind) error {
+	for _, check := range m.checks {
+		col := check.Column()
+		if col.Kind != kind {
+			continue
+		}
+		at := slices.IndexFunc(w.row.Cells, func(c row.Cell) bool { return c.Column == col.ID })
+		switch {
+		case m.kind == restriction.Delete:
+			if at >= 0 && check.Required() {
+				return check.Deleted()
+			}
+		case at < 0 && check.Required():
+			return check.Missing()
+		case at < 0:
+		case w.row.Cells[at].Tombstone:
+			return check.Value(nil)
+		default:
+			if err := check.Value(w.row.Cells[at].Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// defaults assigns the defaults of columns that an INSERT does not name. An INSERT of static columns only writes no row, and gets none.
+func (c *compiler) defaults(m *modification, names []string, keys keyTerms) error {
+	onlyStatic := len(m.static) > 0 && len(m.regular) == 0 &&
+		!slices.ContainsFunc(c.Table.Clustering, func(col *schema.Column) bool { return keys[col] != nil })
+	for _, col := range c.Table.Columns() {
+		text := col.DefaultText()
+		if text == "" || slices.Contains(names, col.Name) || onlyStatic && col.Kind != schema.PartitionKey {
+			continue
+		}
+		value, err := cql.ParseTerm(text)
+		if err != nil {
+			return err
+		}
+		t, err := c.ColumnTerm(value, col)
+		if err != nil {
+			return err
+		}
+		if col.Kind == schema.Regular {
+			m.addOperation(operation.Set(col, t))
+		} else {
+			keys[col] = t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package definition
+
+import (
+	"cqld/cql"
+	"cqld/query/constraint"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// attributes sets the attributes of a new column.
+func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
+	all := def.Constraints
+	if def.NotNull {
+		all = append([]cql.Constraint{{Function: cql.NotNullConstraint}}, all...)
+	}
+	col := &schema.Column{Name: spec.Name, Kind: spec.Kind, Type: spec.Type}
+	check, err := constraint.Define(keyspace, table, col, all)
+	if err != nil {
+		return err
+	}
+	value, err := d.defaultText(keyspace, col, def.Default)
+	if err != nil {
+		return err
+	}
+	if check != "" || value != "" {
+		spec.Attributes = &schema.Attributes{Check: check, Default: value}
+	}
+	return nil
+}
+
+// defaultText checks the term of DEFAULT, and returns it as it is stored; nil has no text.
+func (d *Definer) defaultText(keyspace string, col *schema.Column, value cql.Term) (string, error) {
+	if value == nil {
+		return "", nil
+	}
+	switch {
+	case col.Kind == schema.Static:
+		return "", invalidf("Static column '%s' cannot have a DEFAULT: each INSERT of a row would set it", col.Name)
+	case col.Type.Kind() == types.Counter:
+		return "", invalidf("Counter column '%s' cannot have a DEFAULT", col.Name)
+	}
+	if l, ok := value.(*cql.Literal); ok && l.Kind == cql.LiteralNull {
+		return "", invalidf("The DEFAULT of column '%s' is null, which it has without a DEFAULT", col.Name)
+	}
+	c := &term.Compiler{Schema: d.Schema, Functions: d.Functions, ResolveType: ResolveType, Keyspace: keyspace}
+	if _, err := c.Term(value, term.Spec{Keyspace: keyspace, Name: col.Name, Type: col.Type}); err != nil {
+		return "", err
+	}
+	if len(c.Markers) > 0 {
+		return "", invalidf("Bind variables cannot be used in the DEFAULT of column '%s'", col.Name)
+	}
+	return cql.FormatTerm(value), nil
+}
+
+// alterConstraints defines ALTER c CHECK … and ALTER c DROP CHECK.
+func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnConstraints) error {
+	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Check: new(string)}
+	col := t.Column(a.Column)
+	if col == nil {
+		return nil // Apply returns this error
+	}
+	var err error
+	*c.Attributes.Check, err = constraint.Define(c.Keyspace, c.Table, col, a.Constraints)
+	return err
+}
+
+// alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT.
+func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnDefault) error {
+	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Default: new(string)}
+	col := t.Column(a.Column)
+	if col == nil {
+		return nil // Apply returns this error
+	}
+	var err error
+	*c.Attributes.Default, err = d.defaultText(c.Keyspace, col, a.Default)
+	return err
+}
+
+// commentOn defines COMMENT ON TABLE and COMMENT ON COLUMN. Null removes a comment.
+func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
+	if stmt.Kind != cql.CommentTable && stmt.Kind != cql.CommentColumn {
+		return refuse(notSupported("COMMENT ON KEYSPACE, TYPE and FIELD"))
+	}
+	keyspace, err := d.KeyspaceOf(stmt.Name)
+	if err != nil {
+		return refuse(err)
+	}
+	name := stmt.Name.Name
+	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
+		return refuse(err)
+	}
+	c := &schema.AlterTable{Keyspace: keyspace, Table: name}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	if stmt.Kind == cql.CommentColumn {
+		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Comment: &stmt.Comment.Text}
+		return def
+	}
+	t := d.Schema.Table(keyspace, name)
+	if t == nil {
+		return def // Apply returns this error
+	}
+	c.Options, c.Set = t.Options, []string{"comment"}
+	c.Options.Comment = stmt.Comment.Text
+	return def
+}

@@ -1,0 +1,124 @@
+package definition
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/cql"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the options, which
+// WITH changes. Comments on columns are copied WITH COMMENTS only; rows and indexes are not.
+func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	from, err := d.KeyspaceOf(stmt.Source)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "CREATE", "all tables in "+keyspace); err != nil {
+		return refuse(err)
+	}
+	source := d.Schema.Table(from, stmt.Source.Name)
+	switch {
+	case d.Schema.Keyspace(from) == nil:
+		return refuse(invalidf("Source Keyspace '%s' doesn't exist", from))
+	case source == nil:
+		return refuse(invalidf("Souce Table '%s.%s' doesn't exist", from, stmt.Source.Name)) // Cassandra's spelling
+	case source.Virtual:
+		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a virtual table '%s.%s'.", from, stmt.Source.Name))
+	case d.Schema.Keyspace(keyspace) == nil:
+		return refuse(invalidf("Target Keyspace '%s' doesn't exist", keyspace))
+	case source.Compact != schema.NotCompact:
+		return refuse(notSupported("CREATE TABLE … LIKE a table with COMPACT STORAGE"))
+	case stmt.Indexes && len(source.Indexes()) > 0:
+		return refuse(notSupported("CREATE TABLE … LIKE … WITH INDEXES"))
+	}
+	name := stmt.Table.Name
+	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID()}
+	if (properties{stmt.Properties}).has("id") {
+		return refuse(configf("The id of a table cannot be set by CREATE TABLE LIKE"))
+	}
+	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
+		return refuse(err)
+	}
+	if c.Columns, err = d.likeColumns(keyspace, source, stmt.Comments); err != nil {
+		return refuse(err)
+	}
+	return Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+}
+
+// likeColumns returns the columns of a table as those of a new one in a keyspace.
+func (d *Definer) likeColumns(keyspace string, source *schema.Table, comments bool) ([]schema.ColumnSpec, error) {
+	var specs []schema.ColumnSpec
+	var missing []string
+	for _, col := range source.Columns() {
+		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask, Attributes: col.Attributes}
+		if !comments && col.Comment() != "" {
+			plain := *col.Attributes
+			plain.Comment = ""
+			spec.Attributes = &plain
+			if plain == (schema.Attributes{}) {
+				spec.Attributes = nil
+			}
+		}
+		if keyspace != source.Keyspace && usesUDT(col.Type) {
+			all, err := d.missingTypes(keyspace, source.Keyspace, col.Type)
+			if err != nil {
+				return nil, err
+			}
+			if missing = append(missing, all...); len(missing) == 0 {
+				if spec.Type, err = d.sameTypeIn(keyspace, col.Type); err != nil {
+					return nil, err
+				}
+			}
+		}
+		specs = append(specs, spec)
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return nil, invalidf("UDTs %s do not exist in target keyspace '%s'.", strings.Join(slices.Compact(missing), ", "), keyspace)
+	}
+	return specs, nil
+}
+
+func usesUDT(t *types.Type) bool {
+	return t.Kind() == types.UDT || slices.ContainsFunc(t.Elems(), usesUDT)
+}
+
+// missingTypes returns the user-defined types within t that a keyspace does not have. One with other fields is an error.
+func (d *Definer) missingTypes(keyspace, from string, t *types.Type) (missing []string, err error) {
+	if t.Kind() == types.UDT {
+		other := d.Schema.Keyspace(keyspace).Type(t.UDTName())
+		if other == nil {
+			return []string{t.UDTName()}, nil
+		}
+		if !slices.Equal(t.FieldNames(), other.FieldNames()) ||
+			!slices.EqualFunc(t.Elems(), other.Elems(), func(a, b *types.Type) bool { return a.String() == b.String() }) {
+			return nil, invalidf("Target keyspace '%s' has same UDT name '%s' as source keyspace '%s' but with different structure.",
+				keyspace, t.UDTName(), from)
+		}
+	}
+	for _, e := range t.Elems() {
+		all, err := d.missingTypes(keyspace, from, e)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, all...)
+	}
+	return missing, nil
+}
+
+// sameTypeIn returns the type with the text of t in another keyspace.
+func (d *Definer) sameTypeIn(keyspace string, t *types.Type) (*types.Type, error) {
+	stmt, err := cql.Parse("ALTER TABLE t ADD c " + t.String())
+	if err != nil {
+		return nil, err
+	}
+	add := stmt.(*cql.AlterTable).Action.(*cql.AddColumns)
+	return d.typeOf(keyspace, &add.Columns[0].Type)
+}

@@ -1,0 +1,457 @@
+package definition
+
+import (
+	"slices"
+	"strings"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.View)
+	if err != nil {
+		return refuse(err)
+	}
+	of, err := d.KeyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	if err := mayChange(keyspace, "ALTER", "table "+of+"."+stmt.Table.Name); err != nil {
+		return refuse(err)
+	}
+	c := &schema.CreateView{Keyspace: keyspace, View: stmt.View.Name, IfNotExists: stmt.IfNotExists, Base: stmt.Table.Name}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: c.View}}
+	if of != keyspace {
+		return refuse(invalidf("Cannot create a materialized view on a table in a different keyspace"))
+	}
+	base := d.Schema.Table(keyspace, c.Base)
+	if base == nil || base.View != nil || d.Schema.Table(keyspace, c.View) != nil {
+		return def // Apply returns this error
+	}
+	b := viewBuilder{d: d, stmt: stmt, base: base, change: c}
+	if err := b.build(); err != nil {
+		return refuse(err)
+	}
+	return def
+}
+
+// viewBuilder converts a CREATE MATERIALIZED VIEW to the change.
+type viewBuilder struct {
+	d        *Definer
+	stmt     *cql.CreateMaterializedView
+	base     *schema.Table
+	change   *schema.CreateView
+	selected []*schema.Column
+}
+
+// build performs the checks in Cassandra's order.
+func (b *viewBuilder) build() error {
+	b.change.BaseID = b.base.ID
+	if b.base.IsCounter() {
+		return invalidf("Materialized views are not supported on counter tables")
+	}
+	for _, part := range []func() error{b.columns, b.key, b.where, b.order} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// columns converts the SELECT clause.
+func (b *viewBuilder) columns() error {
+	b.change.All = len(b.stmt.Columns) == 0
+	b.selected = b.base.Columns()
+	if !b.change.All {
+		b.selected = nil
+	}
+	for i := range b.stmt.Columns {
+		s := &b.stmt.Columns[i]
+		if s.Alias != "" {
+			return invalidf("Cannot use aliases when defining a materialized view (got %s AS %s)", term.SelectorText(s.Selector), s.Alias)
+		}
+		named, ok := s.Selector.(*cql.ColumnSelector)
+		if !ok {
+			return invalidf("Can only select columns by name when defining a materialized view (got %s)", term.SelectorText(s.Selector))
+		}
+		c, err := b.column(named.Column)
+		if err != nil {
+			return err
+		}
+		b.selected = append(b.selected, c)
+	}
+	for _, c := range b.selected {
+		if c.Kind == schema.Static {
+			return invalidf("Cannot include static column '%s' in materialized view '%s'", c.Name, b.change.View)
+		}
+		if !b.change.All {
+			b.change.Columns = append(b.change.Columns, c.ID)
+		}
+	}
+	return nil
+}
+
+func (b *viewBuilder) column(name string) (*schema.Column, error) {
+	if c := b.base.Column(name); c != nil {
+		return c, nil
+	}
+	return nil, invalidf("Undefined column name %s in table %s.%s", cql.QuoteIdentifier(name), b.base.Keyspace, b.base.Name)
+}
+
+// key converts PRIMARY KEY.
+func (b *viewBuilder) key() error {
+	names := slices.Concat(b.stmt.PrimaryKey.Partition, b.stmt.PrimaryKey.Clustering)
+	var others []string
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return invalidf("Duplicate column '%s' in PRIMARY KEY clause for materialized view '%s'", name, b.change.View)
+		}
+		c := b.base.Column(name)
+		if c == nil || !slices.Contains(b.selected, c) {
+			return invalidf("Unknown column '%s' referenced in PRIMARY KEY for materialized view '%s'", name, b.change.View)
+		}
+		switch {
+		case c.Type.IsCollection() && c.Type.MultiCell():
+			return invalidf("Invalid non-frozen collection type '%s' for PRIMARY KEY column '%s'", c.Type.MarshalClass(), name)
+		case c.Type.Kind() == types.UDT && c.Type.MultiCell():
+			return invalidf("Invalid non-frozen user-defined type '%s' for PRIMARY KEY column '%s'", c.Type.MarshalClass(), name)
+		case c.Type.Kind() == types.Duration:
+			return invalidf("duration type is not supported for PRIMARY KEY column '%s'", name)
+		}
+		if c.Kind == schema.Regular {
+			others = append(others, name)
+		}
+		if i < len(b.stmt.PrimaryKey.Partition) {
+			b.change.Partition = append(b.change.Partition, c.ID)
+		} else {
+			b.change.Clustering = append(b.change.Clustering, schema.ViewClustering{Column: c.ID})
+		}
+	}
+	var missing []string
+	for _, c := range slices.Concat(b.base.PartitionKey, b.base.Clustering) {
+		if !slices.Contains(names, c.Name) {
+			missing = append(missing, c.Name)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'", b.change.View,
+			strings.Join(missing, ", "), b.base.Name)
+	case len(others) > 1:
+		return invalidf("Cannot include more than one non-primary key column in materialized view primary key (got %s)",
+			strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// where converts WHERE.
+func (b *viewBuilder) where() error {
+	w := &viewWhere{b: b, compiler: term.Compiler{Schema: b.d.Schema, Functions: b.d.Functions, ResolveType: ResolveType,
+		Keyspace: b.base.Keyspace, Table: b.base}, restricted: map[string]bool{}}
+	for _, r := range b.stmt.Where {
+		if err := w.add(r); err != nil {
+			return err
+		}
+	}
+	if len(w.illegal) > 0 {
+		return invalidf("Non-primary key columns can only be restricted with 'IS NOT NULL' (got: %s restricted illegally)",
+			strings.Join(w.illegal, ", "))
+	}
+	var free []string
+	for _, name := range slices.Concat(b.stmt.PrimaryKey.Partition, b.stmt.PrimaryKey.Clustering) {
+		if !w.restricted[name] {
+			free = append(free, name)
+		}
+	}
+	if len(free) > 0 {
+		slices.SortStableFunc(free, func(x, y string) int { return bucket(x) - bucket(y) })
+		return invalidf("Primary key columns %s must be restricted with 'IS NOT NULL' or otherwise", strings.Join(free, ", "))
+	}
+	return nil
+}
+
+// bucket returns the place of a name in the iteration order of Cassandra's set of names, which is a Java HashSet of 16 buckets.
+func bucket(name string) int {
+	h := int32(1)
+	for i := len(name) - 1; i >= 0; i-- {
+		h = 31*h + int32(int8(name[i]))
+	}
+	return int((uint32(h) ^ uint32(h)>>16) & 15)
+}
+
+// order converts CLUSTERING ORDER BY, and checks options.
+func (b *viewBuilder) order() error {
+	options, set, err := tableOptions(schema.DefaultOptions(), b.stmt.Options.Properties)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
+		options.BloomFilterFPChance = 0.1 // as for tables
+	}
+	b.change.Options = options
+	if order := b.stmt.Options.ClusteringOrder; len(order) > 0 {
+		if !slices.EqualFunc(order, b.stmt.PrimaryKey.Clustering, func(o cql.ClusteringOrder, name string) bool { return o.Column == name }) {
+			return invalidf("Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive")
+		}
+		for i := range order {
+			b.change.Clustering[i].Desc = order[i].Descending
+		}
+	}
+	if b.change.Options.DefaultTTL > 0 {
+		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the " +
+			"same time than the corresponding data in the parent table.")
+	}
+	b.change.ID, err = (&tableBuilder{d: b.d, stmt: &cql.CreateTable{Options: b.stmt.Options}}).id()
+	return err
+}
+
+// viewWhere converts the relations of WHERE.
+type viewWhere struct {
+	b          *viewBuilder
+	compiler   term.Compiler
+	restricted map[string]bool
+	equal      []string // columns restricted by =
+	slices     []string // columns restricted by another operator
+	illegal    []string // columns that are not part of the base table's key and are restricted
+}
+
+func (w *viewWhere) add(r cql.Relation) error {
+	switch r := r.(type) {
+	case *cql.NotNullRelation:
+		return w.condition(r, []string{r.Column}, false, schema.ViewNotNull, nil)
+	case *cql.ColumnRelation:
+		op, ok := viewOperator(r.Operator)
+		if !ok {
+			return w.unsupported(r, r.Column, r.Operator)
+		}
+		return w.condition(r, []string{r.Column}, false, op, [][]cql.Term{{r.Value}})
+	case *cql.InRelation:
+		if r.In.Marker != nil {
+			return errViewMarker()
+		}
+		var values [][]cql.Term
+		for _, t := range r.In.Values {
+			values = append(values, []cql.Term{t})
+		}
+		return w.condition(r, []string{r.Column}, false, schema.ViewIn, values)
+	case *cql.TupleRelation:
+		op, ok := viewOperator(r.Operator)
+		tuple, isTuple := r.Value.(*cql.TupleLiteral)
+		switch {
+		case !isTuple:
+			return errViewMarker()
+		case !ok:
+			return invalidf("Unsupported \"%s\" relation: %s", r.Operator, term.RelationText(r))
+		}
+		return w.condition(r, r.Columns, true, op, [][]cql.Term{tuple.Elements})
+	case *cql.TupleInRelation:
+		var values [][]cql.Term
+		for _, t := range r.In.Values {
+			tuple, ok := t.(*cql.TupleLiteral)
+			if !ok {
+				return errViewMarker()
+			}
+			values = append(values, tuple.Elements)
+		}
+		return w.condition(r, r.Columns, true, schema.ViewIn, values)
+	case *cql.TokenRelation:
+		return invalidf("Cannot use token relation when defining a materialized view")
+	}
+	return invalidf("Unsupported relation in the definition of a materialized view: %s", term.RelationText(r))
+}
+
+func errViewMarker() error {
+	return invalidf("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements")
+}
+
+func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
+	//exhaustive:ignore
+	switch o {
+	case cql.Equal:
+		return schema.ViewEqual, true
+	case cql.Less:
+		return schema.ViewLess, true
+	case cql.LessOrEqual:
+		return schema.ViewLessOrEqual, true
+	case cql.Greater:
+		return schema.ViewGreater, true
+	case cql.GreaterOrEqual:
+		return schema.ViewGreaterOrEqual, true
+	case cql.Contains:
+		return schema.ViewContains, true
+	case cql.ContainsKey:
+		return schema.ViewContainsKey, true
+	}
+	return 0, false
+}
+
+func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operator) error {
+	if _, err := w.b.column(name); err != nil {
+		return err
+	}
+	if o == cql.Like {
+		return invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", term.RelationText(r))
+	}
+	return invalidf("Unsupported \"%s\" relation: %s", o, term.RelationText(r))
+}
+
+// condition adds one condition. values are nil for IS NOT NULL, and otherwise tuples of as many terms as there are columns.
+func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op schema.ViewOperator, values [][]cql.Term) error {
+	c := schema.ViewCondition{Tuple: tuple, Operator: op}
+	var columns []*schema.Column
+	for _, name := range names {
+		column, err := w.b.column(name)
+		if err != nil {
+			return err
+		}
+		if tuple && column.Kind != schema.Clustering {
+			return invalidf("Multi-column relations can only be applied to clustering columns but was applied to: %s", name)
+		}
+		columns, c.Columns = append(columns, column), append(c.Columns, column.ID)
+	}
+	for _, terms := range values {
+		if slices.ContainsFunc(terms, term.HasMarker) {
+			return errViewMarker()
+		}
+		if len(terms) != len(columns) {
+			return invalidf("Expected %d elements in value tuple, but got %d: (%s)", len(columns), len(terms), term.Text(&cql.TupleLiteral{Elements: terms}))
+		}
+		for i, t := range terms {
+			v, err := w.value(columns[i], op, t)
+			if err != nil {
+				return err
+			}
+			c.Values = append(c.Values, v)
+		}
+	}
+	if op != schema.ViewNotNull {
+		if err := w.combine(columns, op); err != nil {
+			return err
+		}
+	}
+	for _, column := range columns {
+		w.restricted[column.Name] = true
+		if op != schema.ViewNotNull && column.Kind == schema.Regular && !slices.Contains(w.illegal, column.Name) {
+			w.illegal = append(w.illegal, column.Name)
+		}
+	}
+	c.Text = conditionText(r)
+	w.b.change.Where = append(w.b.change.Where, c)
+	return nil
+}
+
+// combine refuses a column that is restricted by = and by another relation.
+func (w *viewWhere) combine(columns []*schema.Column, op schema.ViewOperator) error {
+	for _, c := range columns {
+		if slices.Contains(w.equal, c.Name) || op == schema.ViewEqual && slices.Contains(w.slices, c.Name) {
+			return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", c.Name)
+		}
+		if op == schema.ViewEqual {
+			w.equal = append(w.equal, c.Name)
+		} else {
+			w.slices = append(w.slices, c.Name)
+		}
+	}
+	return nil
+}
+
+// value evaluates a term that a column is compared with. A null is nil.
+func (w *viewWhere) value(column *schema.Column, op schema.ViewOperator, t cql.Term) ([]byte, error) {
+	receiver := w.compiler.Receiver(column.Name, column.Type)
+	if op == schema.ViewContains || op == schema.ViewContainsKey {
+		word := "CONTAINS"
+		if op == schema.ViewContainsKey {
+			word = "CONTAINS KEY"
+		}
+		elems := column.Type.Elems()
+		switch {
+		case !column.Type.IsCollection():
+			return nil, invalidf("Cannot use %s on non-collection column %s", word, column.Name)
+		case op == schema.ViewContainsKey && column.Type.Kind() != types.Map:
+			return nil, invalidf("Cannot use %s on non-map column %s", word, column.Name)
+		case op == schema.ViewContainsKey:
+			receiver = w.compiler.Receiver("key("+column.Name+")", elems[0])
+		default:
+			receiver = w.compiler.Receiver("value("+column.Name+")", elems[len(elems)-1])
+		}
+	}
+	compiled, err := w.compiler.Term(t, receiver)
+	if err != nil {
+		return nil, err
+	}
+	v, err := compiled.Eval(&term.Scope{Env: w.b.d.Env})
+	if err != nil || v.Kind != wire.ValueSet {
+		return nil, err
+	}
+	return term.NotNil(v.Bytes), nil
+}
+
+// conditionText returns the operator and the value of a relation so that it can be executed again.
+func conditionText(r cql.Relation) string {
+	switch r := r.(type) {
+	case *cql.ColumnRelation:
+		return r.Operator.String() + " " + valueText(r.Value)
+	case *cql.InRelation:
+		return "IN " + valuesText(r.In.Values)
+	case *cql.TupleRelation:
+		return r.Operator.String() + " " + valueText(r.Value)
+	case *cql.TupleInRelation:
+		return "IN " + valuesText(r.In.Values)
+	}
+	return "IS NOT NULL"
+}
+
+func valueText(t cql.Term) string {
+	switch t := t.(type) {
+	case *cql.Literal:
+		if t.Kind == cql.LiteralString {
+			return cql.QuoteString(t.Text)
+		}
+	case *cql.TupleLiteral:
+		return valuesText(t.Elements)
+	}
+	return term.Text(t)
+}
+
+func valuesText(terms []cql.Term) string {
+	texts := make([]string, len(terms))
+	for i, t := range terms {
+		texts[i] = valueText(t)
+	}
+	return "(" + strings.Join(texts, ", ") + ")"
+}
+
+func (d *Definer) alterView(stmt *cql.AlterMaterializedView) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.View)
+	if err != nil {
+		return refuse(err)
+	}
+	name := stmt.View.Name
+	c := &schema.AlterView{Keyspace: keyspace, View: name, IfExists: stmt.IfExists}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	if (properties{stmt.Options.Properties}).has("id") {
+		return refuse(configf("Cannot alter table id."))
+	}
+	if _, _, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties); err != nil {
+		return refuse(err)
+	}
+	if t := d.Schema.Table(keyspace, name); t != nil {
+		if c.Options, c.Set, err = tableOptions(t.Options, stmt.Options.Properties); err != nil {
+			return refuse(err)
+		}
+	}
+	return def
+}
+
+func (d *Definer) dropView(stmt *cql.DropMaterializedView) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.View)
+	if err != nil {
+		return refuse(err)
+	}
+	return Definition{Change: &schema.DropView{Keyspace: keyspace, View: stmt.View.Name, IfExists: stmt.IfExists},
+		Event: schema.Event{Change: schema.Dropped, Target: schema.TargetTable, Keyspace: keyspace, Name: stmt.View.Name}}
+}

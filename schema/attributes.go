@@ -1,0 +1,91 @@
+package schema
+
+import "cqld/types"
+
+// Attributes are the optional properties of a column that package query stores as CQL text. They are immutable.
+type Attributes struct {
+	Check   string `json:",omitempty"` // the constraints, without the word CHECK
+	Default string `json:",omitempty"` // the term of DEFAULT
+	Comment string `json:",omitempty"` // of COMMENT ON COLUMN
+}
+
+// Equal reports whether a and o are equal; nil has no attributes.
+func (a *Attributes) Equal(o *Attributes) bool {
+	if a == nil || o == nil {
+		return a == o
+	}
+	return *a == *o
+}
+
+// CheckText returns the constraints of a column, or an empty string.
+func (c *Column) CheckText() string {
+	if c.Attributes == nil {
+		return ""
+	}
+	return c.Attributes.Check
+}
+
+// DefaultText returns the term that INSERT assigns to a column that it does not name, or an empty string.
+func (c *Column) DefaultText() string {
+	if c.Attributes == nil {
+		return ""
+	}
+	return c.Attributes.Default
+}
+
+// Comment returns the comment on a column, or an empty string.
+func (c *Column) Comment() string {
+	if c.Attributes == nil {
+		return ""
+	}
+	return c.Attributes.Comment
+}
+
+// AttributesChange sets those attributes of a column that are not nil; an empty text removes one.
+type AttributesChange struct {
+	Column   string
+	IfExists bool    // a column that does not exist is no error
+	Check    *string `json:",omitempty"`
+	Default  *string `json:",omitempty"`
+	Comment  *string `json:",omitempty"`
+}
+
+// alterAttributes replaces the column with one that has other attributes.
+func (t *Table) alterAttributes(c *AttributesChange) error {
+	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
+		for i, old := range list {
+			if old.Name != c.Column {
+				continue
+			}
+			changed := *old
+			changed.Attributes = c.apply(old.Attributes)
+			list[i] = &changed
+			return nil
+		}
+	}
+	if c.IfExists {
+		return nil
+	}
+	return invalidf("Column with name '%s' doesn't exist on table '%s'", c.Column, t.Name)
+}
+
+func (c *AttributesChange) apply(old *Attributes) *Attributes {
+	var a Attributes
+	if old != nil {
+		a = *old
+	}
+	for _, x := range [...]struct{ set, field *string }{{c.Check, &a.Check}, {c.Default, &a.Default}, {c.Comment, &a.Comment}} {
+		if x.set != nil {
+			*x.field = *x.set
+		}
+	}
+	if a == (Attributes{}) {
+		return nil
+	}
+	return &a
+}
+
+// Constrainable reports whether CHECK is possible on a column of a type.
+func Constrainable(t *types.Type) bool {
+	return !t.MultiCell() && t.Kind() != types.Counter && t.Kind() != types.Duration
+}

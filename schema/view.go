@@ -1,0 +1,443 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/types"
+)
+
+// View is what makes a Table a materialized view of another table of its keyspace, the base table. It is immutable.
+//
+// A view stores no rows: its rows are computed from those of the base table. Its columns have the ids of the columns of the
+// base table from which they come. Its StorageID identifies the entries of the index by which they are found.
+type View struct {
+	Base   string // name of the base table
+	BaseID UUID
+	// All reports whether the view was defined with SELECT *: it has all columns of the base table that are not static.
+	All bool
+	// Where contains the conditions of the definition, in its order.
+	Where []ViewCondition
+}
+
+// ViewOperator is the operator of a ViewCondition.
+type ViewOperator uint8
+
+// The operators.
+const (
+	ViewNotNull ViewOperator = iota + 1
+	ViewEqual
+	ViewLess
+	ViewLessOrEqual
+	ViewGreater
+	ViewGreaterOrEqual
+	ViewIn
+	ViewContains
+	ViewContainsKey
+)
+
+// ViewCondition is one condition on columns of the base table. Except for ViewNotNull, the columns are key columns of the base
+// table. Several columns are compared as a tuple.
+type ViewCondition struct {
+	Columns  []ColumnID
+	Tuple    bool `json:",omitempty"` // written with parentheses, also with one column
+	Operator ViewOperator
+	// Values contains one value in wire form for each column and, with ViewIn, as many further ones as it has tuples. A value
+	// is nil if it is null: no row then satisfies the condition.
+	Values [][]byte `json:",omitempty"`
+	Text   string   // of the operator and of what follows it
+}
+
+// IsView reports whether t is a materialized view.
+func (t *Table) IsView() bool { return t.View != nil }
+
+// WhereText returns the conditions as system_schema.views shows them, with the present names of columns.
+func (t *Table) WhereText(base *Table) string {
+	var parts []string
+	for i := range t.View.Where {
+		c := &t.View.Where[i]
+		var names []string
+		for _, id := range c.Columns {
+			if column := base.ColumnByID(id); column != nil {
+				names = append(names, types.QuoteName(column.Name))
+			}
+		}
+		text := strings.Join(names, ", ")
+		if c.Tuple {
+			text = "(" + text + ")"
+		}
+		parts = append(parts, text+" "+c.Text)
+	}
+	return strings.Join(parts, " AND ")
+}
+
+// ViewColumn returns the column of the view's key that is not a key column of the base table, or nil.
+func (t *Table) ViewColumn(base *Table) *Column {
+	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering} {
+		for _, c := range list {
+			if from := base.ColumnByID(c.ID); from != nil && from.Kind == Regular {
+				return from
+			}
+		}
+	}
+	return nil
+}
+
+// Views returns the materialized views of t, sorted by name. Callers must not modify the slice.
+func (t *Table) Views() []*Table { return t.views }
+
+// link gives each table of k, which must be new, its present views.
+func (k *Keyspace) link() {
+	views := map[string][]*Table{}
+	for _, name := range k.ViewNames() {
+		v := k.tables[name]
+		views[v.View.Base] = append(views[v.View.Base], v)
+	}
+	for name, t := range k.tables {
+		if t.View == nil && !slices.Equal(t.views, views[name]) {
+			linked := *t
+			linked.views = views[name]
+			k.tables[name] = &linked
+		}
+	}
+}
+
+// BaseOf returns the base table of a view, or nil.
+func (s *Schema) BaseOf(view *Table) *Table {
+	if view.View == nil {
+		return nil
+	}
+	base := s.Table(view.Keyspace, view.View.Base)
+	if base == nil || base.ID != view.View.BaseID {
+		return nil
+	}
+	return base
+}
+
+// CreateView creates a materialized view. Columns are ids of columns of the base table with BaseID.
+type CreateView struct {
+	Keyspace    string
+	View        string
+	IfNotExists bool
+	ID          UUID
+	Base        string
+	BaseID      UUID
+	All         bool
+	Columns     []ColumnID // the selected ones; nil with All
+	Partition   []ColumnID
+	Clustering  []ViewClustering
+	Where       []ViewCondition
+	Options     Options
+}
+
+// ViewClustering is a clustering column of a new view.
+type ViewClustering struct {
+	Column ColumnID
+	Desc   bool `json:",omitempty"`
+}
+
+// AlterView sets options of a materialized view.
+type AlterView struct {
+	Keyspace string
+	View     string
+	IfExists bool
+	Set      []string // names of the options to take from Options
+	Options  Options
+}
+
+// DropView drops a materialized view.
+type DropView struct {
+	Keyspace string
+	View     string
+	IfExists bool
+}
+
+func (*CreateView) change() {}
+func (*AlterView) change()  {}
+func (*DropView) change()   {}
+
+func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil {
+		return nil, &NotFound{Keyspace: c.Keyspace}
+	}
+	if err := k.checkOwnDefinition(); err != nil {
+		return nil, err
+	}
+	base := k.tables[c.Base]
+	if base == nil || base.View != nil {
+		return nil, invalidf("Base table '%s' doesn't exist", c.Base)
+	}
+	switch old := k.tables[c.View]; {
+	case old == nil:
+	case old.View == nil:
+		return nil, invalidf("Cannot create materialized view '%s' - a table with the same name already exists", c.View)
+	case c.IfNotExists:
+		return s, nil
+	default:
+		return nil, &Exists{Keyspace: c.Keyspace, Table: c.View}
+	}
+	if base.ID != c.BaseID {
+		return nil, invalidf("Base table '%s' was dropped and created again meanwhile", c.Base)
+	}
+	if other := s.tableByID(c.ID); other != nil {
+		return nil, invalidf("Table id %s is that of %s.%s already", c.ID, other.Keyspace, other.Name)
+	}
+	t, err := base.newView(c, s.nextStorage)
+	if err != nil {
+		return nil, err
+	}
+	next := s.with(k.withTable(t))
+	return build(next.keyspaces, s.nextStorage+1), nil
+}
+
+// newView returns the view of c on t.
+func (t *Table) newView(c *CreateView, id StorageID) (*Table, error) {
+	if t.IsCounter() {
+		return nil, invalidf("Materialized views are not supported on counter tables")
+	}
+	if t.Options.GCGraceSeconds == 0 {
+		return nil, invalidf("Cannot create materialized view '%s' for base table '%s' with gc_grace_seconds of 0, since this value is "+
+			"used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before "+
+			"being replayed.", c.View, t.Name)
+	}
+	v := &Table{ID: c.ID, StorageID: id, Keyspace: t.Keyspace, Name: c.View, Options: c.Options, Replication: t.Replication,
+		View: &View{Base: t.Name, BaseID: t.ID, All: c.All, Where: c.Where}}
+	used := map[ColumnID]bool{}
+	add := func(id ColumnID, kind ColumnKind, desc bool) {
+		if used[id] || t.ColumnByID(id) == nil {
+			return // checkView refuses it
+		}
+		used[id] = true
+		column := &Column{ID: id, Kind: kind, Desc: desc}
+		switch kind {
+		case PartitionKey:
+			v.PartitionKey = append(v.PartitionKey, column)
+		case Clustering:
+			v.Clustering = append(v.Clustering, column)
+		default:
+			v.Regulars = append(v.Regulars, column)
+		}
+	}
+	for _, id := range c.Partition {
+		add(id, PartitionKey, false)
+	}
+	for _, key := range c.Clustering {
+		add(key.Column, Clustering, key.Desc)
+	}
+	for _, id := range c.Columns {
+		add(id, Regular, false)
+	}
+	v.follow(t)
+	if err := v.checkView(t); err != nil {
+		return nil, err
+	}
+	return v, v.validate()
+}
+
+// follow gives the columns of the view t the present definitions of the columns of its base table, and seals it. With All, it
+// also gets the columns that it does not have.
+func (t *Table) follow(base *Table) {
+	t.NextColumn = base.NextColumn
+	t.View.Base, t.View.BaseID = base.Name, base.ID
+	has := map[ColumnID]bool{}
+	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Regulars} {
+		for i, old := range list {
+			from := base.ColumnByID(old.ID)
+			if from == nil {
+				continue // checkView refuses it
+			}
+			has[old.ID] = true
+			c := *from
+			c.Kind, c.Desc, c.Position = old.Kind, old.Desc, -1
+			if old.Kind != Regular {
+				c.Position = i
+			}
+			list[i] = &c
+		}
+	}
+	for _, c := range base.Regulars {
+		if t.View.All && !has[c.ID] {
+			t.Regulars = append(t.Regulars, c)
+		}
+	}
+	t.Seal()
+}
+
+// checkView checks the rules between a view and its base table. The statement that defines a view has checked them already,
+// with the names that its user gave.
+func (t *Table) checkView(base *Table) error {
+	others := 0
+	for _, c := range t.all {
+		from := base.ColumnByID(c.ID)
+		switch {
+		case from == nil:
+			return invalidf("Materialized view '%s' has a column that table '%s' does not have", t.Name, base.Name)
+		case from.Kind == Static:
+			return invalidf("Cannot include static column '%s' in materialized view '%s'", from.Name, t.Name)
+		case c.Kind != Regular && from.Kind == Regular:
+			others++
+		}
+	}
+	if others > 1 {
+		return invalidf("Cannot include more than one non-primary key column in materialized view primary key")
+	}
+	for _, key := range slices.Concat(base.PartitionKey, base.Clustering) {
+		if c := t.ColumnByID(key.ID); c == nil || c.Kind == Regular {
+			return invalidf("Cannot create materialized view '%s' without primary key columns %s from base table '%s'", t.Name, key.Name,
+				base.Name)
+		}
+	}
+	for i := range t.View.Where {
+		if err := t.View.Where[i].check(base); err != nil {
+			return err
+		}
+	}
+	if t.Options.DefaultTTL > 0 {
+		return invalidf("Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the " +
+			"same time than the corresponding data in the parent table.")
+	}
+	return nil
+}
+
+func (c *ViewCondition) check(base *Table) error {
+	if len(c.Columns) == 0 || c.Operator < ViewNotNull || c.Operator > ViewContainsKey || c.Operator != ViewNotNull &&
+		(len(c.Values)%len(c.Columns) != 0 || c.Operator != ViewIn && len(c.Values) != len(c.Columns)) {
+		return invalidf("A condition of the materialized view is malformed")
+	}
+	for _, id := range c.Columns {
+		column := base.ColumnByID(id)
+		if column == nil || c.Operator != ViewNotNull && column.Kind != PartitionKey && column.Kind != Clustering {
+			return invalidf("A condition of the materialized view is on a column that is not part of the primary key of '%s'", base.Name)
+		}
+	}
+	return nil
+}
+
+func applyAlterView(s *Schema, c *AlterView) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil || k.tables[c.View] == nil || k.tables[c.View].View == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
+	}
+	old := k.tables[c.View]
+	t := old.copyForChange()
+	t.Options = t.Options.with(&c.Options, c.Set)
+	if err := t.Options.checkView(); err != nil {
+		return nil, err
+	}
+	t.Seal()
+	if err := t.validate(); err != nil {
+		return nil, err
+	}
+	if t.sameDefinition(old) {
+		return s, nil
+	}
+	return s.with(k.withTable(t)), nil
+}
+
+// checkView checks the options of an altered view.
+func (o *Options) checkView() error {
+	if o.GCGraceSeconds == 0 {
+		return invalidf("Cannot alter gc_grace_seconds of a materialized view to 0, %s", graceReason)
+	}
+	if o.DefaultTTL > 0 {
+		return invalidf("Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always expire at " +
+			"the same time than the corresponding data in the parent table. default_time_to_live must be set to zero, see " +
+			"CASSANDRA-12868 for more information")
+	}
+	return nil
+}
+
+const graceReason = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered " +
+	"updates to expire before being replayed."
+
+func applyDropView(s *Schema, c *DropView) (*Schema, error) {
+	k := s.keyspaces[c.Keyspace]
+	if k == nil || k.tables[c.View] == nil || k.tables[c.View].View == nil {
+		if c.IfExists {
+			return s, nil
+		}
+		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
+	}
+	next := k.clone()
+	delete(next.tables, c.View)
+	return s.with(next), nil
+}
+
+// withBase returns k with a changed table, and with its views adapted.
+func (k *Keyspace) withBase(t *Table) *Keyspace {
+	c := k.withTable(t)
+	for name, v := range k.tables {
+		if v.View != nil && v.View.BaseID == t.ID {
+			view, definition := v.copyForChange(), *v.View
+			view.View = &definition
+			view.follow(t)
+			c.tables[name] = view
+		}
+	}
+	return c
+}
+
+// hasViews reports whether a table has materialized views.
+func (k *Keyspace) hasViews(id UUID) bool {
+	for _, t := range k.tables {
+		if t.View != nil && t.View.BaseID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAlterBase refuses what must not change in a table that has views.
+func (k *Keyspace) checkAlterBase(old, t *Table, c *AlterTable) error {
+	if !k.hasViews(old.ID) {
+		return nil
+	}
+	for _, name := range c.Drop {
+		if old.Column(name) != nil {
+			return invalidf("Cannot drop column %s on base table %s with materialized views", name, old.Name)
+		}
+	}
+	if t.Options.GCGraceSeconds == 0 {
+		return invalidf("Cannot alter gc_grace_seconds of the base table of a materialized view to 0, %s", graceReason)
+	}
+	return nil
+}
+
+// checkViews checks, in a decoded keyspace, that every view belongs to its base table.
+func (k *Keyspace) checkViews() error {
+	for _, t := range k.tables {
+		if t.View == nil {
+			continue
+		}
+		base := k.tables[t.View.Base]
+		if base == nil || base.View != nil || base.ID != t.View.BaseID {
+			return fmt.Errorf("%w: the base table of view %q is missing", ErrFormat, t.Name)
+		}
+		if err := t.checkView(base); err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		for _, c := range t.all {
+			if from := base.ColumnByID(c.ID); from.Name != c.Name || !from.Type.Equal(c.Type) {
+				return fmt.Errorf("%w: column %q of view %q is not that of its base table", ErrFormat, c.Name, t.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// sameView reports whether both tables are views with the same definition, or neither is a view. The rest of a definition is
+// that of a table.
+func (t *Table) sameView(o *Table) bool {
+	if t.View == nil || o.View == nil {
+		return t.View == o.View
+	}
+	v, w := t.View, o.View
+	return v.Base == w.Base && v.BaseID == w.BaseID && v.All == w.All && slices.EqualFunc(v.Where, w.Where, func(a, b ViewCondition) bool {
+		return a.Operator == b.Operator && a.Text == b.Text && slices.Equal(a.Columns, b.Columns)
+	})
+}

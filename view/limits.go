@@ -1,0 +1,32 @@
+package view
+
+// Limits are the bounds of reads of views. Zero means the default.
+type Limits struct {
+	// Rows is the most rows in a page.
+	Rows int
+	// Bytes bounds the rows in a page. A page has at least one row unless it is the last.
+	Bytes int
+	// BasePage is the number of rows of the base table that are requested at a time.
+	BasePage int
+	// Examined is the number of rows of the base table after which a page ends although it is not full.
+	Examined int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Rows == 0 {
+		l.Rows = 10_000
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 4 << 20
+	}
+	if l.BasePage == 0 {
+		l.BasePage = 1_000
+	}
+	if l.Examined == 0 {
+		l.Examined = 20_000
+	}
+	return l
+}
+
+// keyMax is the most bytes of a partition key. A row whose partition key in the view would be longer has no row there.
+const keyMax = 65535

@@ -1,0 +1,194 @@
+package view
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// part is where a column of a view's key comes from.
+type part struct {
+	kind     schema.ColumnKind // of the column in the base table
+	position int               // of a key column
+	column   *schema.Column    // of the view
+}
+
+// Mapper computes the rows of a view from rows of its base table. It is not safe for concurrent use.
+type Mapper struct {
+	base, view *schema.Table
+	partition  []part
+	clustering []part
+	extra      *schema.Column // the column of the base table that is in the view's key only, or nil
+	selected   []bool         // by column id: whether a cell of the column is in rows of the view
+	where      []condition
+
+	keys   [][]byte // of the partition key of the base row
+	values [][]byte // of its clustering
+	bytes  []byte   // of values
+	cell   row.Cell // of extra
+	parts  [][]byte
+}
+
+// NewMapper returns a Mapper for a view.
+func NewMapper(base, view *schema.Table) *Mapper {
+	m := &Mapper{base: base, view: view, extra: view.ViewColumn(base), selected: make([]bool, base.NextColumn)}
+	of := func(columns []*schema.Column) (parts []part) {
+		for _, c := range columns {
+			from := base.ColumnByID(c.ID)
+			parts = append(parts, part{kind: from.Kind, position: from.Position, column: c})
+		}
+		return parts
+	}
+	m.partition, m.clustering = of(view.PartitionKey), of(view.Clustering)
+	for _, c := range view.Regulars {
+		m.selected[c.ID] = true
+	}
+	for i := range view.View.Where {
+		if c := &view.View.Where[i]; c.Operator != schema.ViewNotNull {
+			m.where = append(m.where, newCondition(base, c))
+		}
+	}
+	return m
+}
+
+// Row sets dst to the row of the view that a row of the base table has at now (seconds), and returns its partition key. ok is false
+// if it has none. The results are valid until the next call; they point into x and key.
+func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) (of row.PartitionKey, ok bool) {
+	if !m.at(key, x, now) {
+		return of, false
+	}
+	if of, ok = m.partitionKey(); !ok {
+		return of, false
+	}
+	dst.Reset()
+	dst.Liveness = m.liveness(x, now)
+	dst.Clustering = m.appendClustering([]byte{})
+	for i := range x.Cells {
+		if c := &x.Cells[i]; m.selected[c.Column] && c.Live(now) {
+			dst.Cells = append(dst.Cells, *c)
+		}
+	}
+	return of, true
+}
+
+// at prepares m for a row of the base table, and reports whether it satisfies the conditions of the view.
+func (m *Mapper) at(key row.PartitionKey, x *row.Row, now int64) bool {
+	return m.find(x, now) && m.decode(key, x.Clustering) && m.satisfies()
+}
+
+// find looks for the cell of the additional key column, and reports whether the row can have a row in the view at now.
+func (m *Mapper) find(x *row.Row, now int64) bool {
+	if m.extra == nil {
+		return x.Live(now)
+	}
+	for i := range x.Cells {
+		if c := &x.Cells[i]; c.Column == m.extra.ID {
+			m.cell = *c
+			return c.Live(now) && (m.extra.DroppedMicros == 0 || c.Timestamp > m.extra.DroppedMicros)
+		}
+	}
+	return false
+}
+
+// liveness returns the row marker of the row of the view. With an additional key column, it is that of the column's cell. Without
+// one, columns that the view does not select keep a row alive, too.
+func (m *Mapper) liveness(x *row.Row, now int64) row.Liveness {
+	if m.extra != nil {
+		return row.Liveness{Timestamp: m.cell.Timestamp, TTL: m.cell.TTL, LocalTime: m.cell.LocalTime}
+	}
+	if x.Liveness.Live(now) {
+		return x.Liveness
+	}
+	best := row.NoLiveness()
+	for i := range x.Cells {
+		c := &x.Cells[i]
+		if c.Live(now) && !m.selected[c.Column] && (!best.Present() || c.TTL == 0 || best.TTL != 0 && c.LocalTime > best.LocalTime) {
+			best = row.Liveness{Timestamp: c.Timestamp, TTL: c.TTL, LocalTime: c.LocalTime}
+		}
+	}
+	return best
+}
+
+// decode sets keys and values to the key of a row of the base table.
+func (m *Mapper) decode(key row.PartitionKey, clustering []byte) bool {
+	m.keys = row.KeyComponents(m.keys[:0], key.Bytes, len(m.base.PartitionKey))
+	m.bytes, m.values = m.bytes[:0], m.values[:0]
+	for _, c := range m.base.Clustering {
+		from := len(m.bytes)
+		value, rest, err := c.Type.ConsumeOrdered(m.bytes, clustering, c.Desc)
+		if err != nil || value == nil {
+			return false // no clustering of this table, or a null in it, which no view has
+		}
+		m.bytes, clustering = value, rest
+		m.values = append(m.values, value[from:len(value):len(value)])
+	}
+	return true
+}
+
+// value returns the value of a part of the view's key, which is not null.
+func (m *Mapper) value(p *part) []byte {
+	switch p.kind {
+	case schema.PartitionKey:
+		return notNull(m.keys[p.position])
+	case schema.Clustering:
+		return notNull(m.values[p.position])
+	}
+	return notNull(m.cell.Value)
+}
+
+func (m *Mapper) partitionKey() (key row.PartitionKey, ok bool) {
+	m.parts = m.parts[:0]
+	size := 0
+	for i := range m.partition {
+		v := m.value(&m.partition[i])
+		size += len(v) + 3
+		m.parts = append(m.parts, v)
+	}
+	if len(m.parts) == 1 {
+		size -= 3
+	}
+	if size > keyMax {
+		return key, false
+	}
+	return row.NewPartitionKey(row.AppendKeyComponents(nil, m.parts)), true
+}
+
+func (m *Mapper) appendClustering(dst []byte) []byte {
+	for i := range m.clustering {
+		p := &m.clustering[i]
+		dst = p.column.Type.AppendOrdered(dst, m.value(p), p.column.Desc)
+	}
+	return dst
+}
+
+func (m *Mapper) satisfies() bool {
+	return !slices.ContainsFunc(m.where, func(c condition) bool { return !c.satisfied(m) })
+}
+
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// The term of a row of a view is its place in the view:
+//
+//	term := token 8 │ length of the partition key 2 │ partition key │ clustering
+//
+// Terms are in the order of the view's rows.
+
+// AppendTerm appends the term of a row.
+func AppendTerm(dst []byte, key row.PartitionKey, clustering []byte) []byte {
+	dst = appendToken(dst, key.Token)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(key.Bytes)))
+	return append(append(dst, key.Bytes...), clustering...)
+}
+
+// appendToken appends a token so that tokens sort as bytes.
+func appendToken(dst []byte, t ring.Token) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(t)^(1<<63))
+}
