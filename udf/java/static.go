@@ -316,6 +316,9 @@ func (c *compiler) newExpr(line int) *expr {
 		"HashMap": kindMap, "LinkedHashMap": kindMap}; kinds[short] != kindNone {
 		return c.newCollection(kinds[short], short, line)
 	}
+	if c.peek().text == "[" {
+		unsupported(line, "an array")
+	}
 	c.expect("(")
 	m := call{c: c, name: class, args: c.arguments(), line: line}
 	switch {
