@@ -17,6 +17,7 @@ import (
 	"cqld/node/assembly"
 	"cqld/query"
 	"cqld/query/definition"
+	"cqld/query/guardrail"
 	"cqld/request"
 )
 
@@ -92,7 +93,12 @@ type Options struct {
 	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
+	Guardrails         guardrail.Guardrails
 	Indexes            definition.Indexes
+
+	UserFunctions       bool          // users may define and call functions: user_defined_functions_enabled
+	UserFunctionTimeout time.Duration // of one call: user_defined_functions_fail_timeout
 
 	MaxFrameBytes       int
 	BatchWarnBytes      int
@@ -177,6 +183,8 @@ func DefaultOptions() Options {
 		Indexes:            definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
 		AutoRepairInterval: 24 * time.Hour,
 		RepairThroughput:   16 << 20,
+
+		UserFunctions: true, UserFunctionTimeout: 1500 * time.Millisecond,
 
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,

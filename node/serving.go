@@ -27,9 +27,9 @@ func (n *Node) openExecutors() {
 		proposer = f(proposer)
 	}
 	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}
-	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
+	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal})
-	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
+	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
 		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal})
 }
 

@@ -9,6 +9,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/request"
@@ -185,7 +186,12 @@ type Options struct {
 	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
-	Indexes            definition.Indexes // which indexes users may create
-	Limits             Limits
-	Audit              *audit.Log // records the statements of clients; nil means that none are recorded
+	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
+	DropCompactStorage bool
+	Guardrails         *guardrail.Guardrails // nil means Cassandra's defaults
+	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
+	IsSuperuser func(role string) bool
+	Indexes     definition.Indexes // which indexes users may create
+	Limits      Limits
+	Audit       *audit.Log // records the statements of clients; nil means that none are recorded
 }

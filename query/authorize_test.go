@@ -83,21 +83,24 @@ func authorized() map[string][]string {
 		// Statements that can be parsed but are not supported yet.
 		"CREATE INDEX i ON t (v)": {"ALTER on <table ks.t>"},
 		"DROP INDEX indexed":      {"ALTER on <table ks.t>"},
-		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":    {"ALTER on <table other.u>"},
-		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                               {"ALTER on <all tables in ks>"},
-		"DROP MATERIALIZED VIEW x":                                                                   {"ALTER on <all tables in ks>"},
-		"CREATE TRIGGER x ON t USING 'c'":                                                            {"ALTER on <all keyspaces>"},
-		"DROP TRIGGER x ON t":                                                                        {"ALTER on <all keyspaces>"},
-		"CREATE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'":    {"CREATE on <all functions in ks>"},
-		"CREATE OR REPLACE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'": {"CREATE on <all functions in ks>"},
-		"DROP FUNCTION f (int, text)":                                                                {"DROP on <function ks.f(int, text)>"},
-		"DROP FUNCTION f":                                                                            {"DROP on <all functions in ks>"},
+		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":                    {"ALTER on <table other.u>"},
+		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                                               {"ALTER on <all tables in ks>"},
+		"DROP MATERIALIZED VIEW x":                                                                                   {"ALTER on <all tables in ks>"},
+		"CREATE TRIGGER x ON t USING 'c'":                                                                            {"ALTER on <all keyspaces>"},
+		"DROP TRIGGER x ON t":                                                                                        {"ALTER on <all keyspaces>"},
+		"CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'":                    {"CREATE on <all functions in ks>"},
+		"CREATE OR REPLACE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'": {"ALTER on <function ks.f(int, text)>"},
+		"DROP FUNCTION f (int, text)":                                                                                {"DROP on <function ks.f(int, text)>"},
+		"DROP FUNCTION overloaded":                                                                                   {"DROP on <all functions in ks>"},
+		"DROP FUNCTION f":                                                                                            {"DROP on <function ks.f(int, text)>"},
+		"SELECT f(v, 'x') FROM t":                                                                                    {read, "EXECUTE on <function ks.f(int, text)>"},
+		"SELECT a(v) FROM t":                                                                                         {read, "EXECUTE on <function ks.a(int)>", "EXECUTE on <function ks.sf(int, int)>"},
 		"CREATE AGGREGATE a (int) SFUNC f STYPE text FINALFUNC g": {
 			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(text, int)>", "EXECUTE on <function ks.g(text)>"},
-		"CREATE OR REPLACE AGGREGATE a (int) SFUNC f STYPE int": {
-			"CREATE on <all functions in ks>", "EXECUTE on <function ks.f(int, int)>"},
+		"CREATE OR REPLACE AGGREGATE a (int) SFUNC sf STYPE int": {
+			"ALTER on <function ks.a(int)>", "EXECUTE on <function ks.sf(int, int)>"},
 		"DROP AGGREGATE a (int)": {"DROP on <function ks.a(int)>"},
-		"DROP AGGREGATE a":       {"DROP on <all functions in ks>"},
+		"DROP AGGREGATE a":       {"DROP on <function ks.a(int)>"},
 
 		// What statements about roles need depends on the roles: package query/roles tests it.
 		"CREATE ROLE r":                      nil,
@@ -214,6 +217,11 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int, l list<int>)", "CREATE TABLE other.u (k int PRIMARY KEY)",
 		"CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)", "CREATE TYPE ks.ty (a int)",
 		"CREATE INDEX indexed ON ks.t (v)",
+		"CREATE FUNCTION ks.f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
+		"CREATE FUNCTION ks.sf (a int, b int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
+		"CREATE FUNCTION ks.overloaded (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
+		"CREATE FUNCTION ks.overloaded (a text) CALLED ON NULL INPUT RETURNS text LANGUAGE lua AS 'return a'",
+		"CREATE AGGREGATE ks.a (int) SFUNC sf STYPE int INITCOND 0",
 	} {
 		mustQuery(t, p, s, text)
 	}

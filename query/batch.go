@@ -142,6 +142,9 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 	if err := checkBatchKinds(kind, modifications); err != nil {
 		return nil, err
 	}
+	if err := p.guardWrites(r, modifications...); err != nil {
+		return nil, err
+	}
 	if slices.ContainsFunc(modifications, (*modification).conditional) {
 		if err := checkConditionalBatch(modifications, false); err != nil {
 			return nil, err

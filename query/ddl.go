@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/request"
 	"cqld/schema"
@@ -29,7 +30,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
 		NowMicros: p.timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
 		Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
-		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}}
+		Env: &environment{p: p, millis: p.o.Clock.Now().UnixMilli()}, Guard: p.guard(r), DropCompact: p.o.DropCompactStorage}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = p.runtime.Check
 	}
@@ -39,6 +40,9 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	def, err := d.Define(stmt)
 	if err != nil {
 		return nil, definitionError(err)
+	}
+	if def.Change == nil {
+		return voidResult(), nil
 	}
 	next, err := schema.Apply(now, def.Change)
 	if err != nil {
@@ -113,6 +117,7 @@ func definitionError(err error) error {
 	var refused *auth.Invalid
 	var forbidden *roles.Unauthorized
 	var unavailable *schema.Unavailable
+	var violation *guardrail.Violation
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
 		return &AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
@@ -120,6 +125,8 @@ func definitionError(err error) error {
 		return &Invalid{Msg: exists.Error()}
 	case errors.As(err, &notFound):
 		return &Invalid{Msg: notFound.Error()}
+	case errors.As(err, &violation):
+		return &Invalid{Msg: violation.Msg}
 	case errors.As(err, &invalid) && invalid.Configuration:
 		return &ConfigError{Msg: invalid.Msg}
 	case errors.As(err, &invalid):
@@ -167,6 +174,9 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 		return nil, err
 	}
 	keyspace, err := d.KeyspaceOf(stmt.Table)
+	if err == nil {
+		err = d.Guard.Enabled(guardrail.DropTruncateTable)
+	}
 	if err != nil {
 		return nil, definitionError(err)
 	}

@@ -102,27 +102,6 @@ func TestDefinitionsReportChange(t *testing.T) {
 	}
 }
 
-func TestUnsupportedStatementsFail(t *testing.T) {
-	n := newOneNode()
-	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}")
-	p := New(Options{Rand: rand.New(rand.NewPCG(1, 1)), View: n, Changer: n, Clock: &testClock{}, Executor: over(nil)})
-	for text, what := range map[string]string{
-		"CREATE INDEX ON t (a)":    "CREATE INDEX",
-		"DROP MATERIALIZED VIEW v": "DROP MATERIALIZED VIEW",
-	} {
-		stmt, err := cql.Parse(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		_, err = p.executeDefinition(at(ring.One), &Session{Keyspace: "k"}, stmt)
-		var invalid *Invalid
-		if !errors.As(err, &invalid) || invalid.Msg != what+" is not supported yet" {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
 func TestDescribeByPages(t *testing.T) {
 	n := newOneNode()
 	definitions(t, n, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",

@@ -81,7 +81,7 @@ func newTestProcessor(t testing.TB, store request.Coordinator, definitions ...st
 	t.Helper()
 	n := newOneNode()
 	p := New(Options{View: n, Changer: n, Executor: over(store), Clock: &testClock{now: time.Unix(1700000000, 0)},
-		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }})
+		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }, DropCompactStorage: true})
 	s := &Session{Version: 5}
 	mustQuery(t, p, s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	s.Keyspace = "ks"

@@ -11,7 +11,7 @@ import (
 
 // masking compiles the masks of the statement's table, some of whose columns the statement restricts.
 func (c *compiler) masking(restricted []*schema.Column) *mask.Decision {
-	return mask.NewDecision(mask.Compile(c.p.functions, c.Table), c.Table, restricted)
+	return mask.NewDecision(mask.Compile(&c.Compiler, c.Table), c.Table, restricted)
 }
 
 // masksFor returns the masks to be applied to the rows of a request: none if its principal may see all values, and none while

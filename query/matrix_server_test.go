@@ -78,6 +78,8 @@ func (s *matrixServer) ProposeSchemaAs(ctx context.Context, change schema.Change
 		switch e.Target {
 		case schema.TargetKeyspace:
 			resources = []auth.Resource{auth.Keyspace(e.Keyspace), auth.KeyspaceFunctions(e.Keyspace)}
+		case schema.TargetFunction, schema.TargetAggregate:
+			resources = []auth.Resource{auth.Function(e.Keyspace, e.Signature)}
 		case schema.TargetTable:
 			resources = []auth.Resource{auth.Table(e.Keyspace, e.Name)}
 		}

@@ -29,6 +29,8 @@ type Processor struct {
 	prepared      *plancache.Cache[plan] // by id
 	texts         *plancache.Cache[plan] // by text
 
+	boundsData bool // guardrails bound statements that read or write data
+
 	writes     sync.Pool
 	selects    sync.Pool
 	rowBuffers sync.Pool
@@ -50,6 +52,7 @@ func New(o Options) *Processor {
 		prepared:   plancache.New[plan](o.Limits.PreparedBytesMax),
 		texts:      plancache.New[plan](textsMax * plancache.PlanBytes * 2),
 	}
+	p.boundsData = o.Guardrails != nil && o.Guardrails.BoundsData()
 	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
 	p.writes.New = func() any { return new(write) }
 	p.selects.New = func() any { return new(selectRun) }

@@ -33,6 +33,8 @@ type selectPlan struct {
 	single       bool     // one partition, at most one row
 	near         *nearest // of ANN OF
 	masking      *mask.Decision
+
+	allowFiltering bool
 }
 
 // orderColumn is an element of ORDER BY.
@@ -45,7 +47,7 @@ type orderColumn struct {
 func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
-	p := &selectPlan{table: c.Table, distinct: stmt.Distinct}
+	p := &selectPlan{table: c.Table, distinct: stmt.Distinct, allowFiltering: stmt.AllowFiltering}
 	sel, err := selection.Compile(&c.Compiler, stmt)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/internal/wire"
+	"cqld/query/guardrail"
 	"cqld/query/mask"
 	"cqld/query/paging"
 	"cqld/query/restriction"
@@ -55,6 +56,7 @@ type selectState struct {
 	groupValues [][]byte
 	given       bool // the group's row has not been appended yet
 
+	guard   *guardrail.Guard
 	hash    hashedGroups // for GROUP BY a part of the partition key
 	ordered orderedRows  // for ORDER BY over several partitions
 	near    nearestRows  // for ANN OF
@@ -78,6 +80,10 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
+	run.guard = p.dataGuard(r)
+	if err := run.guardRead(r); err != nil {
+		return nil, err
+	}
 	if err := run.setTimeout(params, values); err != nil {
 		return nil, err
 	}
@@ -108,6 +114,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	}
 	empty, err := run.where()
 	if err != nil {
+		return nil, err
+	}
+	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return nil, err
 	}
 	start, remaining, err := run.resume(params, limit)

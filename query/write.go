@@ -5,6 +5,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/guardrail"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
@@ -30,6 +31,7 @@ type write struct {
 	row        row.Row
 	builder    row.Mutation
 	known      func(clustering []byte) *rowview.View // returns the current row, instead of a read
+	guard      *guardrail.Guard                      // nil unless guardrails bound the values of cells
 }
 
 // Bounds of time to live (Cassandra's Attributes).
@@ -38,6 +40,9 @@ const ttlMax = 20 * 365 * 24 * 60 * 60
 // begin prepares w for one statement with its values.
 func (w *write) begin(p *Processor, r *request.Request, params *Params, values []wire.Value, now int64) {
 	w.p, w.request, w.params = p, r, params
+	if w.guard = p.dataGuard(r); !w.guard.BoundsValues() {
+		w.guard = nil
+	}
 	w.env = environment{p: p, millis: p.o.Clock.Now().UnixMilli()}
 	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: p.ids, Millis: w.env.millis, Now: now}
 }
@@ -269,6 +274,11 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	if err := w.checkRow(m, schema.Static); err != nil {
 		return err
 	}
+	if w.guard != nil {
+		if err := guardCells(w.guard, m.table, m.static, &w.row); err != nil {
+			return err
+		}
+	}
 	w.row.Sort()
 	w.builder.AddHeader(&w.row)
 	return nil
@@ -301,6 +311,11 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	}
 	if err := w.checkRow(m, schema.Regular); err != nil {
 		return err
+	}
+	if w.guard != nil {
+		if err := guardCells(w.guard, m.table, m.regular, &w.row); err != nil {
+			return err
+		}
 	}
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
 		w.row.Sort()
@@ -352,6 +367,9 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 
 // executeModification executes an INSERT, UPDATE or DELETE.
 func (p *Processor) executeModification(r *request.Request, m *modification, params *Params, values []wire.Value) (*Result, error) {
+	if err := p.guardWrites(r, m); err != nil {
+		return nil, err
+	}
 	params, err := withTimeout(params, m.timeout, values)
 	if err != nil {
 		return nil, err

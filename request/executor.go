@@ -12,6 +12,7 @@ import (
 	"cqld/listing"
 	"cqld/paxos"
 	"cqld/schema"
+	"cqld/search"
 )
 
 // Coordinator is the part of the coordinator that an Executor uses. Each method calls done exactly once, possibly
@@ -26,6 +27,11 @@ type Coordinator interface {
 // returns.
 type Lister interface {
 	List(req *listing.Request, done func(*listing.Result, error))
+}
+
+// Searcher finds rows by indexes (package search). Search calls done exactly once, possibly before it returns.
+type Searcher interface {
+	Search(req *search.Request, done func(*search.Result, error))
 }
 
 // Batches writes logged batches (package batchlog). Write calls done exactly once, possibly before it returns.
@@ -45,11 +51,12 @@ type Proposer interface {
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 }
 
-// Options configures an Executor. Coordinator and Clock are required; Lister, Batches, Counters and Proposer are
+// Options configures an Executor. Coordinator and Clock are required; Lister, Searcher, Batches, Counters and Proposer are
 // required if requests use them.
 type Options struct {
 	Coordinator Coordinator
 	Lister      Lister
+	Searcher    Searcher
 	Batches     Batches
 	Counters    Counters
 	Proposer    Proposer
@@ -256,6 +263,29 @@ func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error
 	_, err := c.Wait(r)
 	c.Release()
 	return result, err
+}
+
+// Search finds rows by an index.
+func (e *Executor) Search(r *Request, req *search.Request) (*search.Result, error) {
+	if err := e.limit(r, &req.Timeout); err != nil {
+		return nil, err
+	}
+	req.Trace = r.observer()
+	c := e.call()
+	c.cancel = req.Cancel
+	c.begin(KindSearch)
+	var result *search.Result
+	e.o.Searcher.Search(req, func(p *search.Result, err error) {
+		result = p
+		c.onDone(err)
+	})
+	_, err := c.Wait(r)
+	c.Release()
+	if err != nil {
+		return nil, err
+	}
+	r.Cost.Bytes += len(result.Page)
+	return result, nil
 }
 
 // clientGone converts the error of a canceled operation to the context error that caused it.

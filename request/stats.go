@@ -18,6 +18,7 @@ const (
 	KindCounter
 	KindCAS
 	KindListing
+	KindSearch
 	Kinds // number of kinds
 )
 
@@ -36,6 +37,8 @@ func (k Kind) String() string {
 		return "cas"
 	case KindListing:
 		return "partitions"
+	case KindSearch:
+		return "search"
 	}
 	return "?"
 }

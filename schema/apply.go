@@ -184,8 +184,9 @@ func checkReplication(r ring.Replication) error {
 // with returns s with k added or replaced.
 func (s *Schema) with(k *Keyspace) *Schema { return build(k.in(s), s.nextStorage) }
 
-// in returns the keyspaces of s with k added or replaced.
+// in returns the keyspaces of s with k, which must be new, added or replaced.
 func (k *Keyspace) in(s *Schema) map[string]*Keyspace {
+	k.link()
 	keyspaces := maps.Clone(s.keyspaces)
 	keyspaces[k.Name] = k
 	return keyspaces
@@ -193,19 +194,12 @@ func (k *Keyspace) in(s *Schema) map[string]*Keyspace {
 
 // build returns a schema of the keyspaces and its indexes. It keeps the map.
 func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{},
-		views: map[StorageID][]*Table{}, nextStorage: next}
+	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{}, nextStorage: next}
 	for _, k := range keyspaces {
 		for _, t := range k.tables {
 			s.byStorage[t.StorageID] = t
 			for _, ix := range t.indexes {
 				s.byIndex[ix.ID] = t
-			}
-		}
-		for _, name := range k.ViewNames() {
-			if v := k.tables[name]; k.tables[v.View.Base] != nil {
-				id := k.tables[v.View.Base].StorageID
-				s.views[id] = append(s.views[id], v)
 			}
 		}
 	}

@@ -139,20 +139,20 @@ func (k *Keyspace) checkAggregate(a *Aggregate) error {
 	state := k.StateOf(a)
 	if state == nil {
 		if k.Aggregate(a.StateFunction, args) != nil {
-			return invalidf("State function %s isn't a scalar function", a.StateFunction)
+			return invalidf("State function %s.%s isn't a scalar function", k.Name, FunctionText(a.StateFunction, args))
 		}
 		return invalidf("State function %s.%s doesn't exist", k.Name, FunctionText(a.StateFunction, args))
 	}
 	if !state.Returns.Freeze().Equal(a.StateType.Freeze()) {
-		return invalidf("State function %s return type must be the same as the first argument type - check STYPE, argument and return types",
-			FunctionText(a.StateFunction, args))
+		return invalidf("State function %s.%s return type must be the same as the first argument type - check STYPE, argument and return types",
+			k.Name, FunctionText(a.StateFunction, args))
 	}
 	a.Returns = state.Returns
 	if a.FinalFunction != "" {
 		final := k.FinalOf(a)
 		if final == nil {
 			if k.Aggregate(a.FinalFunction, args[:1]) != nil {
-				return invalidf("Final function %s isn't a scalar function", a.FinalFunction)
+				return invalidf("Final function %s.%s isn't a scalar function", k.Name, FunctionText(a.FinalFunction, args[:1]))
 			}
 			return invalidf("Final function %s.%s doesn't exist", k.Name, FunctionText(a.FinalFunction, args[:1]))
 		}
@@ -272,16 +272,28 @@ func (s *Schema) maskedBy(f *Function) []string {
 }
 
 // functionsUsing returns the functions and the aggregates that use a user-defined type of k.
-func (k *Keyspace) functionsUsing(typeName string) (functions, aggregates []string) {
+func (k *Keyspace) functionsUsing(typeName string) []string {
+	var names []string
 	for _, f := range k.Functions() {
 		if f.usesType(typeName) {
-			functions = append(functions, k.Name+"."+f.Name)
+			names = append(names, k.Name+"."+f.Name)
 		}
 	}
 	for _, a := range k.Aggregates() {
 		if a.usesType(typeName) {
-			aggregates = append(aggregates, k.Name+"."+a.Name)
+			names = append(names, k.Name+"."+a.Name)
 		}
 	}
-	return functions, aggregates
+	return names
+}
+
+// initialUsing returns the aggregates whose initial state contains a value of a user-defined type of k.
+func (k *Keyspace) initialUsing(typeName string) []string {
+	var names []string
+	for _, a := range k.Aggregates() {
+		if a.Initial != nil && uses(a.StateType, typeName) {
+			names = append(names, k.Name+"."+a.Name)
+		}
+	}
+	return names
 }

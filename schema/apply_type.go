@@ -142,6 +142,10 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 		changed, err = k.addField(old, c)
 	} else {
 		changed, err = renameFields(old, c)
+		if users := k.initialUsing(c.Name); err == nil && len(users) > 0 {
+			return nil, invalidf("Cannot alter user type %s.%s as it is still used in INITCOND by aggregates %s",
+				c.Keyspace, c.Name, strings.Join(users, ", "))
+		}
 	}
 	if err != nil || changed == nil {
 		return s, err
@@ -233,14 +237,9 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.Name, Type: true}
 	}
-	functions, aggregates := k.functionsUsing(c.Name)
-	if len(functions) > 0 {
+	if functions := k.functionsUsing(c.Name); len(functions) > 0 {
 		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by functions %s",
 			c.Keyspace, c.Name, strings.Join(functions, ", "))
-	}
-	if len(aggregates) > 0 {
-		return nil, invalidf("Cannot drop user type '%s.%s' as it is still used by aggregates %s",
-			c.Keyspace, c.Name, strings.Join(aggregates, ", "))
 	}
 	var users []string
 	for _, name := range k.TypeNames() {

@@ -208,7 +208,11 @@ func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	if err := decodeFunctions(e, k); err != nil {
 		return nil, err
 	}
-	return k, k.checkViews()
+	if err := k.checkViews(); err != nil {
+		return nil, err
+	}
+	k.link()
+	return k, nil
 }
 
 func decodeType(class string) (*types.Type, error) {

@@ -13,6 +13,8 @@ type Mask struct {
 	Keyspace string `json:",omitempty"` // of a user's function; empty means a native one
 	// Args are the values of its further parameters; nil is null. Their types follow from the function and the column's type.
 	Args [][]byte `json:",omitempty"`
+	// Types are the types of Args for a user's function, as class names.
+	Types []string `json:",omitempty"`
 }
 
 // Equal reports whether m and o are the same mask; nil is no mask.
@@ -21,7 +23,7 @@ func (m *Mask) Equal(o *Mask) bool {
 		return m == o
 	}
 	null := func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
-	return m.Function == o.Function && m.Keyspace == o.Keyspace && slices.EqualFunc(m.Args, o.Args, null)
+	return m.Function == o.Function && m.Keyspace == o.Keyspace && slices.Equal(m.Types, o.Types) && slices.EqualFunc(m.Args, o.Args, null)
 }
 
 // MaskChange sets the mask of a column, or removes it.

@@ -12,8 +12,7 @@ type StorageID uint32
 type Schema struct {
 	keyspaces   map[string]*Keyspace
 	byStorage   map[StorageID]*Table
-	views       map[StorageID][]*Table // by base table
-	byIndex     map[StorageID]*Table   // the tables of the indexes with these ids
+	byIndex     map[StorageID]*Table // the tables of the indexes with these ids
 	nextStorage StorageID
 	version     UUID
 }

@@ -182,4 +182,16 @@ const systemViewsTables = `
 323 jobs | long-running work: repairs, rebuilds, cleanups, compactions and changes of the ring
 	id text P; attempt int; completion_ratio double; created_at timestamp; ended_at timestamp; error text; kind text; phase text;
 	progress bigint; remaining_seconds bigint; resumable boolean; started_at timestamp; state text; target text; total bigint; unit text
+331 caches | system caches
+	name text P; capacity_bytes bigint; entry_count int; hit_count bigint; hit_ratio double; recent_hit_rate_per_second bigint;
+	recent_request_rate_per_second bigint; request_count bigint; size_bytes bigint
+332 disk_usage
+	keyspace_name text P; table_name text P; mebibytes bigint
+333 local_read_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+334 pending_hints | Pending hints that this node has for other nodes
+	host_id uuid P; address inet; dc text; files int; newest timestamp; oldest timestamp; port int; rack text; status text
+335 thread_pools
+	name text P; active_tasks int; active_tasks_limit int; blocked_tasks bigint; blocked_tasks_all_time bigint; completed_tasks bigint;
+	pending_tasks int
 `

@@ -78,6 +78,7 @@ type Table struct {
 	Compact      Compact
 	Virtual      bool
 	View         *View // nil unless the table is a materialized view
+	views        []*Table
 
 	// Replication is the replication of the keyspace, copied here for the hot path.
 	Replication ring.Replication

@@ -88,7 +88,7 @@ func TestViewsFollowTheirBase(t *testing.T) {
 			t.Errorf("the view %s does not refer to its base table", name)
 		}
 	}
-	if got := s.Views(base); len(got) != 2 || got[0].Name != "all" {
+	if got := base.Views(); len(got) != 2 || got[0].Name != "all" {
 		t.Errorf("the table has the views %v", got)
 	}
 	if slices.Contains(s.Keyspace("ks").TableNames(), "all") || slices.Contains(s.StorageIDs(), s.Table("ks", "all").StorageID) {

@@ -1,5 +1,7 @@
 package search
 
+import "time"
+
 // Limits are the bounds of searches. Zero means the default.
 type Limits struct {
 	// Rows is the most rows in one result: two pages of a client.
@@ -24,10 +26,32 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-func setDefault(v *int, d int) {
+func setDefault[T ~int | ~int64](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}
+}
+
+// BuilderLimits are the rates of a Builder. Zero means the default.
+type BuilderLimits struct {
+	// BuildPause is the rest between the steps of a build, of 2,000 rows each: a build takes at most half of a processor.
+	BuildPause time.Duration
+	// SweepEntries is how many entries a step of the sweep looks at, SweepPause the rest between steps, and SweepRest that between
+	// sweeps: 10,000 entries a second.
+	SweepEntries          int
+	SweepPause, SweepRest time.Duration
+	// Retry is the rest after a failure.
+	Retry time.Duration
+}
+
+// withDefaults replaces zero by the defaults.
+func (l BuilderLimits) withDefaults() BuilderLimits {
+	setDefault(&l.BuildPause, 10*time.Millisecond)
+	setDefault(&l.SweepEntries, 1_000)
+	setDefault(&l.SweepPause, 100*time.Millisecond)
+	setDefault(&l.SweepRest, time.Minute)
+	setDefault(&l.Retry, 5*time.Second)
+	return l
 }
 
 // pageLimitMax bounds the candidates that another node can request in one page. Storage ends a page earlier.

@@ -191,11 +191,11 @@ func (op *searchOp) node(id ring.NodeID) *node {
 	return n
 }
 
-// giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or the ring has
-// moved since, it pauses before a new plan. Otherwise it ends the search, unlocks mu and returns true.
+// giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or has not
+// built the index, or the ring has moved since, it pauses before a new plan. Otherwise it ends the search, unlocks mu and returns true.
 func (op *searchOp) giveUpLocked() (ended bool) {
 	s := op.s
-	outdated := op.refused || s.view.Topology().Moved() > op.topology.Epoch()
+	outdated := op.refused || op.unbuiltLocked() || s.view.Topology().Moved() > op.topology.Epoch()
 	if !outdated || !s.c.MayReplan(op.replans+1) {
 		op.finishLocked(op.failureLocked())
 		return true
@@ -205,6 +205,13 @@ func (op *searchOp) giveUpLocked() (ended bool) {
 	s.clock.After(coordinator.ReplanPause<<op.replans, op.replan)
 	op.replans++
 	return false
+}
+
+// unbuiltLocked reports whether a node has not built the index: it may do so soon, if the index was created just now.
+func (op *searchOp) unbuiltLocked() bool {
+	return slices.ContainsFunc(op.nodes, func(n *node) bool {
+		return n.state == nodeFailed && coordinator.ReasonOf(n.err) == coordinator.FailureIndexNotAvailable
+	})
 }
 
 // replan is the event of the end of a pause. The search continues from the watermark with the present topology.

@@ -54,7 +54,7 @@ func (e *Refused) Error() string { return e.Msg }
 
 // Check compiles a function that is to be created. The error is *Refused.
 func (r *Runtime) Check(f *schema.Function) error {
-	_, err := compile(f)
+	_, err := r.compile(f)
 	return err
 }
 
@@ -125,7 +125,7 @@ func (r *Runtime) program(f *schema.Function) (program, error) {
 	if p != nil {
 		return p, nil
 	}
-	p, err := compile(f)
+	p, err := r.compile(f)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ const (
 // Languages returns the names of the languages.
 func Languages() []string { return []string{Lua, Wasm, Java} }
 
-func compile(f *schema.Function) (program, error) {
+func (r *Runtime) compile(f *schema.Function) (program, error) {
 	if len(f.Body) > bodyBytesMax && f.Language != Wasm {
 		return nil, &Refused{fmt.Sprintf("The body of function %s has %d bytes; no more than %d are possible", f.Name, len(f.Body), bodyBytesMax)}
 	}
@@ -159,6 +159,10 @@ func compile(f *schema.Function) (program, error) {
 			return nil, &Refused{"Lua compilation failed: " + err.Error()}
 		}
 		return &luaProgram{f, p}, nil
+	case Java:
+		return compileJava(f)
+	case Wasm:
+		return compileWasm(f, r.o.Limits)
 	}
 	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)}
 }

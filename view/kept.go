@@ -86,6 +86,17 @@ func (x *keptRow) size() int { return len(x.key.Bytes) + len(x.clustering) + len
 
 // write returns the page of the rows.
 func (k *kept) write() []byte {
+	w := k.writer()
+	return w.Finish(k.more)
+}
+
+// writeAfter returns the page of the rows, which ends at a position.
+func (k *kept) writeAfter(p *row.Position) []byte {
+	w := k.writer()
+	return w.FinishAfter(p)
+}
+
+func (k *kept) writer() *row.PageWriter {
 	w := row.NewPageWriter(nil)
 	header := row.NewRow()
 	for i := range k.rows {
@@ -101,5 +112,5 @@ func (k *kept) write() []byte {
 	if len(k.rows) > 0 {
 		w.EndPartition()
 	}
-	return w.Finish(k.more)
+	return &w
 }

@@ -8,6 +8,8 @@ type Limits struct {
 	Bytes int
 	// BasePage is the number of rows of the base table that are requested at a time.
 	BasePage int
+	// Examined is the number of rows of the base table after which a page ends although it is not full.
+	Examined int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -19,6 +21,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.BasePage == 0 {
 		l.BasePage = 1_000
+	}
+	if l.Examined == 0 {
+		l.Examined = 20_000
 	}
 	return l
 }

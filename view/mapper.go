@@ -57,7 +57,7 @@ func NewMapper(base, view *schema.Table) *Mapper {
 // Row sets dst to the row of the view that a row of the base table has at now (seconds), and returns its partition key. ok is false
 // if it has none. The results are valid until the next call; they point into x and key.
 func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) (of row.PartitionKey, ok bool) {
-	if !m.find(x, now) || !m.decode(key, x.Clustering) || !m.satisfies() {
+	if !m.at(key, x, now) {
 		return of, false
 	}
 	if of, ok = m.partitionKey(); !ok {
@@ -72,6 +72,11 @@ func (m *Mapper) Row(dst *row.Row, key row.PartitionKey, x *row.Row, now int64) 
 		}
 	}
 	return of, true
+}
+
+// at prepares m for a row of the base table, and reports whether it satisfies the conditions of the view.
+func (m *Mapper) at(key row.PartitionKey, x *row.Row, now int64) bool {
+	return m.find(x, now) && m.decode(key, x.Clustering) && m.satisfies()
 }
 
 // find looks for the cell of the additional key column, and reports whether the row can have a row in the view at now.

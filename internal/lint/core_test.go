@@ -9,7 +9,7 @@ import (
 // core returns the packages whose behavior must be reproducible from a seed: time, randomness, network and disk are
 // injected, and they start no goroutines.
 func core() []string {
-	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
+	return []string{"row", "ring", "schema", "coordinator", "hints", "batchlog", "counters", "listing", "search", "paxos", "replica", "repair", "rebalance", "cluster", "query", "cql",
 		"internal/wire", "auth", "login", "request", "jobs"}
 }
 

@@ -37,7 +37,9 @@ internal/model/generate:
 # Functions that users define.
 udf/value: internal/wire types
 udf/lua: udf/value
-udf: schema types udf/lua udf/value
+udf/java: types udf/value
+udf/wasm: internal/wire types udf/value
+udf: schema types udf/java udf/lua udf/value udf/wasm
 
 # Text of statements and filters.
 grammar:
@@ -57,7 +59,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index/vector: types/similarity
-storage/index: internal/env ring row schema storage storage/index/vector types types/similarity
+storage/index: internal/env ring row schema storage types types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -82,22 +84,23 @@ counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
 listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
-search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage storage/index
+search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage/index
 
 # Reads of materialized views.
-view: coordinator internal/env internal/guard paxos ring row scan schema
+view: coordinator internal/env internal/guard paxos ring row scan schema search storage/index
 
 # What tests of several packages need.
 simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema
+request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types types/similarity
 query/identifier: internal/env types
 query/plancache:
+query/guardrail:
 query/batchsize: row schema types
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
@@ -108,13 +111,13 @@ query/selection: cql internal/wire query/function query/mask query/rowview query
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/wire query/constraint query/function query/mask query/term ring schema types udf
+query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/term ring schema types udf
 query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/guardrail query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -128,8 +131,8 @@ azuretables: auth azuretables/entity azuretables/odata coordinator internal/env 
 node/socket:
 node/control: audit auth internal/guard
 node/health:
-node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema storage storage/index view
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types view
+node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types udf/value view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs

@@ -29,6 +29,8 @@ import (
 	"cqld/replica"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
+	"cqld/storage/index"
 	"cqld/view"
 )
 
@@ -52,6 +54,9 @@ type Options struct {
 	Requests  RequestEngine
 	Store     Store
 	Repaired  *repair.History
+	Searches  search.Engine  // of Requests
+	Indexes   search.Keeper  // of Requests
+	Catalog   *index.Catalog // of Cluster
 	Transport messaging.Transport
 	Clock     env.Clock
 	Run       func(func()) // see rebalance.StreamOptions.Run
@@ -64,6 +69,8 @@ type Options struct {
 	Batches    batchlog.Options // limits and test switches
 	Counters   counters.Options // limits and test switches
 	Listing    listing.Options  // limits and test switches
+	Search     search.Options   // limits and test switches
+	Builder    search.BuilderLimits
 	Streams    rebalance.Limits
 	Repair     repair.Limits
 	AutoRepair repair.AutoOptions // without Repairer and Store
@@ -105,6 +112,8 @@ type Parts struct {
 	Batches     *batchlog.Log
 	Counters    *counters.Counters
 	Lister      *listing.Lister
+	Searcher    *search.Searcher
+	Builder     *search.Builder
 	Repairer    *repair.Repairer
 	AutoRepair  *repair.Auto
 	Views       *view.Reader // the coordinator of requests, which also reads materialized views
@@ -171,7 +180,8 @@ func Assemble(o Options) *Parts {
 	p.assembleProtocols(o, replicas)
 	p.assembleProposer(o)
 	p.assembleLister(o)
-	p.Views = view.New(view.Options{Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Guard: c.Guard})
+	p.assembleSearch(o)
+	p.Views = view.New(view.Options{Coordinator: p.Coordinator, Searcher: p.Searcher, View: p.View, Clock: o.Clock, Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
 		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
@@ -220,6 +230,21 @@ func (p *Parts) assembleLister(o Options) {
 	l.LocalDatacenter, l.Guard = c.LocalDatacenter, c.Guard
 	l.Unsafe.OneSide = l.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Lister = listing.New(l)
+}
+
+// assembleSearch creates the searcher, the replica that searches this node's rows for all nodes, and the builder of its indexes.
+func (p *Parts) assembleSearch(o Options) {
+	c, s := o.Coordinator, o.Search
+	r := search.NewReplica(search.ReplicaOptions{Local: p.Local, View: p.View, Engine: o.Searches, Guard: c.Guard})
+	search.Serve(o.Transport, r)
+	s.Coordinator, s.View, s.Clock, s.Replicas = p.Coordinator, p.View, o.Clock, search.NewDirectory(r, o.Transport, p.View)
+	s.LocalDatacenter, s.Guard, s.Definitions = c.LocalDatacenter, c.Guard, o.Catalog.Of
+	s.Unsafe.OneSide = s.Unsafe.OneSide || c.Unsafe.ReadOneSide
+	p.Searcher = search.New(s)
+	p.Builder = search.NewBuilder(search.BuilderOptions{
+		Keeper: o.Indexes, Tables: func() []schema.StorageID { return p.View.Schema().StorageIDs() }, Clock: o.Clock, Run: o.Run, Log: o.Log,
+		Limits: o.Builder,
+	})
 }
 
 // PaxosOptions configure the proposer and the acceptor of a node, in addition to Options. The zero value has the defaults.

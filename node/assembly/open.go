@@ -10,8 +10,10 @@ import (
 	"cqld/repair"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/view"
 )
 
 // Opening configures Open. Fields without a comment are required.
@@ -21,8 +23,9 @@ type Opening struct {
 	Parts   Options         // without Cluster, Requests, Store, Repaired, Transport and Confirmed
 	// Transport is used by the parts and by Cluster.Network.
 	Transport messaging.Transport
-	// Requests and Store wrap the storage that the parts use. nil means no wrapper.
+	// Requests, Searches and Store wrap the storage that the parts use. nil means no wrapper.
 	Requests func(*storage.Engine) RequestEngine
+	Searches func(*index.Values) SearchEngine
 	Store    func(*storage.Engine) Store
 	// TableInfo may change the information that storage gets about a table; nil means no change.
 	TableInfo func(storage.TableInfo) storage.TableInfo
@@ -48,15 +51,23 @@ type Opening struct {
 	repaired *repair.History
 }
 
+// SearchEngine is the interface of the indexes of storage.
+type SearchEngine interface {
+	search.Engine
+	search.Keeper
+}
+
 // Instance is an open node.
 type Instance struct {
 	*Parts
 	Engine    *storage.Engine
+	Values    *index.Values
 	Cluster   *cluster.Cluster
 	Repaired  *repair.History
 	Reactions *Reactions
 
 	opening *Opening
+	catalog *index.Catalog
 	// Storage uses these fields from the beginning: Cluster, and whether the metadata were confirmed.
 	cluster   atomic.Pointer[cluster.Cluster]
 	confirmed atomic.Bool
@@ -75,6 +86,9 @@ func Open(o Opening) (*Instance, error) {
 	i.confirmed.Store(o.ReactToReplay)
 	o.Storage.Table = i.tableInfo
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
+	i.catalog = index.NewCatalog(i.table, view.Definitions)
+	i.Values = index.NewValues(i.catalog.Of)
+	index.MaintainValues(&o.Storage, i.Values)
 	engine, err := storage.Open(o.Storage)
 	if err != nil {
 		return i, err
@@ -124,7 +138,11 @@ func (i *Instance) assemble() {
 	o := i.opening
 	p := o.Parts
 	p.Cluster, p.Repaired, p.Transport = i.Cluster, i.Repaired, o.Transport
-	p.Requests, p.Store = i.Engine, i.Engine
+	p.Requests, p.Store, p.Searches, p.Indexes, p.Catalog = i.Engine, i.Engine, i.Values, i.Values, i.catalog
+	if o.Searches != nil {
+		e := o.Searches(i.Values)
+		p.Searches, p.Indexes = e, e
+	}
 	if o.Requests != nil {
 		p.Requests = o.Requests(i.Engine)
 	}
@@ -166,6 +184,7 @@ func (i *Instance) Stop() {
 		i.Reactions.Close()
 	}
 	if i.Parts != nil {
+		i.Builder.Close()
 		i.Drops.Close()
 		i.Movements.Close()
 		i.Streams.Close()
@@ -206,6 +225,14 @@ func (i *Instance) tableInfo(id schema.StorageID) storage.TableInfo {
 		info = i.opening.TableInfo(info)
 	}
 	return info
+}
+
+// table returns a table of the metadata; nil before the cluster is open.
+func (i *Instance) table(id schema.StorageID) *schema.Table {
+	if c := i.cluster.Load(); c != nil {
+		return c.Metadata().Schema.TableByStorage(id)
+	}
+	return nil
 }
 
 // ordered reports whether storage keeps the partition index of a table.

@@ -175,6 +175,7 @@ func (r *Reactions) dropTables(m *cluster.Metadata) error {
 		r.tables[id] = true
 	}
 	r.catalog = m.Schema
+	r.o.parts.Builder.Start()
 	return nil
 }
 

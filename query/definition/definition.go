@@ -5,6 +5,7 @@ import (
 
 	"cqld/cql"
 	"cqld/query/function"
+	"cqld/query/guardrail"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -27,9 +28,13 @@ type Definer struct {
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	// CheckFunction compiles a function; nil means that users cannot define functions (user_defined_functions_enabled).
 	CheckFunction func(f *schema.Function) error
+
+	Guard       *guardrail.Guard // nil means that the client is not bound
+	DropCompact bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
 }
 
-// Definition is the meaning of a statement: a change, the event for the client, and warnings.
+// Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that nothing
+// changes.
 type Definition struct {
 	Change   schema.Change
 	Event    schema.Event
@@ -39,10 +44,10 @@ type Definition struct {
 
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define returns the meaning of a statement. The errors are schema's, *Unauthorized and *cql.SyntaxError. A statement that is
+// Define returns the meaning of a statement. The errors are schema's, *Unauthorized, *guardrail.Violation and *cql.SyntaxError. A statement that is
 // not a definition, or is not supported yet, is *schema.Invalid.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
-	def := d.define(stmt)
+	def := d.guard(d.define(stmt))
 	return def, def.err
 }
 
@@ -88,6 +93,10 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{HasArgs: stmt.HasArgs, IfExists: stmt.IfExists})
 	case *cql.DropAggregate:
 		return d.dropFunction(stmt.Name, stmt.Args, &schema.DropFunction{Aggregate: true, HasArgs: stmt.HasArgs, IfExists: stmt.IfExists})
+	case *cql.CreateTrigger:
+		return d.createTrigger(stmt)
+	case *cql.DropTrigger:
+		return d.dropTrigger(stmt)
 	}
 	return refuse(notSupported(statementName(stmt)))
 }

@@ -223,7 +223,7 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 	for _, ix := range t.Indexes() {
 		d.addIndex(t, ix)
 	}
-	for _, v := range d.Schema.Views(t) {
+	for _, v := range t.Views() {
 		d.addView(k, v)
 	}
 }

@@ -216,10 +216,11 @@ func (d *Definer) dropFunction(name cql.QualifiedName, args []cql.TypeExpr, c *s
 	}
 	c.Keyspace, c.Name = keyspace, name.Name
 	k := d.Schema.Keyspace(keyspace)
-	if k == nil {
-		return Definition{Change: c}
-	}
-	if c.Args, err = d.argumentTypes(keyspace, args); err != nil {
+	c.Args, err = d.argumentTypes(keyspace, args)
+	switch {
+	case k == nil:
+		return Definition{Change: c} // Apply reports it, or IF EXISTS allows it
+	case err != nil:
 		return refuse(err)
 	}
 	event := schema.Event{Change: schema.Dropped, Target: schema.TargetFunction, Keyspace: keyspace, Name: c.Name}

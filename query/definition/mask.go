@@ -8,14 +8,14 @@ import (
 )
 
 // mask returns the mask that MASKED WITH attaches to a column; m is nil if the statement has none.
-func (d *Definer) mask(keyspace, column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
+func (d *Definer) mask(keyspace, table, column string, t *types.Type, m *cql.Mask) (*schema.Mask, error) {
 	if m == nil {
 		return nil, nil
 	}
 	if !d.Masking {
 		return nil, errMaskingDisabled()
 	}
-	return (&mask.Definer{Compiler: d.compiler(keyspace), Env: d.Env}).Define(column, t, m)
+	return (&mask.Definer{Compiler: d.compiler(keyspace), Table: table, Env: d.Env}).Define(column, t, m)
 }
 
 func errMaskingDisabled() error {
@@ -34,6 +34,6 @@ func (d *Definer) alterMask(c *schema.AlterTable, t *schema.Table, a *cql.AlterC
 		return nil // Apply returns this error
 	}
 	var err error
-	c.Mask.Mask, err = d.mask(c.Keyspace, a.Column, col.Type, a.Mask)
+	c.Mask.Mask, err = d.mask(c.Keyspace, c.Table, a.Column, col.Type, a.Mask)
 	return err
 }

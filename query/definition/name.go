@@ -5,6 +5,10 @@ import "cqld/cql"
 // statementName returns the name of a statement that is not supported yet.
 func statementName(stmt cql.Statement) string {
 	switch stmt.(type) {
+	case *cql.CreateTableLike:
+		return "CREATE TABLE … LIKE"
+	case *cql.CommentOn:
+		return "COMMENT ON"
 	case *cql.CreateIndex:
 		return "CREATE INDEX"
 	case *cql.DropIndex:
@@ -15,10 +19,6 @@ func statementName(stmt cql.Statement) string {
 		return "ALTER MATERIALIZED VIEW"
 	case *cql.DropMaterializedView:
 		return "DROP MATERIALIZED VIEW"
-	case *cql.CreateTrigger:
-		return "CREATE TRIGGER"
-	case *cql.DropTrigger:
-		return "DROP TRIGGER"
 	}
 	return "This statement"
 }

@@ -19,7 +19,11 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if err := b.checkForm(); err != nil {
 		return refuse(err)
 	}
-	options, set, err := tableOptions(schema.DefaultOptions(), stmt.Options.Properties)
+	given, err := d.guardProperties(stmt.Options.Properties)
+	if err != nil {
+		return refuse(err)
+	}
+	options, set, err := tableOptions(schema.DefaultOptions(), given)
 	if strings.HasSuffix(options.Compaction["class"], "LeveledCompactionStrategy") && !slices.Contains(set, "bloom_filter_fp_chance") {
 		options.BloomFilterFPChance = 0.1 // Cassandra's default for that strategy
 	}
@@ -115,7 +119,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 			return nil, err
 		}
 		resolved[i] = t
-		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Columns[i].Name, t, b.stmt.Columns[i].Mask); err != nil {
+		if masks[i], err = b.d.mask(b.keyspace, b.stmt.Table.Name, b.stmt.Columns[i].Name, t, b.stmt.Columns[i].Mask); err != nil {
 			return nil, err
 		}
 	}
@@ -268,7 +272,9 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.AlterColumnDefault:
 		err = d.alterDefault(c, t, a)
 	case *cql.DropCompactStorage:
-		c.DropCompact = true
+		if c.DropCompact = true; !d.DropCompact {
+			err = invalidf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
+		}
 	}
 	if err != nil {
 		return refuse(err)
@@ -287,7 +293,7 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		if err := checkNestedUDT(typ); err != nil {
 			return err
 		}
-		mask, err := d.mask(c.Keyspace, col.Name, typ, col.Mask)
+		mask, err := d.mask(c.Keyspace, c.Table, col.Name, typ, col.Mask)
 		if err != nil {
 			return err
 		}
@@ -324,12 +330,15 @@ func (d *Definer) alterOptions(c *schema.AlterTable, t *schema.Table, a *cql.Set
 	if (properties{a.Options.Properties}).has("id") {
 		return configf("Cannot alter table id.")
 	}
-	// As in Cassandra, the given options must also be valid together with the defaults of the others.
-	if _, _, err := tableOptions(schema.DefaultOptions(), a.Options.Properties); err != nil || t == nil {
+	given, err := d.guardProperties(a.Options.Properties)
+	if err != nil {
 		return err
 	}
-	var err error
-	c.Options, c.Set, err = tableOptions(t.Options, a.Options.Properties)
+	// As in Cassandra, the given options must also be valid together with the defaults of the others.
+	if _, _, err := tableOptions(schema.DefaultOptions(), given); err != nil || t == nil {
+		return err
+	}
+	c.Options, c.Set, err = tableOptions(t.Options, given)
 	return err
 }
 

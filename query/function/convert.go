@@ -157,7 +157,7 @@ func castVarint(from *types.Type, v []byte) ([]byte, error) {
 const marshalException = "org.apache.cassandra.serializers.MarshalException: "
 
 func (l *Library) addJSON() {
-	l.make("to_json", func(_ string, c Call) (*Function, error) {
+	l.make("to_json", func(name string, c Call) (*Function, error) {
 		if len(c.Args) != 1 {
 			return nil, invalidf("Invalid number of arguments for function system.to_json(any)")
 		}
@@ -165,7 +165,7 @@ func (l *Library) addJSON() {
 		if t == nil {
 			return nil, cannotInfer(c.Args[0], "to_json(any)")
 		}
-		return &Function{Name: "to_json", Args: []*types.Type{t}, Returns: native(types.Text),
+		return &Function{Name: name, Args: []*types.Type{t}, Returns: native(types.Text),
 			Eval: func(_ Env, a [][]byte) ([]byte, error) {
 				if a[0] == nil {
 					return []byte("null"), nil

@@ -15,6 +15,7 @@ import (
 // Definer converts MASKED WITH to masks of columns. Its texts of errors are Cassandra's.
 type Definer struct {
 	Compiler *term.Compiler // of the arguments
+	Table    string         // for messages
 	Env      function.Env   // of functions in the arguments, which are called once
 }
 
@@ -54,27 +55,32 @@ func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 		return nil, invalidf("Unable to find masking function for %s, no declared function matches the signature %s", column, written)
 	case fn.IsAggregate():
 		return nil, invalidf("Aggregate function %s cannot be used for masking table columns", written)
-	case !function.IsMask(fn.Name):
+	case fn.Keyspace != "" && fn.Keyspace != d.Compiler.Keyspace:
+		return nil, invalidf("Masking function %s doesn't belong to the same keyspace as the table %s.%s", written, d.Compiler.Keyspace, d.Table)
+	case fn.Keyspace == "" && !function.IsMask(fn.Name):
 		return nil, invalidf("Not-masking function %s cannot be used for masking table columns", written)
-	case !fn.Returns.Equal(t):
+	case !fn.Returns.Equal(t) && (fn.Keyspace == "" || !fn.Returns.Freeze().Equal(t.Freeze())):
 		return nil, invalidf("Masking function %s return type is %s. This is different to the type of the masked column %s of type %s. "+
 			"Masking functions can only be attached to table columns if they return the same data type as the masked column.",
 			written, fn.Returns, column, t)
 	}
-	out := &schema.Mask{Function: fn.Name}
+	out := &schema.Mask{Keyspace: fn.Keyspace, Function: fn.Name}
 	for i, a := range terms {
 		v, err := d.value(a, fn, i+1)
 		if err != nil {
 			return nil, err
 		}
 		out.Args = append(out.Args, v)
+		if fn.Keyspace != "" {
+			out.Types = append(out.Types, fn.Args[i+1].DeclaredClass())
+		}
 	}
 	return out, nil
 }
 
 // value evaluates an argument.
 func (d *Definer) value(a cql.Term, fn *function.Function, i int) ([]byte, error) {
-	receiver := term.Spec{Name: fmt.Sprintf("arg%d(system.%s)", i, fn.Name), Type: fn.Args[i]}
+	receiver := term.Spec{Name: fmt.Sprintf("arg%d(%s)", i, fn.Qualified()), Type: fn.Args[i]}
 	t, err := d.Compiler.Term(a, receiver)
 	if err != nil {
 		return nil, err

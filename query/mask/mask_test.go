@@ -10,6 +10,7 @@ import (
 	"cqld/auth"
 	"cqld/internal/wire"
 	"cqld/query/function"
+	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -93,7 +94,7 @@ func TestBadMasksHideTheirColumn(t *testing.T) {
 		masked("v", number, "mask_replace", []byte("too long")),
 	} {
 		table := sealed(c)
-		m := Compile(function.New(), table)
+		m := Compile(&term.Compiler{Functions: function.New()}, table)
 		if !m.Masks(c) || m.Masks(table.PartitionKey[0]) {
 			t.Errorf("%+v: the wrong columns are masked", c.Mask)
 		}
@@ -104,7 +105,7 @@ func TestBadMasksHideTheirColumn(t *testing.T) {
 			t.Errorf("a column without a mask shows %x, %v", v, err)
 		}
 	}
-	if Compile(function.New(), sealed()) != nil {
+	if Compile(&term.Compiler{Functions: function.New()}, sealed()) != nil {
 		t.Error("a table without masks has some")
 	}
 }
@@ -113,7 +114,7 @@ func TestBadMasksHideTheirColumn(t *testing.T) {
 func TestDecision(t *testing.T) {
 	a, b := masked("a", types.Native(types.Int), "mask_default"), &schema.Column{Name: "b", Type: types.Native(types.Int)}
 	table := sealed(a, b)
-	masks := Compile(function.New(), table)
+	masks := Compile(&term.Compiler{Functions: function.New()}, table)
 	broken := errors.New("no quorum")
 	for _, c := range []struct {
 		restricted []*schema.Column

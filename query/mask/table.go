@@ -1,8 +1,12 @@
 package mask
 
 import (
+	"slices"
+
 	"cqld/query/function"
+	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // Table contains the compiled masks of a table. It is immutable. The nil *Table has no masks.
@@ -18,21 +22,45 @@ type column struct {
 
 // Compile returns the masks of t, or nil if t has none. A mask that cannot be applied to its column shows null instead of the
 // column's values.
-func Compile(functions *function.Library, t *schema.Table) *Table {
+func Compile(c *term.Compiler, t *schema.Table) *Table {
 	if !t.Masked() {
 		return nil
 	}
 	out := &Table{columns: make([]column, t.NextColumn)}
-	for _, c := range t.Columns() {
-		if c.Mask != nil {
-			out.columns[c.ID] = compile(functions, c)
+	for _, col := range t.Columns() {
+		switch {
+		case col.Mask == nil:
+		case col.Mask.Keyspace != "":
+			out.columns[col.ID] = compileUser(c, col)
+		default:
+			out.columns[col.ID] = compile(c.Functions, col)
 		}
 	}
 	return out
 }
 
+// hiding returns the mask that shows null.
+func hiding() column {
+	return column{eval: func(function.Env, [][]byte) ([]byte, error) { return nil, nil }}
+}
+
+// compileUser returns a mask whose function a user has defined.
+func compileUser(c *term.Compiler, col *schema.Column) column {
+	want := append([]*types.Type{col.Type}, ArgumentTypes(col)...)
+	if c.UserFunctions == nil || len(want) != 1+len(col.Mask.Args) {
+		return hiding()
+	}
+	same := func(a, b *types.Type) bool { return a.Freeze().Equal(b.Freeze()) }
+	for _, fn := range c.UserFunctions(c.Schema.Keyspace(col.Mask.Keyspace), col.Mask.Function) {
+		if !fn.IsAggregate() && slices.EqualFunc(fn.Args, want, same) && same(fn.Returns, col.Type) {
+			return column{eval: fn.Eval, args: col.Mask.Args}
+		}
+	}
+	return hiding()
+}
+
 func compile(functions *function.Library, c *schema.Column) column {
-	hidden := column{eval: func(function.Env, [][]byte) ([]byte, error) { return nil, nil }}
+	hidden := hiding()
 	args := []function.Arg{columnArg{c.Type}}
 	argTypes := ArgumentTypes(c)
 	if len(argTypes) != len(c.Mask.Args) || !function.IsMask(c.Mask.Function) {

@@ -10,6 +10,13 @@ import (
 // ArgumentTypes returns the types of the arguments of a column's mask.
 func ArgumentTypes(c *schema.Column) []*types.Type {
 	var all []*types.Type
+	for _, class := range c.Mask.Types {
+		t, err := types.ParseDeclaredClass(class)
+		if err != nil {
+			return nil
+		}
+		all = append(all, t)
+	}
 	switch c.Mask.Function {
 	case "mask_replace":
 		all = []*types.Type{c.Type}
@@ -27,8 +34,11 @@ func Text(c *schema.Column) string {
 	if c.Mask == nil {
 		return ""
 	}
-	b := append([]byte(" MASKED WITH system."), c.Mask.Function...)
-	b = append(b, '(')
+	keyspace := "system"
+	if c.Mask.Keyspace != "" {
+		keyspace = types.QuoteName(c.Mask.Keyspace)
+	}
+	b := []byte(" MASKED WITH " + keyspace + "." + types.QuoteName(c.Mask.Function) + "(")
 	for i, t := range ArgumentTypes(c) {
 		if i > 0 {
 			b = append(b, ", "...)

@@ -412,3 +412,25 @@ func (x *Context) existing(col *schema.Column, r *row.Row) (cells []*row.Cell) {
 	}
 	return cells
 }
+
+// ListRead returns what an operation that must read a list is called in the guardrail against such operations, or "".
+func ListRead(o Operation) string {
+	switch o.(type) {
+	case *setIndex:
+		return "Setting of list items by index requiring read before write"
+	case *deleteIndex:
+		return "Removal of list items by index requiring read before write"
+	case *removeElements:
+		return "Removal of list items requiring read before write"
+	}
+	return ""
+}
+
+// SetsElement reports whether an operation sets one element of a collection.
+func SetsElement(o Operation) bool {
+	switch o.(type) {
+	case *setKey, *setIndex:
+		return true
+	}
+	return false
+}

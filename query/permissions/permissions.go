@@ -222,9 +222,13 @@ func (c *requirer) comment(stmt *cql.CommentOn) {
 func (c *requirer) function(stmt cql.Statement) bool {
 	switch stmt := stmt.(type) {
 	case *cql.CreateFunction:
-		c.need(auth.Create, auth.KeyspaceFunctions(c.in(stmt.Name)))
+		types := make([]cql.TypeExpr, len(stmt.Args))
+		for i := range stmt.Args {
+			types[i] = stmt.Args[i].Type
+		}
+		c.createFunction(stmt.Name, types, stmt.OrReplace)
 	case *cql.CreateAggregate:
-		c.need(auth.Create, auth.KeyspaceFunctions(c.in(stmt.Name)))
+		c.createFunction(stmt.Name, stmt.Args, stmt.OrReplace)
 		c.execute(stmt.Name, stmt.StateFunction, append([]cql.TypeExpr{stmt.StateType}, stmt.Args...))
 		if stmt.FinalFunction != "" {
 			c.execute(stmt.Name, stmt.FinalFunction, []cql.TypeExpr{stmt.StateType})
@@ -244,13 +248,54 @@ func (c *requirer) execute(aggregate cql.QualifiedName, name string, args []cql.
 	c.need(auth.Execute, auth.Function(c.in(aggregate), signature(name, args)))
 }
 
-// dropFunction adds the permissions for DROP FUNCTION: without argument types, on all functions of the keyspace.
-func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
-	if hasArgs {
-		c.need(auth.Drop, auth.Function(c.in(n), signature(n.Name, args)))
+// createFunction adds the permission for CREATE: ALTER on a function that is replaced.
+func (c *requirer) createFunction(n cql.QualifiedName, args []cql.TypeExpr, orReplace bool) {
+	keyspace, s := c.in(n), signature(n.Name, args)
+	if k := c.keyspaceNamed(keyspace); orReplace && k != nil && k.HasSignature(s) {
+		c.need(auth.Alter, auth.Function(keyspace, s))
 		return
 	}
-	c.need(auth.Drop, auth.KeyspaceFunctions(c.in(n)))
+	c.need(auth.Create, auth.KeyspaceFunctions(keyspace))
+}
+
+func (c *requirer) keyspaceNamed(name string) *schema.Keyspace {
+	if c.now == nil {
+		return nil
+	}
+	return c.now.Keyspace(name)
+}
+
+// dropFunction adds the permissions for DROP: on the function that is dropped, on all functions of the keyspace if several have the
+// name, and none if there is no such function.
+func (c *requirer) dropFunction(n cql.QualifiedName, args []cql.TypeExpr, hasArgs bool) {
+	keyspace := c.in(n)
+	k := c.keyspaceNamed(keyspace)
+	if k == nil {
+		return
+	}
+	var found []string
+	if hasArgs {
+		if s := signature(n.Name, args); k.HasSignature(s) {
+			found = []string{s}
+		}
+	} else {
+		for _, f := range k.FunctionsNamed(n.Name) {
+			found = append(found, f.Signature())
+		}
+		for _, a := range k.AggregatesNamed(n.Name) {
+			found = append(found, a.Signature())
+		}
+	}
+	switch len(found) {
+	case 0:
+		if auth.IsSystemKeyspace(keyspace) {
+			c.need(auth.Drop, auth.KeyspaceFunctions(keyspace))
+		}
+	case 1:
+		c.need(auth.Drop, auth.Function(keyspace, found[0]))
+	default:
+		c.need(auth.Drop, auth.KeyspaceFunctions(keyspace))
+	}
 }
 
 // signature returns a function's name with its argument types.

@@ -63,6 +63,7 @@ func (b *compiler) resolve(x cql.Selector) (*function.Function, error) {
 func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 	name, in, _ := callOf(x)
 	args := make([]function.Arg, len(in))
+	before := len(b.c.Called)
 	for i, a := range in {
 		if err := b.prepare(a); err != nil {
 			return nil, err
@@ -85,6 +86,9 @@ func (b *compiler) resolveCall(x cql.Selector) (*function.Function, error) {
 		}
 	}
 	fn, err := b.c.Resolve(name, args, nil)
+	if err == nil && fn != nil && fn.Keyspace != "" {
+		b.c.Outermost(before)
+	}
 	if err == nil && (fn == nil || name.Name == "countrows") {
 		err = invalidf("Unknown function '%s'", term.FunctionText(name))
 	}

@@ -165,9 +165,13 @@ func maskRows(b *builder, k *schema.Keyspace) {
 				nulls = wire.AppendBytes(nulls, boolean(v == nil))
 				shown, classes = append(shown, mask.ValueText(t, v)), append(classes, t.String())
 			}
+			of := c.Mask.Keyspace
+			if of == "" {
+				of = "system"
+			}
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
 				"function_argument_nulls": nulls, "function_argument_types": texts(classes), "function_argument_values": texts(shown),
-				"function_keyspace": text("system"), "function_name": text(c.Mask.Function)})
+				"function_keyspace": text(of), "function_name": text(c.Mask.Function)})
 		}
 	}
 }

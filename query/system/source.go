@@ -67,6 +67,7 @@ type Options struct {
 	Jobs func() []Job
 	// Roles returns the roles of the cluster; nil means none.
 	Roles func() *auth.Directory
+	Figures Figures
 	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }

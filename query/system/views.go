@@ -11,6 +11,8 @@ func (s *Source) viewRows(b *builder) {
 		s.settingRows(b)
 	case "jobs":
 		s.jobRows(b)
+	default:
+		s.figureRows(b)
 	}
 }
 

@@ -224,6 +224,17 @@ func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver
 	return fn, err
 }
 
+// Outermost moves the last function in Called before those that have been recorded since there were n: arguments are resolved before
+// the call, and permissions are checked from the outside to the inside.
+func (c *Compiler) Outermost(n int) {
+	last := len(c.Called) - 1
+	if last > n {
+		outer := c.Called[last]
+		copy(c.Called[n+1:], c.Called[n:last])
+		c.Called[n] = outer
+	}
+}
+
 // resolve is Resolve, and records nothing.
 func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
 	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver}

@@ -66,7 +66,7 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return page, ErrNotBuilt
 	}
 	switch {
-	case q.Order == ByTerm && !def.Partitions:
+	case q.Order == ByTerm && def.Whole && !def.Partitions:
 	case q.Order == ByScore && def.Vectors != nil && len(q.Near) == 4*def.Vectors.Dimensions && !q.Reversed:
 	case q.Order == ByToken && (!q.Reversed || q.Key.Bytes != nil):
 	default:

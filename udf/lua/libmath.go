@@ -48,9 +48,6 @@ func mathFunctions() map[string]native {
 		"exp":  float(math.Exp),
 		"sin":  float(math.Sin),
 		"cos":  float(math.Cos),
-		"tan":  float(math.Tan),
-		"asin": float(math.Asin),
-		"acos": float(math.Acos),
 		"atan": float(math.Atan),
 		"log": func(_ *frame, a args) []value.Value {
 			x := math.Log(value.ToFloat(a.number(0)))

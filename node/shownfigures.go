@@ -1,0 +1,66 @@
+package node
+
+import (
+	"context"
+
+	"cqld/node/control"
+	"cqld/query/system"
+)
+
+// shownFigures returns the measurements of this node for system_views.
+func (n *Node) shownFigures() system.Figures {
+	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Tables: n.shownTables}
+}
+
+func (n *Node) shownCaches() []system.Cache {
+	p := n.engine.Metrics().Pebble
+	if p == nil {
+		return nil
+	}
+	c := &p.BlockCache
+	return []system.Cache{{Name: "blocks", Entries: c.Count, Bytes: c.Size, Max: n.opts.CacheBytes, Requests: c.Hits + c.Misses, Hits: c.Hits}}
+}
+
+func (n *Node) shownHints() []system.PendingHints {
+	var out []system.PendingHints
+	for _, m := range n.cluster.Metadata().Topology.Nodes() {
+		records := n.parts.Hints.Pending(m.ID)
+		if m.ID == n.cluster.Self() || records == 0 {
+			continue
+		}
+		out = append(out, system.PendingHints{Node: m, Address: m.Internode, Alive: n.cluster.Alive(m.ID), Records: records})
+	}
+	return out
+}
+
+func (n *Node) shownPools() []system.Pool {
+	pools, err := n.opPools(context.Background(), control.None{}, nil)
+	if err != nil {
+		return nil
+	}
+	var out []system.Pool
+	for _, p := range pools.Pools {
+		out = append(out, system.Pool{Name: p.Name, Active: p.Active, ActiveMax: p.ActiveMax, Pending: p.Pending, Completed: p.Completed,
+			Refused: p.Refused})
+	}
+	return out
+}
+
+func (n *Node) shownTables() []system.TableFigures {
+	tables, err := n.tablesOf(control.TablesArgs{})
+	if err != nil {
+		return nil
+	}
+	var out []system.TableFigures
+	for _, t := range tables {
+		size, err := n.engine.TableSize(t.StorageID)
+		if err != nil {
+			return nil // the engine is closed or has failed
+		}
+		f := n.measured.of(t.StorageID)
+		p := f.latency.Percentiles()
+		out = append(out, system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Reads: f.reads.Load(), P50: p.P50, P99: p.P99,
+			Max: p.Max})
+	}
+	return out
+}

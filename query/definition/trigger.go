@@ -1,0 +1,37 @@
+package definition
+
+import (
+	"cqld/cql"
+	"cqld/schema"
+)
+
+// createTrigger refuses a trigger after the checks that Cassandra makes first. Triggers are Java classes.
+func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
+	if err != nil {
+		return refuse(err)
+	}
+	k := d.Schema.Keyspace(keyspace)
+	switch {
+	case schema.IsLocalSystem(keyspace), schema.IsVirtualSystem(keyspace):
+		return refuse(invalidf("System keyspace '%s' is not user-modifiable", keyspace))
+	case k == nil:
+		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+	case k.Table(stmt.Table.Name) == nil:
+		return refuse(invalidf("Table '%s' doesn't exist", stmt.Table.Name))
+	}
+	return refuse(invalidf("Trigger class '%s' couldn't be loaded: triggers are Java classes, which cqld does not run. Write what the "+
+		"trigger would write in the same logged BATCH, or use a materialized view", stmt.Using))
+}
+
+// dropTrigger answers as for a trigger that does not exist.
+func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
+	keyspace, err := d.KeyspaceOf(stmt.Table)
+	switch {
+	case err != nil:
+		return refuse(err)
+	case stmt.IfExists:
+		return Definition{} // nothing changes
+	}
+	return refuse(invalidf("Trigger '%s' on '%s.%s' doesn't exist", stmt.Name, keyspace, stmt.Table.Name))
+}

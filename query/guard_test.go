@@ -1,0 +1,77 @@
+package query
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"cqld/query/guardrail"
+)
+
+// lowGuardrails returns guardrails that small statements violate.
+func lowGuardrails() *guardrail.Guardrails {
+	g := &guardrail.Guardrails{}
+	for _, f := range guardrail.Flags() {
+		g.Disabled[f] = f != guardrail.VectorType && f != guardrail.AlterTable && f != guardrail.SimpleStrategy
+	}
+	bound := func(t guardrail.Threshold, warn, fail int64) { g.Warn[t], g.Fail[t] = warn, fail }
+	bound(guardrail.Keyspaces, 2, 3)
+	bound(guardrail.Tables, 4, 6)
+	bound(guardrail.ColumnsPerTable, 4, 5)
+	bound(guardrail.FieldsPerUDT, 2, 3)
+	bound(guardrail.VectorDimensions, 4, 6)
+	bound(guardrail.MinimumReplicationFactor, 2, 1)
+	bound(guardrail.MaximumReplicationFactor, 4, 5)
+	bound(guardrail.PageSize, 200, 300)
+	bound(guardrail.PartitionKeysInSelect, 2, 3)
+	bound(guardrail.InSelectProduct, 4, 6)
+	bound(guardrail.CollectionSize, 64, 128)
+	bound(guardrail.ItemsPerCollection, 3, 4)
+	bound(guardrail.ColumnValueSize, 64, 128)
+	g.Warned[guardrail.TableProperties] = []string{"cdc"}
+	g.Ignored[guardrail.TableProperties] = []string{"comment"}
+	g.Disallowed[guardrail.TableProperties] = []string{"extensions"}
+	g.Warned[guardrail.WriteConsistency] = []string{"ONE"}
+	g.Warned[guardrail.ReadConsistency] = []string{"ONE"}
+	g.ZeroTTLRefused = true
+	return g
+}
+
+// TestGuardrailsAnswerAsCassandra executes statements that violate guardrails. The messages were recorded from Cassandra 5.0.9 with the
+// same thresholds.
+func TestGuardrailsAnswerAsCassandra(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{})
+	p.o.Guardrails, p.boundsData = lowGuardrails(), true
+	p.o.DropCompactStorage = false
+	p.o.IsSuperuser = func(role string) bool { return role == "admin" }
+	datadriven.RunTest(t, "testdata/guardrails.txt", func(_ *testing.T, d *datadriven.TestData) string {
+		var out strings.Builder
+		for _, text := range strings.Split(d.Input, "\n") {
+			out.WriteString(runStatementAs(p, s, map[string]string{"run": "", "admin": "admin"}[d.Cmd], text))
+		}
+		return out.String()
+	})
+}
+
+// TestDefaultGuardrailsPermitEverything checks that the zero value does not read the clock of requests, and warns of one definition only.
+func TestDefaultGuardrailsPermitEverything(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v list<text>)")
+	p.o.Guardrails = &guardrail.Guardrails{}
+	if p.o.Guardrails.BoundsData() {
+		t.Fatal("the zero value bounds statements")
+	}
+	for _, text := range []string{
+		"INSERT INTO t (k, v) VALUES (1, ['a', 'b', 'c', 'd', 'e']) USING TIMESTAMP 5",
+		"CREATE TABLE w (k int PRIMARY KEY) WITH compaction = {'class': 'TimeWindowCompactionStrategy'}",
+		"TRUNCATE t",
+	} {
+		if got := runStatement(p, s, text); got != "ok\n" && !strings.HasPrefix(got, "error 0000") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	got := runStatementAs(p, s, "app", "CREATE TABLE x (k int PRIMARY KEY) WITH compaction = {'class': 'TimeWindowCompactionStrategy'}")
+	if !strings.HasPrefix(got, "warning: Guardrail zero_ttl_on_twcs violated: 0 default_time_to_live") {
+		t.Errorf("a role that logged in: %s", got)
+	}
+}

@@ -1,0 +1,97 @@
+package system
+
+import (
+	"net/netip"
+	"time"
+
+	"cqld/ring"
+)
+
+// Figures are the measurements of a node that system_views shows. A nil function means that its table is empty.
+type Figures struct {
+	Caches func() []Cache
+	Hints  func() []PendingHints
+	Pools  func() []Pool
+	Tables func() []TableFigures
+}
+
+// Cache is a cache in system_views.caches.
+type Cache struct {
+	Name                string
+	Entries, Bytes, Max int64
+	Requests, Hits      int64
+}
+
+// PendingHints are the hints for another node in system_views.pending_hints.
+type PendingHints struct {
+	Node    *ring.Node
+	Address netip.AddrPort
+	Alive   bool
+	Records int
+}
+
+// Pool is a bounded pool of requests in system_views.thread_pools.
+type Pool struct {
+	Name                       string
+	Active, ActiveMax, Pending int64
+	Completed, Refused         int64
+}
+
+// TableFigures are the size of a table on this node, and the latencies of its reads, in system_views.disk_usage and
+// local_read_latency.
+type TableFigures struct {
+	Keyspace, Table string
+	Bytes           int64
+	Reads           int64
+	P50, P99, Max   time.Duration
+}
+
+// figureRows adds the rows of a table of Figures.
+func (s *Source) figureRows(b *builder) {
+	f := &s.o.Figures
+	switch {
+	case b.table.Name == "caches" && f.Caches != nil:
+		for _, c := range f.Caches() {
+			row := values{"name": text(c.Name), "capacity_bytes": bigint(c.Max), "entry_count": integer(int32(c.Entries)),
+				"hit_count": bigint(c.Hits), "request_count": bigint(c.Requests), "size_bytes": bigint(c.Bytes)}
+			if c.Requests > 0 {
+				row["hit_ratio"] = double(float64(c.Hits) / float64(c.Requests))
+			}
+			b.add(row)
+		}
+	case b.table.Name == "pending_hints" && f.Hints != nil:
+		for _, h := range f.Hints() {
+			status := "DOWN"
+			if h.Alive {
+				status = "UP"
+			}
+			b.add(values{"host_id": uuid(h.Node.Host), "address": inet(h.Address.Addr()), "port": integer(int32(h.Address.Port())),
+				"dc": text(h.Node.Datacenter), "rack": text(h.Node.Rack), "status": text(status), "files": integer(int32(h.Records))})
+		}
+	case b.table.Name == "thread_pools" && f.Pools != nil:
+		for _, p := range f.Pools() {
+			b.add(values{"name": text(p.Name), "active_tasks": integer(int32(p.Active)), "active_tasks_limit": integer(int32(p.ActiveMax)),
+				"blocked_tasks": bigint(0), "blocked_tasks_all_time": bigint(p.Refused), "completed_tasks": bigint(p.Completed),
+				"pending_tasks": integer(int32(p.Pending))})
+		}
+	case f.Tables != nil:
+		s.tableRows(b, f.Tables())
+	}
+}
+
+const mebibyte = 1 << 20
+
+func (s *Source) tableRows(b *builder, tables []TableFigures) {
+	for _, t := range tables {
+		row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Table)}
+		switch b.table.Name {
+		case "disk_usage":
+			row["mebibytes"] = bigint((t.Bytes + mebibyte - 1) / mebibyte)
+		case "local_read_latency":
+			milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
+			row["count"], row["max_ms"] = bigint(t.Reads), milliseconds(t.Max)
+			row["p50th_ms"], row["p99th_ms"] = milliseconds(t.P50), milliseconds(t.P99)
+		}
+		b.add(row)
+	}
+}

@@ -1,0 +1,49 @@
+package system
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"cqld/ring"
+)
+
+// TestFiguresAreShown checks one row of each table of measurements.
+func TestFiguresAreShown(t *testing.T) {
+	s := source(t)
+	s.o.Figures = Figures{
+		Caches: func() []Cache {
+			return []Cache{{Name: "blocks", Entries: 3, Bytes: 10, Max: 100, Requests: 4, Hits: 3}}
+		},
+		Hints: func() []PendingHints {
+			return []PendingHints{{Node: &ring.Node{Datacenter: "dc9"}, Records: 7, Alive: true}}
+		},
+		Pools: func() []Pool { return []Pool{{Name: "ReadStage", Active: 2, ActiveMax: 9, Refused: 5}} },
+		Tables: func() []TableFigures {
+			return []TableFigures{{Keyspace: "k", Table: "t", Bytes: mebibyte + 1, Reads: 4, Max: 3 * time.Millisecond}}
+		},
+	}
+	for _, c := range []struct {
+		table, column string
+		want          []byte
+	}{
+		{"caches", "hit_ratio", double(0.75)},
+		{"caches", "capacity_bytes", bigint(100)},
+		{"pending_hints", "dc", text("dc9")},
+		{"pending_hints", "status", text("UP")},
+		{"pending_hints", "files", integer(7)},
+		{"thread_pools", "active_tasks_limit", integer(9)},
+		{"thread_pools", "blocked_tasks_all_time", bigint(5)},
+		{"disk_usage", "mebibytes", bigint(2)},
+		{"local_read_latency", "count", bigint(4)},
+		{"local_read_latency", "max_ms", double(3)},
+	} {
+		all := partitions(t, s, "system_views", c.table)
+		if len(all) != 1 || len(all[0].Rows) != 1 {
+			t.Fatalf("%s has %d partitions", c.table, len(all))
+		}
+		if got := value(s.o.View.Schema().Table("system_views", c.table), &all[0].Rows[0], c.column); !bytes.Equal(got, c.want) {
+			t.Errorf("%s.%s is %x, want %x", c.table, c.column, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package java
+
+import (
+	"math"
+
+	"cqld/udf/value"
+)
+
+// convert returns e as a value of type t by an assignment conversion: widening, boxing, unboxing, and narrowing of constants.
+func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
+	if e.create != nil {
+		e = e.create(t)
+	}
+	switch {
+	case e.t.equal(t):
+		return e
+	case e.t.kind == kindNull && !t.isPrimitive():
+		return &expr{t: t, eval: e.eval}
+	case t.kind == kindOther || e.t.kind == kindNull || e.t.kind == kindVoid:
+	case e.t.kind == t.kind && e.t.boxed && !t.boxed:
+		return &expr{t: t, eval: c.unbox(e)}
+	case e.t.kind == t.kind && t.boxed && !e.t.boxed:
+		return &expr{t: t, eval: e.eval}
+	case e.t.kind == t.kind && len(t.elems) == 0 && !t.boxed: // a raw type
+		return &expr{t: e.t, eval: e.eval}
+	case !t.boxed && t.numeric() && e.t.numeric() && e.t.kind < t.kind:
+		return widen(&expr{t: e.t.unboxed(), eval: c.unbox(e)}, t.kind)
+	case e.constant != nil && fits(*e.constant, t.kind):
+		return &expr{t: t, eval: e.eval}
+	}
+	invalid(line, "Type mismatch: cannot convert from %s to %s", e.t, t)
+	return nil
+}
+
+// unbox returns the evaluation of a box as a primitive value, which fails for null.
+func (c *compiler) unbox(e *expr) func(fr *frame) value.Value {
+	if !e.t.boxed {
+		return e.eval
+	}
+	method := map[kind]string{kindByte: "byte", kindShort: "short", kindInt: "int", kindLong: "long", kindFloat: "float", kindDouble: "double",
+		kindBoolean: "boolean"}[e.t.kind]
+	return func(fr *frame) value.Value {
+		v := e.eval(fr)
+		if v == nil {
+			nullPointer(e, method+"Value()")
+		}
+		return v
+	}
+}
+
+// nullPointer fails as a Java virtual machine does when a method of null is called.
+func nullPointer(e *expr, method string) {
+	because := ""
+	if e.variable != nil && e.variable.param > 0 {
+		because = " because \"<parameter" + itoa(e.variable.param) + ">\" is null"
+	}
+	value.Failf("java.lang.NullPointerException: Cannot invoke \"%s.%s\"%s", e.t.className(), method, because)
+}
+
+func itoa(n int) string { return value.NumberText(int64(n)) }
+
+// widen returns a primitive number as one of a wider kind.
+func widen(e *expr, to kind) *expr {
+	if e.t.integral() && to >= kindFloat {
+		in := e.eval
+		return &expr{t: primitive(to), eval: func(fr *frame) value.Value {
+			n := in(fr).(int64) //nolint:forcetypeassert // by type
+			if to == kindFloat {
+				return float64(float32(n))
+			}
+			return float64(n)
+		}}
+	}
+	return &expr{t: primitive(to), eval: e.eval, constant: keepConstant(e, to)}
+}
+
+func keepConstant(e *expr, to kind) *int64 {
+	if to == kindInt {
+		return e.constant
+	}
+	return nil
+}
+
+// cast returns (t) e.
+func (c *compiler) cast(e *expr, t *jtype, line int) *expr {
+	if !e.t.numeric() || !t.numeric() || t.boxed {
+		if e.t.kind == kindOther && t.boxed {
+			invalid(line, "Cannot cast from %s to %s", e.t, t)
+		}
+		if e.t.isPrimitive() != t.isPrimitive() && e.t.kind != t.kind {
+			invalid(line, "Cannot cast from %s to %s", e.t, t)
+		}
+		return c.convert(e, t, line)
+	}
+	if e.t.boxed && e.t.kind > t.kind {
+		invalid(line, "Cannot cast from %s to %s", e.t, t)
+	}
+	in, from := c.unbox(e), e.t.kind
+	if from <= t.kind {
+		return widen(&expr{t: primitive(from), eval: in, constant: e.constant}, t.kind)
+	}
+	to := t.kind
+	out := &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(in(fr), to) }}
+	if e.constant != nil && to == kindInt {
+		out.constant = e.constant
+	}
+	return out
+}
+
+// narrow returns a number as one of a narrower kind, as Java's casts do.
+func narrow(v value.Value, to kind) value.Value {
+	if x, ok := v.(float64); ok {
+		if to == kindFloat {
+			return float64(float32(x))
+		}
+		v = truncate(x, to)
+	}
+	n, _ := v.(int64)
+	switch to {
+	case kindByte:
+		return int64(int8(n))
+	case kindShort:
+		return int64(int16(n))
+	case kindInt:
+		return int64(int32(n))
+	}
+	return n
+}
+
+// truncate converts a float to long, or to int for narrower kinds: values out of range become the nearest one, and NaN 0.
+func truncate(x float64, to kind) int64 {
+	low, high := int64(math.MinInt32), int64(math.MaxInt32)
+	if to == kindLong {
+		low, high = math.MinInt64, math.MaxInt64
+	}
+	switch {
+	case x != x:
+		return 0
+	case x <= float64(low):
+		return low
+	case x >= float64(high):
+		return high
+	}
+	return int64(x)
+}

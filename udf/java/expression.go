@@ -1,0 +1,368 @@
+package java
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"cqld/udf/value"
+)
+
+// expr is a compiled expression with its type. Values of byte, short, int and long are int64 in the range of their type, and those of
+// float and double are float64.
+type expr struct {
+	t        *jtype
+	eval     func(fr *frame) value.Value
+	constant *int64               // the value of a constant expression of type int
+	variable *variable            // of an expression that is a variable
+	literal  bool                 // a string literal
+	effect   bool                 // it can be a statement
+	create   func(t *jtype) *expr // of new C<>(), whose type follows from what it is assigned to
+}
+
+func constantInt(n int64) *expr {
+	return &expr{t: primitive(kindInt), constant: &n, eval: func(*frame) value.Value { return n }}
+}
+
+func (c *compiler) variableExpr(v *variable) *expr {
+	return &expr{t: v.t, variable: v, eval: func(fr *frame) value.Value { return fr.vars[v.slot] }}
+}
+
+// expression compiles a conditional expression or one with higher precedence.
+func (c *compiler) expression() *expr {
+	c.enter()
+	defer c.leave()
+	e := c.operation(0)
+	line := c.peek().line
+	if !c.symbol("?") {
+		return e
+	}
+	condition := c.convert(e, primitive(kindBoolean), line)
+	then := c.expression()
+	c.expect(":")
+	otherwise := c.expression()
+	t := c.conditionalType(then, otherwise, line)
+	a, b := c.convert(then, t, line), c.convert(otherwise, t, line)
+	return &expr{t: t, eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		if condition.eval(fr) == true {
+			return a.eval(fr)
+		}
+		return b.eval(fr)
+	}}
+}
+
+// conditionalType returns the type of a ? b : c, as the language specification has it.
+func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
+	switch {
+	case a.t.equal(b.t):
+		return a.t
+	case a.t.kind == kindNull && b.t.kind != kindNull:
+		return boxOf(b.t)
+	case b.t.kind == kindNull:
+		return boxOf(a.t)
+	case a.t.kind == kindBoolean && b.t.kind == kindBoolean:
+		return primitive(kindBoolean)
+	case a.t.numeric() && b.t.numeric():
+		if a.t.kind == b.t.kind {
+			return a.t.unboxed()
+		}
+		if a.constant != nil && fits(*a.constant, b.t.kind) {
+			return b.t.unboxed()
+		}
+		if b.constant != nil && fits(*b.constant, a.t.kind) {
+			return a.t.unboxed()
+		}
+		if a.t.kind <= kindShort && b.t.kind <= kindShort {
+			return primitive(kindShort)
+		}
+		return promoted(a.t, b.t)
+	}
+	// The two types have no type in common here; Java reports the one that does not match the receiver.
+	if c.returns.kind == a.t.kind {
+		invalid(line, "Type mismatch: cannot convert from %s to %s", b.t, c.returns)
+	}
+	invalid(line, "Type mismatch: cannot convert from %s to %s", a.t, c.returns)
+	return nil
+}
+
+func boxOf(t *jtype) *jtype {
+	if t.isPrimitive() {
+		return box(t.kind)
+	}
+	return t
+}
+
+// fits reports whether a constant of type int can be converted to a narrower integer type.
+func fits(n int64, k kind) bool {
+	switch k {
+	case kindByte:
+		return n == int64(int8(n))
+	case kindShort:
+		return n == int64(int16(n))
+	}
+	return false
+}
+
+// levels are the binary operators, from the lowest precedence to the highest.
+func levels() [][]string {
+	return [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"}}
+}
+
+func (c *compiler) operation(level int) *expr {
+	all := levels()
+	if level == len(all) {
+		return c.unary()
+	}
+	e := c.operation(level + 1)
+	for n := 0; ; n++ {
+		t := c.peek()
+		if t.kind == tokenName && t.text == "instanceof" {
+			unsupported(t.line, "instanceof")
+		}
+		if t.kind != tokenSymbol || !contains(all[level], t.text) {
+			return e
+		}
+		if n > nestingMax {
+			unsupported(t.line, "an expression with more than "+strconv.Itoa(nestingMax)+" operators in a row")
+		}
+		c.next()
+		e = c.binary(t.text, e, c.operation(level+1), t.line)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *compiler) unary() *expr {
+	c.enter()
+	defer c.leave()
+	t := c.peek()
+	switch {
+	case c.symbol("-"):
+		if n := c.peek(); n.kind == tokenInt && (n.text == "2147483648" || strings.EqualFold(n.text, "9223372036854775808L")) {
+			c.next()
+			if n.text == "2147483648" {
+				return constantInt(math.MinInt32)
+			}
+			return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return int64(math.MinInt64) }}
+		}
+		e := c.unary()
+		if e.constant != nil {
+			return constantInt(int64(int32(-*e.constant)))
+		}
+		if !e.t.numeric() {
+			invalid(t.line, "The operator - is undefined for the argument type(s) %s", e.t)
+		}
+		if e.t.kind >= kindFloat { // not 0 - x, which differs for zero
+			in := c.convert(e, e.t.unboxed(), t.line)
+			return &expr{t: in.t, eval: func(fr *frame) value.Value { return -in.eval(fr).(float64) }} //nolint:forcetypeassert // by type
+		}
+		return c.binary("-", constantInt(0), e, t.line)
+	case c.symbol("+"):
+		return c.binary("+", constantInt(0), c.unary(), t.line)
+	case c.symbol("!"):
+		e := c.unary()
+		if e.t.kind != kindBoolean {
+			invalid(t.line, "The operator ! is undefined for the argument type(s) %s", e.t)
+		}
+		e = c.convert(e, primitive(kindBoolean), t.line)
+		return &expr{t: e.t, eval: func(fr *frame) value.Value { fr.m.Step(); return e.eval(fr) != true }}
+	case c.symbol("~"):
+		return c.binary("^", constantInt(-1), c.unary(), t.line)
+	case t.kind == tokenSymbol && (t.text == "++" || t.text == "--"):
+		return c.preIncrement()
+	case t.kind == tokenSymbol && t.text == "(":
+		if e := c.castExpr(); e != nil {
+			return e
+		}
+	}
+	return c.postfix(c.primary())
+}
+
+// preIncrement compiles ++x and --x.
+func (c *compiler) preIncrement() *expr {
+	op := c.next()
+	v := c.find(c.name())
+	if v == nil || !v.t.numeric() {
+		invalid(op.line, "Invalid argument to operation ++/--")
+	}
+	next := c.convert(c.cast(c.binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
+	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
+		fr.vars[v.slot] = next.eval(fr)
+		return fr.vars[v.slot]
+	}}
+}
+
+// castExpr compiles (T) x, or returns nil if the parenthesis is not a cast.
+func (c *compiler) castExpr() *expr {
+	start := c.at
+	c.expect("(")
+	t, ok := c.typeName()
+	if !ok || t == nil || !c.symbol(")") {
+		c.at = start
+		return nil
+	}
+	next := c.peek()
+	if !t.isPrimitive() && next.kind == tokenSymbol && next.text != "(" && next.text != "!" && next.text != "~" {
+		c.at = start
+		return nil
+	}
+	e := c.unary()
+	return c.cast(e, t, next.line)
+}
+
+func (c *compiler) primary() *expr {
+	t := c.next()
+	switch t.kind {
+	case tokenInt:
+		return intLiteral(t)
+	case tokenFloat:
+		return floatLiteral(t)
+	case tokenString:
+		s := t.text
+		return &expr{t: primitive(kindString), literal: true, eval: func(*frame) value.Value { return s }}
+	case tokenSymbol:
+		if t.text == "(" {
+			e := c.expression()
+			c.expect(")")
+			return e
+		}
+		invalid(t.line, "Syntax error on token \"%s\", delete this token", t.text)
+	case tokenEnd:
+		invalid(t.line, "Syntax error, insert \"Expression\" to complete Expression")
+	case tokenName:
+	}
+	switch t.text {
+	case "true", "false":
+		v := t.text == "true"
+		return &expr{t: primitive(kindBoolean), eval: func(*frame) value.Value { return v }}
+	case "null":
+		return &expr{t: primitive(kindNull), eval: func(*frame) value.Value { return nil }}
+	case "new":
+		return c.newExpr(t.line)
+	case "this", "super":
+		unsupported(t.line, t.text)
+	}
+	if v := c.find(t.text); v != nil {
+		return c.variableExpr(v)
+	}
+	return c.static(t)
+}
+
+func intLiteral(t token) *expr {
+	text := strings.ReplaceAll(t.text, "_", "")
+	digits, long := strings.CutSuffix(strings.ToLower(text), "l")
+	base := 10
+	if hex, ok := strings.CutPrefix(digits, "0x"); ok {
+		digits, base = hex, 16
+	} else if len(digits) > 1 && digits[0] == '0' {
+		unsupported(t.line, "an octal number")
+	}
+	u, err := strconv.ParseUint(digits, base, 64)
+	n := int64(u)
+	switch {
+	case err != nil, long && base == 10 && u > math.MaxInt64, !long && base == 10 && u > math.MaxInt32, !long && u > math.MaxUint32:
+		invalid(t.line, "The literal %s of type %s is out of range ", t.text, map[bool]string{true: "long", false: "int"}[long])
+	case !long:
+		return constantInt(int64(int32(u)))
+	}
+	return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return n }}
+}
+
+func floatLiteral(t token) *expr {
+	text, single := strings.ToLower(strings.ReplaceAll(t.text, "_", "")), false
+	if strings.HasSuffix(text, "f") {
+		text, single = text[:len(text)-1], true
+	}
+	text = strings.TrimSuffix(text, "d")
+	bits := 64
+	if single {
+		bits = 32
+	}
+	x, err := strconv.ParseFloat(text, bits)
+	if err != nil {
+		invalid(t.line, "The literal %s is out of range ", t.text)
+	}
+	k := kindDouble
+	if single {
+		k = kindFloat
+	}
+	return &expr{t: primitive(k), eval: func(*frame) value.Value { return x }}
+}
+
+// typeName consumes a type. ok is false if the next tokens are none; the type is nil for var.
+func (c *compiler) typeName() (t *jtype, ok bool) {
+	start := c.at
+	if c.peek().kind != tokenName {
+		return nil, false
+	}
+	name := c.name()
+	for c.peek().text == "." && c.ahead(1).kind == tokenName {
+		c.next()
+		name += "." + c.name()
+	}
+	if name == "var" {
+		return nil, true
+	}
+	t = namedType(name)
+	if t == nil {
+		c.at = start
+		return nil, false
+	}
+	if c.peek().text == "<" {
+		c.next()
+		for !c.symbol(">") {
+			elem, ok := c.typeName()
+			if !ok || elem == nil || len(t.elems) > 1 {
+				c.at = start
+				return nil, false
+			}
+			t.elems = append(t.elems, elem)
+			if c.peek().text != ">" && !c.symbol(",") {
+				c.at = start
+				return nil, false
+			}
+		}
+	}
+	return t, true
+}
+
+// namedType returns the type with a name, or nil if it is not known.
+func namedType(name string) *jtype {
+	for k := kindByte; k <= kindBoolean; k++ {
+		switch name {
+		case primitive(k).String():
+			return primitive(k)
+		case boxName(k), "java.lang." + boxName(k):
+			return box(k)
+		}
+	}
+	switch name {
+	case "String", "java.lang.String":
+		return primitive(kindString)
+	case "java.math.BigInteger":
+		return primitive(kindBigInteger)
+	case "java.math.BigDecimal":
+		return primitive(kindBigDecimal)
+	case "Date", "java.util.Date":
+		return primitive(kindDate)
+	case "TupleValue":
+		return primitive(kindTuple)
+	case "UDTValue":
+		return primitive(kindUDT)
+	case "List", "java.util.List":
+		return primitive(kindList)
+	case "Set", "java.util.Set":
+		return primitive(kindSet)
+	case "Map", "java.util.Map":
+		return primitive(kindMap)
+	}
+	return nil
+}

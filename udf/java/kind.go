@@ -1,0 +1,147 @@
+package java
+
+import (
+	"strings"
+
+	"cqld/types"
+)
+
+// kind is the kind of a Java type.
+type kind uint8
+
+// The numeric kinds are in the order of their widening conversions.
+const (
+	kindNone kind = iota
+	kindByte
+	kindShort
+	kindInt
+	kindLong
+	kindFloat
+	kindDouble
+	kindBoolean
+	kindString
+	kindBigInteger
+	kindBigDecimal
+	kindDate
+	kindList
+	kindSet
+	kindMap
+	kindCollection // of keySet() and values()
+	kindTuple
+	kindUDT
+	kindNull
+	kindOther // a class without methods here
+	kindVoid
+)
+
+// jtype is a Java type. It is immutable.
+type jtype struct {
+	kind  kind
+	boxed bool // of numbers and booleans
+	elems []*jtype
+	cql   *types.Type // of tuples, user-defined types and others
+}
+
+func primitive(k kind) *jtype { return &jtype{kind: k} }
+func box(k kind) *jtype       { return &jtype{kind: k, boxed: true} }
+
+func (t *jtype) numeric() bool { return t.kind >= kindByte && t.kind <= kindDouble }
+
+func (t *jtype) integral() bool { return t.kind >= kindByte && t.kind <= kindLong }
+
+// isPrimitive reports whether values of t cannot be null.
+func (t *jtype) isPrimitive() bool { return !t.boxed && (t.numeric() || t.kind == kindBoolean) }
+
+// unboxed returns the primitive type of a box.
+func (t *jtype) unboxed() *jtype { return primitive(t.kind) }
+
+// String returns the name as error messages of Java compilers have it.
+func (t *jtype) String() string {
+	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "String", "BigInteger", "BigDecimal", "Date", "List", "Set",
+		"Map", "Collection", "TupleValue", "UDTValue", "null", "Object", "void"}
+	if t.boxed {
+		return boxName(t.kind)
+	}
+	name := plain[t.kind]
+	if len(t.elems) > 0 {
+		parts := make([]string, len(t.elems))
+		for i, e := range t.elems {
+			parts[i] = e.String()
+		}
+		name += "<" + strings.Join(parts, ",") + ">"
+	}
+	return name
+}
+
+func boxName(k kind) string {
+	return [...]string{"", "Byte", "Short", "Integer", "Long", "Float", "Double", "Boolean"}[k]
+}
+
+// className returns the name with the package, for exceptions.
+func (t *jtype) className() string {
+	switch {
+	case t.numeric() || t.kind == kindBoolean:
+		return "java.lang." + boxName(t.kind)
+	case t.kind == kindString:
+		return "String"
+	case t.kind == kindBigInteger, t.kind == kindBigDecimal:
+		return "java.math." + t.String()
+	case t.kind == kindTuple, t.kind == kindUDT:
+		return "org.apache.cassandra.cql3.functions.types." + t.String()
+	}
+	name, _, _ := strings.Cut(t.String(), "<")
+	return "java.util." + name
+}
+
+// fromCQL returns the Java type of arguments and results of a CQL type.
+func fromCQL(t *types.Type, boxed bool) *jtype {
+	number := map[types.Kind]kind{types.Tinyint: kindByte, types.Smallint: kindShort, types.Int: kindInt, types.Bigint: kindLong,
+		types.Counter: kindLong, types.Time: kindLong, types.Float: kindFloat, types.Double: kindDouble, types.Boolean: kindBoolean}
+	if k, ok := number[t.Kind()]; ok {
+		return &jtype{kind: k, boxed: boxed}
+	}
+	elems := make([]*jtype, len(t.Elems()))
+	for i, e := range t.Elems() {
+		elems[i] = fromCQL(e, true)
+	}
+	switch t.Kind() {
+	case types.Text, types.Ascii:
+		return primitive(kindString)
+	case types.Varint:
+		return primitive(kindBigInteger)
+	case types.Decimal:
+		return primitive(kindBigDecimal)
+	case types.Timestamp:
+		return primitive(kindDate)
+	case types.List, types.Vector:
+		return &jtype{kind: kindList, elems: elems, cql: t}
+	case types.Set:
+		return &jtype{kind: kindSet, elems: elems, cql: t}
+	case types.Map:
+		return &jtype{kind: kindMap, elems: elems, cql: t}
+	case types.Tuple:
+		return &jtype{kind: kindTuple, cql: t}
+	case types.UDT:
+		return &jtype{kind: kindUDT, cql: t}
+	}
+	return &jtype{kind: kindOther, cql: t}
+}
+
+// equal reports whether two types are the same.
+func (t *jtype) equal(o *jtype) bool {
+	if t.kind != o.kind || t.boxed != o.boxed || len(t.elems) != len(o.elems) {
+		return false
+	}
+	for i, e := range t.elems {
+		if !e.equal(o.elems[i]) {
+			return false
+		}
+	}
+	switch t.kind {
+	case kindOther:
+		return t.cql.Kind() == o.cql.Kind()
+	case kindTuple, kindUDT:
+		return t.cql == nil || o.cql == nil || t.cql.Freeze().Equal(o.cql.Freeze())
+	}
+	return true
+}

@@ -1,0 +1,163 @@
+package java
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// tokenKind is the kind of a token.
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenName
+	tokenInt // also long, with the suffix L
+	tokenFloat
+	tokenString
+	tokenSymbol
+)
+
+type token struct {
+	kind tokenKind
+	text string // of a string: its value
+	line int
+}
+
+// tokensMax bounds the tokens of a body.
+const tokensMax = 20000
+
+// symbols are the operators and separators, longest first.
+func symbols() []string {
+	return []string{">>>=", "<<=", ">>=", ">>>", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=",
+		"<<", "->", "::", "+", "-", "*", "/", "%", "<", ">", "=", "!", "~", "?", ":", ";", ",", ".", "(", ")", "{", "}", "[", "]", "&", "|", "^", "@"}
+}
+
+// lex returns the tokens of a body, with an end.
+func lex(body string) []token {
+	var out []token
+	line := 1
+	for i := 0; i < len(body); {
+		c := body[i]
+		switch {
+		case c == '\n':
+			line++
+			i++
+		case c == ' ' || c == '\t' || c == '\r' || c == '\f':
+			i++
+		case strings.HasPrefix(body[i:], "//"):
+			for i < len(body) && body[i] != '\n' {
+				i++
+			}
+		case strings.HasPrefix(body[i:], "/*"):
+			end := strings.Index(body[i+2:], "*/")
+			if end < 0 {
+				invalid(line, "Unexpected end of comment")
+			}
+			line += strings.Count(body[i:i+end+4], "\n")
+			i += end + 4
+		case c == '"':
+			text, n := lexString(body[i:], line)
+			out, i = append(out, token{tokenString, text, line}), i+n
+		case c == '\'':
+			unsupported(line, "the type char")
+		case isDigit(c) || c == '.' && i+1 < len(body) && isDigit(body[i+1]):
+			t := lexNumber(body[i:], line)
+			out, i = append(out, t), i+len(t.text)
+		case isLetter(c):
+			n := 1
+			for i+n < len(body) && (isLetter(body[i+n]) || isDigit(body[i+n])) {
+				n++
+			}
+			out, i = append(out, token{tokenName, body[i : i+n], line}), i+n
+		default:
+			s := symbolAt(body[i:])
+			if s == "" {
+				r, _ := utf8.DecodeRuneInString(body[i:])
+				invalid(line, "Invalid Character %q", r)
+			}
+			out, i = append(out, token{tokenSymbol, s, line}), i+len(s)
+		}
+		if len(out) > tokensMax {
+			unsupported(line, "a body with more than "+strconv.Itoa(tokensMax)+" symbols")
+		}
+	}
+	return append(out, token{tokenEnd, "", line})
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '$' }
+
+func symbolAt(s string) string {
+	for _, symbol := range symbols() {
+		if strings.HasPrefix(s, symbol) {
+			return symbol
+		}
+	}
+	return ""
+}
+
+// lexString returns the value of the string literal at the beginning of s, and its length in s.
+func lexString(s string, line int) (string, int) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), i + 1
+		case '\n':
+			invalid(line, "String literal is not properly closed by a double-quote")
+		case '\\':
+			i++
+			if i >= len(s) {
+				break
+			}
+			plain := strings.IndexByte(`btnfr"'\0`, s[i])
+			if plain < 0 {
+				unsupported(line, "the escape sequence \\"+s[i:i+1])
+			}
+			b.WriteByte("\b\t\n\f\r\"'\\\x00"[plain])
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	invalid(line, "String literal is not properly closed by a double-quote")
+	return "", 0
+}
+
+// lexNumber returns the number at the beginning of s, with its suffix.
+func lexNumber(s string, line int) token {
+	n := 0
+	t := token{kind: tokenInt, line: line}
+	if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") {
+		for n = 2; n < len(s) && strings.IndexByte("0123456789abcdefABCDEF_", s[n]) >= 0; n++ {
+		}
+	} else {
+		for n < len(s) && (isDigit(s[n]) || s[n] == '_') {
+			n++
+		}
+		if n < len(s) && s[n] == '.' && (n+1 >= len(s) || !isLetter(s[n+1]) || strings.IndexByte("dDfFeE", s[n+1]) >= 0) {
+			t.kind = tokenFloat
+			for n++; n < len(s) && isDigit(s[n]); n++ {
+			}
+		}
+		if n < len(s) && s[n]|0x20 == 'e' {
+			t.kind = tokenFloat
+			n++
+			if n < len(s) && (s[n] == '+' || s[n] == '-') {
+				n++
+			}
+			for n < len(s) && isDigit(s[n]) {
+				n++
+			}
+		}
+	}
+	if n < len(s) && strings.IndexByte("fFdD", s[n]) >= 0 {
+		t.kind = tokenFloat
+		n++
+	} else if n < len(s) && s[n]|0x20 == 'l' && t.kind == tokenInt {
+		n++
+	}
+	t.text = s[:n]
+	return t
+}

@@ -1,0 +1,303 @@
+package java
+
+import (
+	"strings"
+	"unicode/utf16"
+
+	"cqld/udf/value"
+)
+
+// units returns a string as Java has it: in UTF-16.
+func units(fr *frame, s string) []uint16 {
+	fr.m.Alloc(int64(3 * len(s)))
+	return utf16.Encode([]rune(s))
+}
+
+// ofString compiles the methods of String.
+func (m *call) ofString() *expr {
+	s, b, i := primitive(kindString), primitive(kindBoolean), primitive(kindInt)
+	on := func(fr *frame) string { v, _ := m.object(fr).(string); return v }
+	switch {
+	case m.is("length", 0):
+		return &expr{t: i, eval: func(fr *frame) value.Value { return int64(len(units(fr, on(fr)))) }}
+	case m.is("isEmpty", 0):
+		return &expr{t: b, eval: func(fr *frame) value.Value { return on(fr) == "" }}
+	case m.is("toString", 0):
+		return &expr{t: s, eval: func(fr *frame) value.Value { return on(fr) }}
+	case m.is("substring", 1), m.is("substring", 2):
+		return m.substring(on)
+	case m.is("equals", 1):
+		return m.equals()
+	}
+	if len(m.args) == 0 {
+		return m.mapped(on)
+	}
+	if len(m.args) == 2 && m.name == "replace" {
+		from, to := m.argument(0), m.argument(1)
+		return &expr{t: s, eval: func(fr *frame) value.Value {
+			v, old, by := on(fr), from(fr), to(fr)
+			fr.m.Alloc(int64(len(v)) + int64(strings.Count(v, old))*int64(len(by)))
+			return strings.ReplaceAll(v, old, by)
+		}}
+	}
+	if len(m.args) != 1 {
+		return nil
+	}
+	return m.withString(on)
+}
+
+// argument returns a string argument, which must not be null.
+func (m *call) argument(i int) func(fr *frame) string {
+	in := m.arg(i, primitive(kindString))
+	return func(fr *frame) string {
+		v, ok := in(fr).(string)
+		if !ok {
+			value.Failf("java.lang.NullPointerException")
+		}
+		return v
+	}
+}
+
+// withString compiles the methods of String with one argument that is a string.
+func (m *call) withString(on func(fr *frame) string) *expr {
+	tests := map[string]func(s, t string) bool{"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
+		"equalsIgnoreCase": strings.EqualFold}
+	if test := tests[m.name]; test != nil {
+		arg := m.argument(0)
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			s := on(fr)
+			fr.m.Work(int64(len(s)) / 8)
+			return test(s, arg(fr))
+		}}
+	}
+	switch m.name {
+	case "concat":
+		arg := m.argument(0)
+		return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
+			s, t := on(fr), arg(fr)
+			fr.m.Alloc(int64(len(s) + len(t)))
+			return s + t
+		}}
+	case "indexOf", "lastIndexOf":
+		arg := m.argument(0)
+		index := strings.Index
+		if m.name == "lastIndexOf" {
+			index = strings.LastIndex
+		}
+		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
+			s := on(fr)
+			at := index(s, arg(fr))
+			if at < 0 {
+				return int64(-1)
+			}
+			return int64(len(units(fr, s[:at])))
+		}}
+	case "compareTo":
+		arg := m.argument(0)
+		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
+			s, t := units(fr, on(fr)), units(fr, arg(fr))
+			for i := range min(len(s), len(t)) {
+				if s[i] != t[i] {
+					return int64(s[i]) - int64(t[i])
+				}
+			}
+			return int64(len(s) - len(t))
+		}}
+	}
+	return nil
+}
+
+// mapped compiles the methods of String without arguments that return a string.
+func (m *call) mapped(on func(fr *frame) string) *expr {
+	mappings := map[string]func(string) string{
+		"toUpperCase": func(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") },
+		"toLowerCase": strings.ToLower,
+		"trim":        func(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) },
+	}
+	f := mappings[m.name]
+	if f == nil {
+		return nil
+	}
+	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
+		s := on(fr)
+		fr.m.Alloc(int64(2 * len(s)))
+		return f(s)
+	}}
+}
+
+func (m *call) substring(on func(fr *frame) string) *expr {
+	from := m.arg(0, primitive(kindInt))
+	to := func(*frame) value.Value { return nil }
+	if len(m.args) == 2 {
+		to = m.arg(1, primitive(kindInt))
+	}
+	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
+		u := units(fr, on(fr))
+		begin, _ := from(fr).(int64)
+		end := int64(len(u))
+		if n, ok := to(fr).(int64); ok {
+			end = n
+		}
+		if begin < 0 || begin > end || end > int64(len(u)) {
+			value.Failf("java.lang.StringIndexOutOfBoundsException: begin %d, end %d, length %d", begin, end, len(u))
+		}
+		return string(utf16.Decode(u[begin:end]))
+	}}
+}
+
+// elem returns the i-th type parameter of the object.
+func (m *call) elem(i int) *jtype {
+	if i >= len(m.on.t.elems) {
+		unsupported(m.line, m.on.t.String()+" without the types of its elements")
+	}
+	return m.on.t.elems[i]
+}
+
+func (m *call) table(fr *frame) *value.Table {
+	t, _ := m.object(fr).(*value.Table)
+	return t
+}
+
+// present fails for null, which CQL collections do not contain.
+func present(v value.Value) value.Value {
+	if v == nil {
+		value.Failf("java.lang.NullPointerException: Collection elements cannot be null")
+	}
+	return v
+}
+
+// sized compiles size() and isEmpty().
+func (m *call) sized() *expr {
+	switch {
+	case m.is("size", 0):
+		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value { return int64(m.table(fr).Count()) }}
+	case m.is("isEmpty", 0):
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { return m.table(fr).Count() == 0 }}
+	}
+	return nil
+}
+
+// ofList compiles the methods of List.
+func (m *call) ofList() *expr {
+	at := func(i int) func(fr *frame, t *value.Table) int64 {
+		in := m.arg(i, primitive(kindInt))
+		return func(fr *frame, t *value.Table) int64 {
+			n, _ := in(fr).(int64)
+			if n < 0 || n >= int64(t.Len()) {
+				value.Failf("java.lang.IndexOutOfBoundsException: Index %d out of bounds for length %d", n, t.Len())
+			}
+			return n + 1
+		}
+	}
+	switch {
+	case m.is("get", 1):
+		index := at(0)
+		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value { t := m.table(fr); return t.Get(index(fr, t)) }}
+	case m.is("add", 1):
+		v := m.arg(0, m.elem(0))
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			m.table(fr).Append(fr.m, present(v(fr)))
+			return true
+		}}
+	case m.is("set", 2):
+		index, v := at(0), m.arg(1, m.elem(0))
+		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value {
+			t := m.table(fr)
+			n := index(fr, t)
+			old := t.Get(n)
+			t.Set(fr.m, n, present(v(fr)))
+			return old
+		}}
+	case m.is("contains", 1):
+		v := m.arg(0, m.elem(0))
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			t, wanted := m.table(fr), v(fr)
+			for _, e := range t.Values() {
+				fr.m.Step()
+				if value.Equal(e, wanted) {
+					return true
+				}
+			}
+			return false
+		}}
+	}
+	return m.sized()
+}
+
+// ofSet compiles the methods of Set, and of the collections of a map.
+func (m *call) ofSet() *expr {
+	if m.on.t.kind == kindSet {
+		switch {
+		case m.is("add", 1), m.is("remove", 1), m.is("contains", 1):
+			v := m.arg(0, m.elem(0))
+			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+				t, e := m.table(fr), present(v(fr))
+				had := t.Get(e) != nil
+				switch m.name {
+				case "add":
+					t.Set(fr.m, e, true)
+					return !had
+				case "remove":
+					t.Set(fr.m, e, nil)
+				}
+				return had
+			}}
+		}
+	}
+	return m.sized()
+}
+
+// ofMap compiles the methods of Map.
+func (m *call) ofMap() *expr {
+	switch {
+	case m.is("get", 1), m.is("remove", 1):
+		k := m.arg(0, m.elem(0))
+		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
+			t, key := m.table(fr), k(fr)
+			v := t.Get(key)
+			if m.name == "remove" && v != nil {
+				t.Set(fr.m, key, nil)
+			}
+			return v
+		}}
+	case m.is("containsKey", 1):
+		k := m.arg(0, m.elem(0))
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { return m.table(fr).Get(k(fr)) != nil }}
+	case m.is("getOrDefault", 2):
+		k, v := m.arg(0, m.elem(0)), m.arg(1, m.elem(1))
+		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
+			t, key, absent := m.table(fr), k(fr), v(fr)
+			if found := t.Get(key); found != nil {
+				return found
+			}
+			return absent
+		}}
+	case m.is("put", 2), m.is("putIfAbsent", 2):
+		k, v := m.arg(0, m.elem(0)), m.arg(1, m.elem(1))
+		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
+			t, key, next := m.table(fr), present(k(fr)), present(v(fr))
+			old := t.Get(key)
+			if old == nil || m.name == "put" {
+				t.Set(fr.m, key, next)
+			}
+			return old
+		}}
+	case m.is("keySet", 0), m.is("values", 0):
+		at := 0
+		if m.name == "values" {
+			at = 1
+		}
+		return &expr{t: &jtype{kind: kindCollection, elems: []*jtype{m.elem(at)}}, eval: func(fr *frame) value.Value {
+			out := value.NewTable(fr.m)
+			t := m.table(fr)
+			for k, v, next := t.Next(0); next >= 0; k, v, next = t.Next(next) {
+				if at == 1 {
+					k = v
+				}
+				out.Append(fr.m, k)
+			}
+			return out
+		}}
+	}
+	return m.sized()
+}

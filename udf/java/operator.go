@@ -1,0 +1,282 @@
+package java
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/types"
+	"cqld/udf/value"
+)
+
+// promoted returns the type of arithmetic on two numbers.
+func promoted(a, b *jtype) *jtype { return primitive(max(a.kind, b.kind, kindInt)) }
+
+func undefined(op string, a, b *expr, line int) {
+	invalid(line, "The operator %s is undefined for the argument type(s) %s, %s", op, a.t, b.t)
+}
+
+// binary compiles a operation of two operands.
+func (c *compiler) binary(op string, a, b *expr, line int) *expr {
+	switch op {
+	case "&&", "||":
+		return c.logical(op, a, b, line)
+	case "==", "!=":
+		return c.equality(op, a, b, line)
+	case "<", ">", "<=", ">=":
+		return c.comparison(op, a, b, line)
+	case "<<", ">>", ">>>":
+		return c.shift(op, a, b, line)
+	case "&", "|", "^":
+		return c.bitwise(op, a, b, line)
+	}
+	if op == "+" && (a.t.kind == kindString || b.t.kind == kindString) {
+		if a.t.kind == kindVoid || b.t.kind == kindVoid {
+			undefined(op, a, b, line)
+		}
+		return concat(a, b)
+	}
+	if !a.t.numeric() || !b.t.numeric() {
+		undefined(op, a, b, line)
+	}
+	t := promoted(a.t, b.t)
+	x, y := c.convert(a, t, line), c.convert(b, t, line)
+	e := &expr{t: t}
+	if t.kind >= kindFloat {
+		e.eval = func(fr *frame) value.Value {
+			fr.m.Step()
+			return floatArith(op, x.eval(fr), y.eval(fr), t.kind == kindFloat)
+		}
+		return e
+	}
+	e.eval = func(fr *frame) value.Value {
+		fr.m.Step()
+		n := intArith(op, x.eval(fr), y.eval(fr))
+		if t.kind == kindInt {
+			return int64(int32(n))
+		}
+		return n
+	}
+	if a.constant != nil && b.constant != nil && t.kind == kindInt && (*b.constant != 0 || op != "/" && op != "%") {
+		n := int64(int32(intArith(op, *a.constant, *b.constant)))
+		e.constant = &n
+	}
+	return e
+}
+
+func intArith(op string, a, b value.Value) int64 {
+	x, _ := a.(int64)
+	y, _ := b.(int64)
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	}
+	switch {
+	case y == 0:
+		value.Failf("java.lang.ArithmeticException: / by zero")
+	case y == -1 && op == "/":
+		return -x
+	case y == -1:
+		return 0
+	case op == "/":
+		return x / y
+	}
+	return x % y
+}
+
+func floatArith(op string, a, b value.Value, single bool) value.Value {
+	x, _ := a.(float64)
+	y, _ := b.(float64)
+	var r float64
+	switch op {
+	case "+":
+		r = x + y
+	case "-":
+		r = x - y
+	case "*":
+		r = x * y
+	case "/":
+		r = x / y
+	default:
+		r = math.Mod(x, y)
+	}
+	if single {
+		return float64(float32(r))
+	}
+	return r
+}
+
+func (c *compiler) logical(op string, a, b *expr, line int) *expr {
+	if a.t.kind != kindBoolean || b.t.kind != kindBoolean {
+		undefined(op, a, b, line)
+	}
+	x, y := c.unbox(a), c.unbox(b)
+	stop := op == "||"
+	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		if x(fr) == stop {
+			return stop
+		}
+		return y(fr)
+	}}
+}
+
+func (c *compiler) bitwise(op string, a, b *expr, line int) *expr {
+	x, y := c.unbox(a), c.unbox(b)
+	if a.t.kind == kindBoolean && b.t.kind == kindBoolean {
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			fr.m.Step()
+			p, q := x(fr) == true, y(fr) == true
+			switch op {
+			case "&":
+				return p && q
+			case "|":
+				return p || q
+			}
+			return p != q
+		}}
+	}
+	if !a.t.integral() || !b.t.integral() {
+		undefined(op, a, b, line)
+	}
+	return &expr{t: promoted(a.t, b.t), eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		p, _ := x(fr).(int64)
+		q, _ := y(fr).(int64)
+		switch op {
+		case "&":
+			return p & q
+		case "|":
+			return p | q
+		}
+		return p ^ q
+	}}
+}
+
+func (c *compiler) shift(op string, a, b *expr, line int) *expr {
+	if !a.t.integral() || !b.t.integral() {
+		undefined(op, a, b, line)
+	}
+	x, y := c.unbox(a), c.unbox(b)
+	t := promoted(a.t, a.t)
+	return &expr{t: t, eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		n, _ := x(fr).(int64)
+		by, _ := y(fr).(int64)
+		if t.kind == kindInt {
+			by &= 31
+			switch op {
+			case "<<":
+				return int64(int32(n) << by)
+			case ">>":
+				return int64(int32(n) >> by)
+			}
+			return int64(int32(uint32(n) >> by))
+		}
+		by &= 63
+		switch op {
+		case "<<":
+			return n << by
+		case ">>":
+			return n >> by
+		}
+		return int64(uint64(n) >> by)
+	}}
+}
+
+// equality compiles == and !=. Comparisons of references of boxes, strings and numbers are refused: in Java they compare objects,
+// which have no identity here.
+func (c *compiler) equality(op string, a, b *expr, line int) *expr {
+	equal := op == "=="
+	result := func(same func(fr *frame) bool) *expr {
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { fr.m.Step(); return same(fr) == equal }}
+	}
+	switch {
+	case a.t.kind == kindNull && b.t.kind == kindNull:
+		return result(func(*frame) bool { return true })
+	case a.t.kind == kindNull || b.t.kind == kindNull:
+		if a.t.kind == kindNull {
+			a = b
+		}
+		if a.t.isPrimitive() {
+			invalid(line, "The operator %s is undefined for the argument type(s) %s, null", op, a.t)
+		}
+		return result(func(fr *frame) bool { return a.eval(fr) == nil })
+	case a.t.kind == kindBoolean && b.t.kind == kindBoolean && (a.t.isPrimitive() || b.t.isPrimitive()):
+		x, y := c.unbox(a), c.unbox(b)
+		return result(func(fr *frame) bool { return x(fr) == y(fr) })
+	case a.t.numeric() && b.t.numeric() && (a.t.isPrimitive() || b.t.isPrimitive()):
+		t := promoted(a.t, b.t)
+		x, y := c.convert(a, t, line), c.convert(b, t, line)
+		return result(func(fr *frame) bool { return x.eval(fr) == y.eval(fr) })
+	case a.t.isPrimitive() || b.t.isPrimitive() || a.t.kind != b.t.kind:
+		invalid(line, "Incompatible operand types %s and %s", a.t, b.t)
+	}
+	unsupported(line, op+" between objects, which compares their identity in Java (write a.equals(b))")
+	return nil
+}
+
+func (c *compiler) comparison(op string, a, b *expr, line int) *expr {
+	if !a.t.numeric() || !b.t.numeric() {
+		undefined(op, a, b, line)
+	}
+	t := promoted(a.t, b.t)
+	x, y := c.convert(a, t, line), c.convert(b, t, line)
+	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		order, ok := value.Compare(x.eval(fr), y.eval(fr))
+		switch {
+		case !ok:
+			return false
+		case op == "<":
+			return order < 0
+		case op == ">":
+			return order > 0
+		case op == "<=":
+			return order <= 0
+		}
+		return order >= 0
+	}}
+}
+
+// concat compiles + with a string.
+func concat(a, b *expr) *expr {
+	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
+		s, t := text(a.t, a.eval(fr)), text(b.t, b.eval(fr))
+		fr.m.Alloc(int64(len(s) + len(t)))
+		return s + t
+	}}
+}
+
+// text returns a value as String.valueOf does.
+func text(t *jtype, v value.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return v
+	case bool:
+		if v {
+			return "true"
+		}
+		return "false"
+	case float64:
+		of := types.Native(types.Double)
+		if t.kind == kindFloat {
+			of = types.Native(types.Float)
+		}
+		return string(of.AppendText(nil, of.AppendFloat64(nil, v)))
+	case *apd.Decimal:
+		return string(types.Native(types.Decimal).AppendText(nil, types.AppendDecimal(nil, v)))
+	case *big.Int:
+		return v.String()
+	case *value.Table:
+		value.Failf("java.lang.UnsupportedOperationException: a %s has no text", t)
+	}
+	return value.NumberText(v)
+}

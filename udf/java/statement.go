@@ -1,0 +1,388 @@
+package java
+
+import (
+	"strings"
+
+	"cqld/udf/value"
+)
+
+// signal tells the enclosing statement how to go on.
+type signal uint8
+
+const (
+	proceed signal = iota
+	leaveLoop
+	nextRound
+	leaveMethod
+)
+
+// stmt executes a statement.
+type stmt func(fr *frame) signal
+
+func run(fr *frame, list []stmt) signal {
+	for _, s := range list {
+		if sig := s(fr); sig != proceed {
+			return sig
+		}
+	}
+	return proceed
+}
+
+// statement compiles a statement. ends reports whether it can complete normally.
+func (c *compiler) statement() (s stmt, ends bool) {
+	c.enter()
+	defer c.leave()
+	t := c.peek()
+	switch {
+	case c.symbol(";"):
+		return func(*frame) signal { return proceed }, true
+	case t.kind == tokenSymbol && t.text == "{":
+		return c.block()
+	case t.kind != tokenName:
+		return c.simple(true)
+	}
+	switch t.text {
+	case "return":
+		return c.returnStatement()
+	case "if":
+		return c.ifStatement()
+	case "while":
+		return c.whileStatement()
+	case "for":
+		return c.forStatement()
+	case "throw":
+		return c.throwStatement()
+	case "break", "continue":
+		c.next()
+		c.expect(";")
+		if c.loops == 0 {
+			invalid(t.line, "%s cannot be used outside of a loop", t.text)
+		}
+		sig := leaveLoop
+		c.broken = c.broken || t.text == "break"
+		if t.text == "continue" {
+			sig = nextRound
+		}
+		return func(*frame) signal { return sig }, false
+	case "do", "switch", "try", "synchronized", "class", "assert", "yield", "interface", "enum":
+		unsupported(t.line, "the statement "+t.text)
+	}
+	return c.simple(true)
+}
+
+func (c *compiler) block() (stmt, bool) {
+	c.expect("{")
+	c.open()
+	defer c.close()
+	var list []stmt
+	ends := true
+	for !c.symbol("}") {
+		if t := c.peek(); t.kind == tokenEnd {
+			invalid(t.line, "Syntax error, insert \"}\" to complete Block")
+		} else if !ends {
+			invalid(t.line, "Unreachable code")
+		}
+		var s stmt
+		s, ends = c.statement()
+		list = append(list, s)
+	}
+	return func(fr *frame) signal { return run(fr, list) }, ends
+}
+
+// scoped compiles the statement of if and loops.
+func (c *compiler) scoped() (stmt, bool) {
+	c.open()
+	defer c.close()
+	return c.statement()
+}
+
+func (c *compiler) returnStatement() (stmt, bool) {
+	line := c.next().line
+	e := c.convert(c.expression(), c.returns, line)
+	c.expect(";")
+	return func(fr *frame) signal {
+		fr.m.Step()
+		fr.result = e.eval(fr)
+		return leaveMethod
+	}, false
+}
+
+// condition compiles an expression in parentheses.
+func (c *compiler) condition() *expr {
+	c.expect("(")
+	line := c.peek().line
+	e := c.convert(c.expression(), primitive(kindBoolean), line)
+	c.expect(")")
+	return e
+}
+
+func (c *compiler) ifStatement() (stmt, bool) {
+	c.next()
+	condition := c.condition()
+	then, thenEnds := c.scoped()
+	otherwise, ends := stmt(func(*frame) signal { return proceed }), true
+	if c.word("else") {
+		otherwise, ends = c.scoped()
+	}
+	return func(fr *frame) signal {
+		fr.m.Step()
+		if condition.eval(fr) == true {
+			return then(fr)
+		}
+		return otherwise(fr)
+	}, thenEnds || ends
+}
+
+// loopBody compiles the body of a loop. broken reports whether it contains a break of this loop.
+func (c *compiler) loopBody() (body stmt, broken bool) {
+	outer := c.broken
+	c.broken = false
+	c.loops++
+	defer func() { c.loops, c.broken = c.loops-1, outer }()
+	body, _ = c.scoped()
+	return body, c.broken
+}
+
+func (c *compiler) whileStatement() (stmt, bool) {
+	c.next()
+	at := c.at
+	condition := c.condition()
+	forever := c.tokens[at+1].text == "true" && c.tokens[at+2].text == ")"
+	body, broken := c.loopBody()
+	return loop(func(*frame) {}, condition, body, func(*frame) {}), !forever || broken
+}
+
+// loop returns a loop. A nil condition is true.
+func loop(begin func(*frame), condition *expr, body stmt, after func(*frame)) stmt {
+	return func(fr *frame) signal {
+		for begin(fr); condition.eval(fr) == true; after(fr) {
+			fr.m.Step()
+			switch body(fr) {
+			case leaveLoop:
+				return proceed
+			case leaveMethod:
+				return leaveMethod
+			case proceed, nextRound:
+			}
+		}
+		return proceed
+	}
+}
+
+func (c *compiler) forStatement() (stmt, bool) {
+	line := c.next().line
+	c.expect("(")
+	c.open()
+	defer c.close()
+	if s := c.forEach(line); s != nil {
+		return s, true
+	}
+	begin := stmt(func(*frame) signal { return proceed })
+	if !c.symbol(";") {
+		begin, _ = c.simple(true)
+	}
+	if c.peek().text == ";" {
+		unsupported(line, "a loop without a condition")
+	}
+	condition := c.convert(c.expression(), primitive(kindBoolean), line)
+	c.expect(";")
+	after := stmt(func(*frame) signal { return proceed })
+	if c.peek().text != ")" {
+		after, _ = c.simple(false)
+	}
+	c.expect(")")
+	body, _ := c.loopBody()
+	return loop(func(fr *frame) { begin(fr) }, condition, body, func(fr *frame) { after(fr) }), true
+}
+
+// forEach compiles for (T x : collection), or returns nil if it is another kind of loop.
+func (c *compiler) forEach(line int) stmt {
+	start := c.at
+	t, ok := c.typeName()
+	if !ok || c.peek().kind != tokenName || c.ahead(1).text != ":" {
+		c.at = start
+		return nil
+	}
+	name := c.name()
+	c.expect(":")
+	in := c.expression()
+	c.expect(")")
+	if in.t.kind != kindList && in.t.kind != kindSet && in.t.kind != kindCollection {
+		invalid(line, "Can only iterate over an array or an instance of java.lang.Iterable")
+	}
+	element := &expr{t: in.t.elems[0]}
+	if t == nil {
+		t = element.t
+	}
+	v := c.declare(name, t, line)
+	slot := v.slot
+	element.eval = func(fr *frame) value.Value { return fr.vars[slot] }
+	converted := c.convert(element, t, line)
+	body, _ := c.loopBody()
+	keys := in.t.kind == kindSet
+	return func(fr *frame) signal {
+		table := deref(in.eval(fr), in, "iterator()")
+		for k, e, at := table.Next(0); at >= 0; k, e, at = table.Next(at) {
+			fr.m.Step()
+			if fr.vars[slot] = e; keys {
+				fr.vars[slot] = k
+			}
+			fr.vars[slot] = converted.eval(fr)
+			switch body(fr) {
+			case leaveLoop:
+				return proceed
+			case leaveMethod:
+				return leaveMethod
+			case proceed, nextRound:
+			}
+		}
+		return proceed
+	}
+}
+
+func (c *compiler) throwStatement() (stmt, bool) {
+	line := c.next().line
+	if !c.word("new") {
+		unsupported(line, "throw of a variable")
+	}
+	class := c.qualified()
+	if !strings.HasSuffix(class, "Exception") && !strings.HasSuffix(class, "Error") {
+		invalid(line, "%s cannot be resolved to a type", class)
+	}
+	if !strings.Contains(class, ".") {
+		class = "java.lang." + class
+	}
+	c.expect("(")
+	message := &expr{t: primitive(kindNull), eval: func(*frame) value.Value { return nil }}
+	if c.peek().text != ")" {
+		message = c.convert(c.expression(), primitive(kindString), line)
+	}
+	c.expect(")")
+	c.expect(";")
+	return func(fr *frame) signal {
+		if s, ok := message.eval(fr).(string); ok {
+			value.Failf("%s: %s", class, s)
+		}
+		value.Failf("%s", class)
+		return leaveMethod
+	}, false
+}
+
+// qualified returns a name with dots.
+func (c *compiler) qualified() string {
+	name := c.name()
+	for c.symbol(".") {
+		name += "." + c.name()
+	}
+	return name
+}
+
+// simple compiles a declaration, an assignment or an expression, with a semicolon if it is a statement of its own.
+func (c *compiler) simple(semicolon bool) (stmt, bool) {
+	end := func() {
+		if semicolon {
+			c.expect(";")
+		}
+	}
+	if c.word("final") || c.declares() {
+		s := c.declaration()
+		end()
+		return s, true
+	}
+	line := c.peek().line
+	if t := c.peek(); t.kind == tokenName && c.find(t.text) != nil {
+		if s := c.assignment(); s != nil {
+			end()
+			return s, true
+		}
+	}
+	e := c.expression()
+	if !e.effect {
+		invalid(line, "Syntax error: the expression is not a statement")
+	}
+	end()
+	return func(fr *frame) signal { fr.m.Step(); e.eval(fr); return proceed }, true
+}
+
+// declares reports whether the next tokens are a type and a name.
+func (c *compiler) declares() bool {
+	start := c.at
+	defer func() { c.at = start }()
+	_, ok := c.typeName()
+	return ok && c.peek().kind == tokenName
+}
+
+func (c *compiler) declaration() stmt {
+	line := c.peek().line
+	t, ok := c.typeName()
+	if !ok {
+		invalid(line, "%s cannot be resolved to a type", c.peek().text)
+	}
+	var list []stmt
+	for {
+		name := c.name()
+		if !c.symbol("=") {
+			unsupported(line, "the declaration of "+name+" without an initial value")
+		}
+		e := c.expression()
+		declared := t
+		if declared == nil { // var
+			if declared = e.t; e.t.kind == kindNull || e.t.kind == kindVoid {
+				invalid(line, "Cannot infer type for local variable initialized to '%s'", e.t)
+			}
+		}
+		if declared.kind == e.t.kind && (declared.kind == kindTuple || declared.kind == kindUDT) && declared.cql == nil {
+			declared = e.t // their fields follow from the value
+		}
+		e = c.convert(e, declared, line)
+		slot := c.declare(name, declared, line).slot
+		list = append(list, func(fr *frame) signal {
+			fr.m.Step()
+			fr.vars[slot] = e.eval(fr)
+			return proceed
+		})
+		if !c.symbol(",") {
+			return func(fr *frame) signal { return run(fr, list) }
+		}
+	}
+}
+
+// assignment compiles an assignment to a variable, or x++ and x--; it returns nil if the next tokens are none.
+func (c *compiler) assignment() stmt {
+	op := c.ahead(1)
+	if op.kind != tokenSymbol {
+		return nil
+	}
+	switch op.text {
+	case "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=", ">>>=", "++", "--":
+	default:
+		return nil
+	}
+	v := c.find(c.name())
+	c.next()
+	line := op.line
+	old := c.variableExpr(v)
+	var e *expr
+	switch op.text {
+	case "=":
+		e = c.convert(c.expression(), v.t, line)
+	case "++", "--":
+		one := constantInt(1)
+		if !v.t.numeric() {
+			invalid(line, "Type mismatch: cannot convert from %s to double", v.t)
+		}
+		e = c.cast(c.binary(op.text[:1], old, one, line), v.t.unboxed(), line)
+	default:
+		sum := c.binary(strings.TrimSuffix(op.text, "="), old, c.expression(), line)
+		if v.t.numeric() {
+			e = c.cast(sum, v.t.unboxed(), line)
+		} else {
+			e = c.convert(sum, v.t, line)
+		}
+	}
+	return func(fr *frame) signal {
+		fr.m.Step()
+		fr.vars[v.slot] = e.eval(fr)
+		return proceed
+	}
+}

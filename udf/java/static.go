@@ -1,0 +1,451 @@
+package java
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"cqld/types"
+	"cqld/udf/value"
+)
+
+// static compiles a name that is not a variable: a constant or a method of a class, or a method of udfContext.
+func (c *compiler) static(t token) *expr {
+	path := t.text
+	for c.peek().text == "." && c.ahead(1).kind == tokenName {
+		c.next()
+		path += "." + c.name()
+	}
+	class, member := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		class, member = path[:i], path[i+1:]
+	}
+	class = strings.TrimPrefix(class, "java.lang.")
+	if c.peek().text != "(" {
+		if class == "" {
+			invalid(t.line, "%s cannot be resolved to a variable", path)
+		}
+		e := constantOf(class, member)
+		if e == nil {
+			unsupported(t.line, path)
+		}
+		return e
+	}
+	if class == "" {
+		unsupported(t.line, "the method "+member)
+	}
+	c.expect("(")
+	m := call{c: c, name: member, args: c.arguments(), line: t.line}
+	var e *expr
+	switch class {
+	case "Math", "StrictMath":
+		e = m.ofMath()
+	case "String":
+		if m.is("valueOf", 1) && m.args[0].t.kind <= kindString {
+			e = textOf(m.args[0])
+		}
+	case "java.math.BigInteger":
+		if m.is("valueOf", 1) {
+			in := m.arg(0, primitive(kindLong))
+			e = &expr{t: primitive(kindBigInteger), eval: func(fr *frame) value.Value { n, _ := in(fr).(int64); return big.NewInt(n) }}
+		}
+	case "java.math.BigDecimal":
+		if m.is("valueOf", 1) {
+			e = m.decimalValueOf()
+		}
+	case "udfContext":
+		if m.is("newReturnTupleValue", 0) && c.returns.kind == kindTuple || m.is("newReturnUDTValue", 0) && c.returns.kind == kindUDT {
+			e = &expr{t: c.returns, eval: func(fr *frame) value.Value { return value.NewTable(fr.m) }}
+		}
+	default:
+		if k := boxed(class); k != kindNone {
+			e = m.ofBoxClass(k)
+		}
+	}
+	if e == nil {
+		unsupported(t.line, "the method "+path+"("+argumentTypes(m.args)+")")
+	}
+	e.effect = true
+	return e
+}
+
+func textOf(of *expr) *expr {
+	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
+		fr.m.Alloc(32)
+		return text(of.t, of.eval(fr))
+	}}
+}
+
+// boxed returns the kind of a box by its class.
+func boxed(class string) kind {
+	for k := kindByte; k <= kindBoolean; k++ {
+		if boxName(k) == class {
+			return k
+		}
+	}
+	return kindNone
+}
+
+func constantOf(class, name string) *expr {
+	ints := map[string]int64{"Integer.MAX_VALUE": math.MaxInt32, "Integer.MIN_VALUE": math.MinInt32, "Short.MAX_VALUE": math.MaxInt16,
+		"Short.MIN_VALUE": math.MinInt16, "Byte.MAX_VALUE": math.MaxInt8, "Byte.MIN_VALUE": math.MinInt8}
+	longs := map[string]int64{"Long.MAX_VALUE": math.MaxInt64, "Long.MIN_VALUE": math.MinInt64}
+	doubles := map[string]float64{"Math.PI": math.Pi, "Math.E": math.E, "Double.MAX_VALUE": math.MaxFloat64, "Double.MIN_VALUE": math.SmallestNonzeroFloat64,
+		"Double.NaN": math.NaN(), "Double.POSITIVE_INFINITY": math.Inf(1), "Double.NEGATIVE_INFINITY": math.Inf(-1)}
+	bigs := map[string]int64{"java.math.BigInteger.ZERO": 0, "java.math.BigInteger.ONE": 1, "java.math.BigInteger.TEN": 10}
+	decimals := map[string]int64{"java.math.BigDecimal.ZERO": 0, "java.math.BigDecimal.ONE": 1, "java.math.BigDecimal.TEN": 10}
+	full := class + "." + name
+	fixed := func(k kind, boxed bool, v value.Value) *expr {
+		return &expr{t: &jtype{kind: k, boxed: boxed}, eval: func(*frame) value.Value { return v }}
+	}
+	if n, ok := ints[full]; ok {
+		return constantInt(n)
+	}
+	if n, ok := longs[full]; ok {
+		return fixed(kindLong, false, n)
+	}
+	if x, ok := doubles[full]; ok {
+		return fixed(kindDouble, false, x)
+	}
+	if n, ok := bigs[full]; ok {
+		return fixed(kindBigInteger, false, big.NewInt(n))
+	}
+	if n, ok := decimals[full]; ok {
+		return fixed(kindBigDecimal, false, apd.New(n, 0))
+	}
+	switch full {
+	case "Boolean.TRUE", "Boolean.FALSE":
+		return fixed(kindBoolean, true, name == "TRUE")
+	}
+	return nil
+}
+
+// ofMath compiles the methods of Math.
+func (m *call) ofMath() *expr {
+	if len(m.args) == 0 {
+		return nil
+	}
+	for _, a := range m.args {
+		if !a.t.numeric() {
+			invalid(m.line, "The method %s(double) in the type Math is not applicable for the arguments (%s)", m.name, argumentTypes(m.args))
+		}
+	}
+	double := primitive(kindDouble)
+	functions := map[string]func(float64) float64{"sqrt": math.Sqrt, "cbrt": math.Cbrt, "exp": math.Exp, "log": math.Log, "log10": math.Log10,
+		"sin": math.Sin, "cos": math.Cos, "tan": math.Tan, "asin": math.Asin, "acos": math.Acos, "atan": math.Atan, "floor": math.Floor,
+		"ceil": math.Ceil, "rint": math.RoundToEven}
+	if f := functions[m.name]; f != nil && len(m.args) == 1 {
+		in := m.arg(0, double)
+		return &expr{t: double, eval: func(fr *frame) value.Value { fr.m.Step(); return f(value.ToFloat(in(fr))) }}
+	}
+	switch {
+	case m.is("pow", 2), m.is("atan2", 2):
+		x, y := m.arg(0, double), m.arg(1, double)
+		f := math.Pow
+		if m.name == "atan2" {
+			f = math.Atan2
+		}
+		return &expr{t: double, eval: func(fr *frame) value.Value { fr.m.Step(); return f(value.ToFloat(x(fr)), value.ToFloat(y(fr))) }}
+	case m.is("abs", 1):
+		t := promoted(m.args[0].t, m.args[0].t)
+		in := m.arg(0, t)
+		return &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(absolute(in(fr)), t.kind) }}
+	case m.is("max", 2), m.is("min", 2):
+		return m.extreme()
+	case m.is("round", 1):
+		return m.round()
+	case m.is("floorMod", 2), m.is("floorDiv", 2):
+		return m.floor()
+	}
+	return nil
+}
+
+func absolute(v value.Value) value.Value {
+	if n, ok := v.(int64); ok {
+		return max(n, -n)
+	}
+	return math.Abs(value.ToFloat(v))
+}
+
+func (m *call) extreme() *expr {
+	t := promoted(m.args[0].t, m.args[1].t)
+	x, y := m.arg(0, t), m.arg(1, t)
+	most := m.name == "max"
+	return &expr{t: t, eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		a, b := x(fr), y(fr)
+		if p, ok := a.(float64); ok {
+			q := value.ToFloat(b)
+			if most {
+				return math.Max(p, q)
+			}
+			return math.Min(p, q)
+		}
+		order, _ := value.Compare(a, b)
+		if order > 0 == most {
+			return a
+		}
+		return b
+	}}
+}
+
+// round compiles Math.round: an int for float, a long for double.
+func (m *call) round() *expr {
+	from, to := primitive(kindDouble), kindLong
+	if m.args[0].t.kind <= kindFloat {
+		from, to = primitive(kindFloat), kindInt
+	}
+	in := m.arg(0, from)
+	return &expr{t: primitive(to), eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		x := value.ToFloat(in(fr))
+		floor := math.Floor(x)
+		if x-floor >= 0.5 {
+			floor++
+		}
+		return truncate(floor, to)
+	}}
+}
+
+func (m *call) floor() *expr {
+	t := promoted(m.args[0].t, m.args[1].t)
+	if !t.integral() {
+		return nil
+	}
+	x, y := m.arg(0, t), m.arg(1, t)
+	return &expr{t: t, eval: func(fr *frame) value.Value {
+		fr.m.Step()
+		a, b := x(fr), y(fr)
+		q, r := intArith("/", a, b), intArith("%", a, b)
+		if d, _ := b.(int64); r != 0 && (r^d) < 0 {
+			q, r = q-1, r+d
+		}
+		if m.name == "floorDiv" {
+			return narrow(q, t.kind)
+		}
+		return r
+	}}
+}
+
+// ofBoxClass compiles the static methods of Integer, Double, …: valueOf, parseX, toString, compare, sum, max, min.
+func (m *call) ofBoxClass(k kind) *expr {
+	parse := map[kind]string{kindInt: "parseInt", kindLong: "parseLong", kindDouble: "parseDouble", kindShort: "parseShort", kindByte: "parseByte"}[k]
+	switch {
+	case m.is("valueOf", 1) && m.args[0].t.kind != kindString, m.is("valueOf", 1) && k == kindBoolean:
+		return &expr{t: box(k), eval: m.arg(0, primitive(k))}
+	case m.is("valueOf", 1) && parse != "":
+		return m.parse(box(k))
+	case parse != "" && m.is(parse, 1):
+		return m.parse(primitive(k))
+	case m.is("toString", 1):
+		return textOf(m.c.convert(m.args[0], primitive(k), m.line))
+	case m.is("compare", 2) && k != kindBoolean:
+		x, y := m.arg(0, primitive(k)), m.arg(1, primitive(k))
+		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
+			a, b := x(fr), y(fr)
+			order, ok := value.Compare(a, b)
+			if !ok {
+				return compareNaN(value.ToFloat(a), value.ToFloat(b))
+			}
+			return int64(order)
+		}}
+	case m.is("sum", 2) && k >= kindInt && k != kindBoolean:
+		return m.c.binary("+", m.c.convert(m.args[0], primitive(k), m.line), m.c.convert(m.args[1], primitive(k), m.line), m.line)
+	case (m.is("max", 2) || m.is("min", 2)) && k >= kindInt && k != kindBoolean:
+		return m.extreme()
+	}
+	return nil
+}
+
+// parse compiles Integer.parseInt and similar methods.
+func (m *call) parse(t *jtype) *expr {
+	in := m.arg(0, primitive(kindString))
+	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
+	return &expr{t: t, eval: func(fr *frame) value.Value {
+		s, ok := in(fr).(string)
+		fr.m.Work(int64(len(s)))
+		if t.kind == kindDouble {
+			x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+			if !ok || err != nil || strings.ContainsAny(s, "xX_iInN") {
+				value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
+			}
+			return x
+		}
+		n, err := strconv.ParseInt(s, 10, bits)
+		switch {
+		case !ok:
+			value.Failf("java.lang.NumberFormatException: Cannot parse null string")
+		case err != nil:
+			value.Failf("java.lang.NumberFormatException: For input string: \"%s\"", s)
+		}
+		return n
+	}}
+}
+
+// decimalValueOf compiles BigDecimal.valueOf(long) and (double).
+func (m *call) decimalValueOf() *expr {
+	if m.args[0].t.integral() {
+		in := m.arg(0, primitive(kindLong))
+		return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value { n, _ := in(fr).(int64); return apd.New(n, 0) }}
+	}
+	in := m.arg(0, primitive(kindDouble))
+	return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value { return decimalText(text(primitive(kindDouble), in(fr))) }}
+}
+
+func decimalText(s string) value.Value {
+	const longest = 1000
+	b, err := types.Native(types.Decimal).FromText(s)
+	d, ok := types.Native(types.Decimal).Decimal(b)
+	if err != nil || !ok || len(s) > longest {
+		value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
+	}
+	return d
+}
+
+// newExpr compiles new C(…) for the classes of numbers and collections.
+func (c *compiler) newExpr(line int) *expr {
+	class := c.qualified()
+	short := strings.TrimPrefix(class, "java.util.")
+	if kinds := map[string]kind{"ArrayList": kindList, "LinkedList": kindList, "HashSet": kindSet, "LinkedHashSet": kindSet,
+		"HashMap": kindMap, "LinkedHashMap": kindMap}; kinds[short] != kindNone {
+		return c.newCollection(kinds[short], short, line)
+	}
+	c.expect("(")
+	m := call{c: c, name: class, args: c.arguments(), line: line}
+	switch {
+	case m.is("java.math.BigDecimal", 1) && m.args[0].t.kind == kindString:
+		in := m.argument(0)
+		return &expr{t: primitive(kindBigDecimal), effect: true, eval: func(fr *frame) value.Value { fr.m.Alloc(64); return decimalText(in(fr)) }}
+	case m.is("java.math.BigInteger", 1) && m.args[0].t.kind == kindString:
+		in := m.argument(0)
+		return &expr{t: primitive(kindBigInteger), effect: true, eval: func(fr *frame) value.Value {
+			const longest = 1000
+			s := in(fr)
+			fr.m.Alloc(64)
+			n, ok := new(big.Int).SetString(s, 10)
+			if !ok || len(s) > longest {
+				value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
+			}
+			return n
+		}}
+	}
+	unsupported(line, "new "+class+"("+argumentTypes(m.args)+")")
+	return nil
+}
+
+// newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet have the
+// order of insertion here.
+func (c *compiler) newCollection(k kind, class string, line int) *expr {
+	t := &jtype{kind: k}
+	if c.symbol("<") {
+		for !c.symbol(">") {
+			elem, ok := c.typeName()
+			if !ok || elem == nil {
+				invalid(line, "Syntax error on token \"<\"")
+			}
+			t.elems = append(t.elems, elem)
+			c.symbol(",")
+		}
+	}
+	c.expect("(")
+	if len(c.arguments()) > 0 {
+		unsupported(line, "new "+class+" with arguments")
+	}
+	eval := func(fr *frame) value.Value { return value.NewTable(fr.m) }
+	e := &expr{t: t, eval: eval, effect: true}
+	if len(t.elems) == 0 {
+		e.create = func(to *jtype) *expr {
+			if to.kind != k {
+				invalid(line, "Type mismatch: cannot convert from %s to %s", class, to)
+			}
+			return &expr{t: to, eval: eval}
+		}
+	}
+	return e
+}
+
+// ofBig compiles the methods of BigInteger and BigDecimal.
+func (m *call) ofBig() *expr {
+	t, isDecimal := m.on.t, m.on.t.kind == kindBigDecimal
+	operators := map[string]byte{"add": '+', "subtract": '-', "multiply": '*'}
+	if op, ok := operators[m.name]; ok && len(m.args) == 1 {
+		other := m.arg(0, t)
+		return &expr{t: t, eval: func(fr *frame) value.Value {
+			v, o := m.object(fr), other(fr)
+			if o == nil {
+				value.Failf("java.lang.NullPointerException")
+			}
+			return value.Arith(fr.m, op, v, o)
+		}}
+	}
+	switch {
+	case !isDecimal && len(m.args) == 1 && (m.name == "divide" || m.name == "remainder" || m.name == "mod"):
+		return m.bigDivision()
+	case m.is("negate", 0):
+		return m.simple(t, func(_ *frame, v value.Value) value.Value { return value.Negate(v) })
+	case m.is("abs", 0):
+		return m.simple(t, func(_ *frame, v value.Value) value.Value {
+			if order, _ := value.Compare(v, int64(0)); order < 0 {
+				return value.Negate(v)
+			}
+			return v
+		})
+	case m.is("signum", 0):
+		return m.simple(primitive(kindInt), func(_ *frame, v value.Value) value.Value {
+			order, _ := value.Compare(v, int64(0))
+			return int64(order)
+		})
+	case m.is("doubleValue", 0):
+		return m.simple(primitive(kindDouble), func(_ *frame, v value.Value) value.Value { return value.ToFloat(v) })
+	case !isDecimal && (m.is("intValue", 0) || m.is("longValue", 0)):
+		k := kindLong
+		if m.name == "intValue" {
+			k = kindInt
+		}
+		return m.simple(primitive(k), func(_ *frame, v value.Value) value.Value {
+			n, _ := v.(*big.Int)
+			low := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64))
+			return narrow(int64(low.Uint64()), k)
+		})
+	case m.is("toString", 0):
+		return m.simple(primitive(kindString), func(fr *frame, v value.Value) value.Value {
+			s := text(t, v)
+			fr.m.Alloc(int64(len(s)))
+			return s
+		})
+	case m.is("compareTo", 1):
+		return m.compareTo(t)
+	case m.is("equals", 1) && !isDecimal:
+		return m.equals()
+	}
+	return nil
+}
+
+// bigDivision compiles the division of BigInteger, which truncates.
+func (m *call) bigDivision() *expr {
+	other := m.arg(0, m.on.t)
+	return &expr{t: m.on.t, eval: func(fr *frame) value.Value {
+		a, _ := m.object(fr).(*big.Int)
+		b, ok := other(fr).(*big.Int)
+		switch {
+		case !ok:
+			value.Failf("java.lang.NullPointerException")
+		case m.name == "mod" && b.Sign() <= 0:
+			value.Failf("java.lang.ArithmeticException: BigInteger: modulus not positive")
+		case b.Sign() == 0:
+			value.Failf("java.lang.ArithmeticException: BigInteger divide by zero")
+		}
+		fr.m.Alloc(int64(a.BitLen())/8 + 32)
+		fr.m.Work(int64(a.BitLen()/64) * int64(b.BitLen()/64+1))
+		switch m.name {
+		case "divide":
+			return new(big.Int).Quo(a, b)
+		case "mod":
+			return new(big.Int).Mod(a, b)
+		}
+		return new(big.Int).Rem(a, b)
+	}}
+}

@@ -1,0 +1,102 @@
+package java
+
+import (
+	"slices"
+
+	"cqld/types"
+	"cqld/udf/value"
+)
+
+// ofTuple compiles the methods of TupleValue and UDTValue: isNull, setToNull, and getX and setX by position or, for user-defined
+// types, by name. As in Cassandra, getX of a primitive type returns zero for null.
+func (m *call) ofTuple() *expr {
+	if m.on.t.cql == nil {
+		unsupported(m.line, "a variable of the raw type "+m.on.t.String())
+	}
+	if len(m.args) == 0 {
+		return nil
+	}
+	key, cql := m.field()
+	switch m.name {
+	case "isNull":
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { return m.table(fr).Get(key) == nil }}
+	case "setToNull":
+		return &expr{t: m.on.t, eval: func(fr *frame) value.Value {
+			t := m.table(fr)
+			t.Set(fr.m, key, nil)
+			return t
+		}}
+	}
+	if len(m.name) < 4 {
+		return nil
+	}
+	of := accessor(m.name[3:], cql)
+	if of == nil {
+		return nil
+	}
+	switch {
+	case m.name[:3] == "get" && len(m.args) == 1:
+		zero := zeroOf(of)
+		return &expr{t: of, eval: func(fr *frame) value.Value {
+			if v := m.table(fr).Get(key); v != nil {
+				return v
+			}
+			return zero
+		}}
+	case m.name[:3] == "set" && len(m.args) == 2:
+		v := m.arg(1, of)
+		return &expr{t: m.on.t, eval: func(fr *frame) value.Value {
+			t := m.table(fr)
+			t.Set(fr.m, key, v(fr))
+			return t
+		}}
+	}
+	return nil
+}
+
+// field returns the key and the type of the field that the first argument names, which must be a constant.
+func (m *call) field() (value.Value, *types.Type) {
+	of, arg := m.on.t.cql, m.args[0]
+	if arg.constant != nil {
+		n := *arg.constant
+		if n < 0 || n >= int64(len(of.Elems())) {
+			invalid(m.line, "The index %d is out of the range of %s", n, of)
+		}
+		if of.Kind() == types.UDT {
+			return of.FieldNames()[n], of.Elems()[n]
+		}
+		return n + 1, of.Elems()[n]
+	}
+	if arg.t.kind != kindString || of.Kind() != types.UDT || !arg.literal {
+		unsupported(m.line, "a field that is not named by a constant")
+	}
+	name, _ := arg.eval(nil).(string)
+	i := slices.Index(of.FieldNames(), name)
+	if i < 0 {
+		invalid(m.line, "%s is not a field defined in %s", name, of)
+	}
+	return name, of.Elems()[i]
+}
+
+// accessor returns the Java type of getX and setX for a field of a CQL type; nil if X does not fit the field.
+func accessor(suffix string, cql *types.Type) *jtype {
+	kinds := map[string][]types.Kind{"Byte": {types.Tinyint}, "Short": {types.Smallint}, "Int": {types.Int}, "Long": {types.Bigint, types.Counter},
+		"Time": {types.Time}, "Float": {types.Float}, "Double": {types.Double}, "Bool": {types.Boolean}, "String": {types.Text, types.Ascii},
+		"Varint": {types.Varint}, "Decimal": {types.Decimal}, "Timestamp": {types.Timestamp}, "TupleValue": {types.Tuple}, "UDTValue": {types.UDT}}
+	if slices.Contains(kinds[suffix], cql.Kind()) {
+		return fromCQL(cql, false)
+	}
+	return nil
+}
+
+func zeroOf(t *jtype) value.Value {
+	switch {
+	case t.integral():
+		return int64(0)
+	case t.numeric():
+		return float64(0)
+	case t.kind == kindBoolean:
+		return false
+	}
+	return nil
+}

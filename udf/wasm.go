@@ -1,0 +1,20 @@
+package udf
+
+import (
+	"cqld/schema"
+	"cqld/udf/value"
+	"cqld/udf/wasm"
+)
+
+// wasmProgram is a function in WebAssembly.
+type wasmProgram struct{ p *wasm.Program }
+
+func compileWasm(f *schema.Function, limits value.Limits) (program, error) {
+	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns, CalledOnNull: f.CalledOnNull}, limits)
+	if err != nil {
+		return nil, &Refused{"WebAssembly compilation failed: " + err.Error()}
+	}
+	return &wasmProgram{p}, nil
+}
+
+func (p *wasmProgram) call(_ *value.Meter, args [][]byte) ([]byte, error) { return p.p.Run(args) }

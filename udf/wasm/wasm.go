@@ -1,0 +1,278 @@
+// Package wasm executes functions of users that are compiled to WebAssembly.
+//
+// A module imports nothing, so it has no access to the host. Each call runs in a new instance of the module, whose memory and time are
+// bounded; calls share nothing.
+//
+// A module exports its memory, the function with the name of the CQL function and, if an argument is not a number, alloc(size i32) i32.
+// See docs/FUNCTIONS.md for how values are passed.
+package wasm
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+
+	"cqld/internal/wire"
+	"cqld/types"
+	"cqld/udf/value"
+)
+
+// The bounds of modules.
+const (
+	moduleBytesMax = 1 << 20
+	pageBytes      = 64 << 10
+	tableMax       = 10000 // elements of a table
+	resultBytesMax = 16 << 20
+)
+
+// Program is a compiled module. It is immutable and safe for concurrent use.
+type Program struct {
+	runtime wazero.Runtime
+	module  wazero.CompiledModule
+	f       Function
+	limits  value.Limits
+}
+
+// Function is what a module is compiled for.
+type Function struct {
+	Body         string // the module in base64
+	Name         string // of the exported function
+	ArgTypes     []*types.Type
+	Returns      *types.Type
+	CalledOnNull bool // numbers are passed in memory, too, because they may be null
+}
+
+// Compile compiles a module and checks its exports.
+func Compile(f Function, limits value.Limits) (*Program, error) {
+	if len(f.Body) > moduleBytesMax*4/3 {
+		return nil, fmt.Errorf("the module has more than %d bytes", moduleBytesMax)
+	}
+	binary, err := base64.StdEncoding.DecodeString(f.Body)
+	if err != nil {
+		return nil, errors.New("the body is not a WebAssembly module in base64")
+	}
+	if err := checkTables(binary); err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	features := api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue | api.CoreFeatureNonTrappingFloatToIntConversion |
+		api.CoreFeatureBulkMemoryOperations
+	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features).WithCloseOnContextDone(true).
+		WithMemoryLimitPages(uint32(limits.Bytes/pageBytes)))
+	module, err := runtime.CompileModule(ctx, binary)
+	if err != nil {
+		_ = runtime.Close(ctx)
+		return nil, err
+	}
+	p := &Program{runtime, module, f, limits}
+	if err := p.check(); err != nil {
+		_ = runtime.Close(ctx)
+		return nil, err
+	}
+	return p, nil
+}
+
+// check checks what the module imports and exports.
+func (p *Program) check() error {
+	if len(p.module.ImportedFunctions())+len(p.module.ImportedMemories()) > 0 {
+		return errors.New("the module imports functions or memories; there is nothing to import")
+	}
+	def := p.module.ExportedFunctions()[p.f.Name]
+	if def == nil {
+		return fmt.Errorf("the module does not export a function %q", p.f.Name)
+	}
+	var want []api.ValueType
+	for _, t := range p.f.ArgTypes {
+		want = append(want, p.valueType(t))
+	}
+	if !equal(def.ParamTypes(), want) || !equal(def.ResultTypes(), []api.ValueType{p.valueType(p.f.Returns)}) {
+		return fmt.Errorf("the function %q must have the type (%s) -> %s", p.f.Name, names(want), names([]api.ValueType{p.valueType(p.f.Returns)}))
+	}
+	if p.inMemory() && len(p.module.ExportedMemories()) == 0 {
+		return errors.New("the module does not export a memory")
+	}
+	alloc := p.module.ExportedFunctions()["alloc"]
+	if p.argsInMemory() && (alloc == nil || !equal(alloc.ParamTypes(), []api.ValueType{api.ValueTypeI32}) || !equal(alloc.ResultTypes(), []api.ValueType{api.ValueTypeI32})) {
+		return errors.New("the module does not export alloc(i32) -> i32")
+	}
+	return nil
+}
+
+func equal(a, b []api.ValueType) bool { return string(a) == string(b) }
+
+func names(list []api.ValueType) string {
+	text := ""
+	for i, t := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += api.ValueTypeName(t)
+	}
+	return text
+}
+
+// valueType returns the type that a CQL type is passed as. Values in memory are i64: the size in the upper 32 bits, the address in the
+// lower ones.
+func (p *Program) valueType(t *types.Type) api.ValueType {
+	if !p.f.CalledOnNull {
+		switch t.Kind() {
+		case types.Boolean, types.Tinyint, types.Smallint, types.Int:
+			return api.ValueTypeI32
+		case types.Bigint, types.Counter, types.Timestamp, types.Time:
+			return api.ValueTypeI64
+		case types.Float:
+			return api.ValueTypeF32
+		case types.Double:
+			return api.ValueTypeF64
+		}
+	}
+	return api.ValueTypeI64
+}
+
+// isDirect reports whether values of t are passed as numbers.
+func (p *Program) isDirect(t *types.Type) bool {
+	if p.f.CalledOnNull {
+		return false
+	}
+	switch t.Kind() {
+	case types.Boolean, types.Tinyint, types.Smallint, types.Int, types.Bigint, types.Counter, types.Timestamp, types.Time, types.Float, types.Double:
+		return true
+	}
+	return false
+}
+
+func (p *Program) argsInMemory() bool {
+	for _, t := range p.f.ArgTypes {
+		if !p.isDirect(t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Program) inMemory() bool { return p.argsInMemory() || !p.isDirect(p.f.Returns) }
+
+// null is the size of null.
+const null = math.MaxUint32
+
+// Run calls the function for arguments in wire form. Errors are *value.Exceeded and *value.Fault.
+func (p *Program) Run(args [][]byte) (result []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(p.limits.Time, time.Millisecond))
+	defer cancel()
+	instance, err := p.runtime.InstantiateModule(ctx, p.module, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return nil, p.fault(err)
+	}
+	defer func() { _ = instance.Close(context.Background()) }()
+	params := make([]uint64, len(args))
+	for i, a := range args {
+		if params[i], err = p.param(ctx, instance, p.f.ArgTypes[i], a); err != nil {
+			return nil, p.fault(err)
+		}
+	}
+	results, err := instance.ExportedFunction(p.f.Name).Call(ctx, params...)
+	if err != nil {
+		return nil, p.fault(err)
+	}
+	return p.result(instance, results[0])
+}
+
+// fault converts an error of the runtime.
+func (p *Program) fault(err error) error {
+	var exit *sys.ExitError
+	var fault *value.Fault
+	switch {
+	case errors.As(err, &fault):
+		return fault
+	case errors.As(err, &exit) && (exit.ExitCode() == sys.ExitCodeDeadlineExceeded || exit.ExitCode() == sys.ExitCodeContextCanceled):
+		return &value.Exceeded{Reason: fmt.Sprintf("it ran longer than %dms", p.limits.Time.Milliseconds())}
+	}
+	return &value.Fault{Msg: err.Error()}
+}
+
+// param returns an argument as a number, after copying it to the memory of the instance if it is not passed as one.
+func (p *Program) param(ctx context.Context, instance api.Module, t *types.Type, a []byte) (uint64, error) {
+	if !p.isDirect(t) {
+		if a == nil {
+			return null << 32, nil
+		}
+		out, err := instance.ExportedFunction("alloc").Call(ctx, uint64(len(a)))
+		if err != nil {
+			return 0, err
+		}
+		if !instance.Memory().Write(uint32(out[0]), a) {
+			return 0, &value.Fault{Msg: fmt.Sprintf("alloc(%d) returned an address outside of the memory", len(a))}
+		}
+		return uint64(len(a))<<32 | out[0]&math.MaxUint32, nil
+	}
+	switch t.Kind() {
+	case types.Float, types.Double:
+		f, _ := t.Float64(a)
+		if t.Kind() == types.Float {
+			return api.EncodeF32(float32(f)), nil
+		}
+		return api.EncodeF64(f), nil
+	case types.Timestamp, types.Time:
+		c := wire.NewCursor(a)
+		return uint64(c.Int64()), nil
+	case types.Boolean:
+		if len(a) > 0 && a[0] != 0 {
+			return 1, nil
+		}
+		return 0, nil
+	}
+	n, _ := t.Int64(a)
+	if p.valueType(t) == api.ValueTypeI32 {
+		return api.EncodeI32(int32(n)), nil
+	}
+	return uint64(n), nil
+}
+
+// result returns the value of the function. A value in memory must be valid for its type.
+func (p *Program) result(instance api.Module, v uint64) ([]byte, error) {
+	t := p.f.Returns
+	if !p.isDirect(t) {
+		size := uint32(v >> 32)
+		if size == null {
+			return nil, nil
+		}
+		b, ok := instance.Memory().Read(uint32(v), size)
+		if !ok || size > resultBytesMax {
+			return nil, &value.Fault{Msg: fmt.Sprintf("the result of %d bytes at %d is outside of the memory, or too large", size, uint32(v))}
+		}
+		b = append([]byte{}, b...)
+		if err := t.Validate(b); err != nil {
+			return nil, &value.Fault{Msg: err.Error()}
+		}
+		return t.Normalize(b), nil
+	}
+	switch t.Kind() {
+	case types.Boolean:
+		return []byte{map[bool]byte{true: 1}[uint32(v) != 0]}, nil
+	case types.Float:
+		return t.AppendFloat64(nil, float64(api.DecodeF32(v))), nil
+	case types.Double:
+		return t.AppendFloat64(nil, api.DecodeF64(v)), nil
+	case types.Timestamp, types.Time:
+		b := wire.AppendInt64(nil, int64(v))
+		if err := t.Validate(b); err != nil {
+			return nil, &value.Fault{Msg: err.Error()}
+		}
+		return b, nil
+	}
+	n := int64(v)
+	if p.valueType(t) == api.ValueTypeI32 {
+		n = int64(api.DecodeI32(v))
+	}
+	if !t.FitsInt64(n) {
+		return nil, &value.Fault{Msg: fmt.Sprintf("the result %d is out of the range of %s", n, t)}
+	}
+	return t.AppendInt64(nil, n), nil
+}

@@ -1,0 +1,37 @@
+package view
+
+import (
+	"sync"
+
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage/index"
+)
+
+// Definitions returns the definitions of the indexes by which the views of a table are read.
+func Definitions(base *schema.Table) []index.Definition {
+	var out []index.Definition
+	for _, v := range base.Views() {
+		t := &terms{}
+		t.mappers.New = func() any { return NewMapper(base, v) }
+		out = append(out, index.Definition{ID: v.StorageID, Terms: t, Whole: true})
+	}
+	return out
+}
+
+// terms finds the term of a row: its place in the view.
+type terms struct{ mappers sync.Pool } // of *Mapper
+
+// Append implements index.Terms.
+func (t *terms) Append(found *index.Found, x *index.Source, now int64) {
+	if x.Kind != row.KindRow {
+		return
+	}
+	m := t.mappers.Get().(*Mapper)
+	defer t.mappers.Put(m)
+	if m.at(x.Key, x.Row, now) {
+		if key, ok := m.partitionKey(); ok {
+			found.Add(func(dst []byte) []byte { return m.appendClustering(AppendTerm(dst, key, nil)) }, nil)
+		}
+	}
+}
