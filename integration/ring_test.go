@@ -99,7 +99,7 @@ func sharedRing(t *testing.T) *process.Ring {
 	t.Helper()
 	binary, dir := cqld(t)
 	shared.ringOnce.Do(func() {
-		r, err := process.NewRing(binary, filepath.Join(dir, "shared"), process.Options{Nodes: 4})
+		r, err := process.NewRing(binary, filepath.Join(dir, "shared"), process.Options{Nodes: 4, YAML: []string{"drop_compact_storage_enabled: true"}})
 		if err == nil {
 			err = r.Start(ringStart)
 		}

@@ -131,12 +131,14 @@ func (op *searchOp) emitLocked() (full bool, err error) {
 func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
 	o := &op.out
 	before := o.rows
+	var last []byte // of the partition
 	o.reader.Reset(c.page)
 	for o.reader.NextPartition() {
 		if op.def.Partitions && !op.matches(c, row.KindHeader, &o.reader.Header) {
 			break
 		}
 		for o.reader.NextRow(&o.row) {
+			last = o.row.Clustering
 			if !o.row.Live(op.req.Now) || !op.def.Partitions && !op.matches(c, row.KindRow, &o.row) {
 				continue
 			}
@@ -165,10 +167,12 @@ func (op *searchOp) addLocked(c *candidate) (ended bool, err error) {
 		return false, nil
 	}
 	if at := o.reader.End(); at != nil && !at.Whole {
-		o.next = index.AppendPlace(nil, c.key, row.KindRow, at.Clustering)
-		return true, nil
+		last = at.Clustering
+	} else if at != nil || last == nil {
+		return false, nil
 	}
-	return o.rows > before, nil
+	o.next = index.AppendPlace(nil, c.key, row.KindRow, last)
+	return true, nil
 }
 
 // continues reports whether the search began inside the partition of a candidate.

@@ -22,7 +22,7 @@ import (
 // Drivers go by the version in the header and by these words (§14.1).
 func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 	_, addr := start(t, Options{})
-	for _, v := range []frame.Version{0, 6, 7, 65, 66, 127} {
+	for _, v := range []frame.Version{0, 7, 65, 66, 127} {
 		c := dial(t, addr, v)
 		c.write(frame.OpOptions, 9, 0, []byte("body to be skipped"))
 		h, e := c.readError()

@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // place is the goroutine that would execute the code of an event in production. Some of these goroutines must not block on the
@@ -106,6 +107,36 @@ func (e slowEngine) Newest(cmd *row.ReadCommand) (int64, error) {
 func (e slowEngine) Truncate(id schema.StorageID) error {
 	e.process.block("a truncation")
 	return e.Engine.Truncate(id)
+}
+
+// slowIndexes is index.Values on a disk whose completions may come late.
+type slowIndexes struct {
+	*index.Values
+	process *process
+}
+
+// Search implements search.Engine.
+func (e slowIndexes) Search(q *index.Query) (index.Page, error) {
+	e.process.block("a search by an index")
+	return e.Values.Search(q)
+}
+
+// Build implements search.Keeper.
+func (e slowIndexes) Build(table, id schema.StorageID) (bool, error) {
+	e.process.block("a step of the build of an index")
+	return e.Values.Build(table, id)
+}
+
+// DropIndex implements search.Keeper.
+func (e slowIndexes) DropIndex(table, id schema.StorageID) error {
+	e.process.block("the removal of an index")
+	return e.Values.DropIndex(table, id)
+}
+
+// Sweep implements search.Keeper.
+func (e slowIndexes) Sweep(n int, now int64) (removed int, wrapped bool, err error) {
+	e.process.block("a sweep of entries")
+	return e.Values.Sweep(n, now)
 }
 
 // Partitions implements listing.Engine.

@@ -13,7 +13,9 @@ import (
 	"cqld/hints"
 	"cqld/listing"
 	"cqld/paxos"
+	"cqld/search"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // Options configure a run. The seed determines everything else.
@@ -84,6 +86,8 @@ type Options struct {
 	BatchUnsafe   batchlog.Unsafe
 	CounterUnsafe counters.Unsafe
 	ListingUnsafe listing.Unsafe
+	SearchUnsafe  search.Unsafe
+	IndexUnsafe   index.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the committer.

@@ -22,8 +22,10 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/faultfs"
+	"cqld/storage/index"
 )
 
 // process is one process, from its start to its crash. Its scheduled events are discarded with it. Its parts are those of package
@@ -173,11 +175,12 @@ func (l *process) opening() assembly.Opening {
 		},
 		Cluster: l.clusterOptions(), Parts: l.partsOptions(), Transport: l.transport,
 		Requests:  func(e *storage.Engine) assembly.RequestEngine { return store(e) },
+		Searches:  func(x *index.Values) assembly.SearchEngine { return slowIndexes{x, l} },
 		Store:     func(e *storage.Engine) assembly.Store { return store(e) },
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // for workloads that need it
-		ReactToReplay: c.options.ReactToReplay,
+		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe,
 	}
 }
 
@@ -222,6 +225,7 @@ func (l *process) partsOptions() assembly.Options {
 		Batches:  batchlog.Options{Unsafe: c.options.BatchUnsafe},
 		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},
 		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.ListingUnsafe},
+		Search:   search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.SearchUnsafe},
 		Streams:  l.streamLimits(),
 		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,

@@ -45,6 +45,8 @@ type Opening struct {
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
+	// IndexUnsafe removes safeguards of indexes. It is for tests.
+	IndexUnsafe index.Unsafe
 	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
 	ReactToReplay bool
 
@@ -88,6 +90,7 @@ func Open(o Opening) (*Instance, error) {
 	index.Maintain(&o.Storage, index.NewPartitions(i.ordered))
 	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
+	i.Values.SetUnsafe(o.IndexUnsafe)
 	index.MaintainValues(&o.Storage, i.Values)
 	engine, err := storage.Open(o.Storage)
 	if err != nil {

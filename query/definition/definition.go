@@ -98,7 +98,7 @@ func (d *Definer) define(stmt cql.Statement) Definition {
 	case *cql.DropTrigger:
 		return d.dropTrigger(stmt)
 	}
-	return refuse(notSupported(statementName(stmt)))
+	return refuse(notSupported("This statement"))
 }
 
 // KeyspaceOf returns the keyspace of a name.

@@ -66,7 +66,7 @@ type Options struct {
 	// Jobs returns the jobs of this node; nil means none.
 	Jobs func() []Job
 	// Roles returns the roles of the cluster; nil means none.
-	Roles func() *auth.Directory
+	Roles   func() *auth.Directory
 	Figures Figures
 	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string

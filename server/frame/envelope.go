@@ -39,12 +39,18 @@ type UnsupportedVersion struct {
 }
 
 func (e *UnsupportedVersion) Error() string {
+	if e.unflagged() {
+		return "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset"
+	}
 	supported := []string{"3/v3", "4/v4", "5/v5"}
 	if e.Newest >= V3 && e.Newest < V5 {
 		supported = supported[:e.Newest-V3+1]
 	}
 	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (%s)", e.Version, strings.Join(supported, ", "))
 }
+
+// unflagged reports whether the client uses the beta version of Cassandra 5 without saying so.
+func (e *UnsupportedVersion) unflagged() bool { return Version(e.Version) == betaVersion && !e.Beta }
 
 // VersionOf checks the first byte of a header.
 func VersionOf(first byte) (Version, error) {
@@ -116,9 +122,11 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
 		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))
 	} else {
-		dst = AppendHeader(dst, Header{
-			Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 + len(message),
-		})
+		h := Header{Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 + len(message)}
+		if e.unflagged() {
+			h.Version, h.Flags = betaVersion, FlagBeta
+		}
+		dst = AppendHeader(dst, h)
 	}
 	dst = wire.AppendInt32(dst, int32(CodeProtocolError))
 	return wire.AppendString(dst, message)

@@ -61,6 +61,20 @@ func TestUnsupportedVersionAnswer(t *testing.T) {
 	}
 }
 
+// TestBetaVersionAnswer compares the refusal of v6-beta with that of Cassandra 5.0.9, byte for byte.
+func TestBetaVersionAnswer(t *testing.T) {
+	const want = "8610000100000000" + "4f" + "0000000a" + "0049" +
+		"426574612076657273696f6e206f66207468652070726f746f636f6c20757365642028362f76362d62657461292c20" +
+		"62757420555345" + "5f4245544120666c616720697320756e736574"
+	if got := hex.EncodeToString(AppendUnsupportedVersion(nil, &UnsupportedVersion{Version: 6}, 1)); got != want {
+		t.Errorf("answer %s, want %s", got, want)
+	}
+	flagged := &UnsupportedVersion{Version: 6, Beta: true}
+	if got := flagged.Error(); got != "Invalid or unsupported protocol version (6); supported versions are (3/v3, 4/v4, 5/v5)" {
+		t.Errorf("with USE_BETA: %s", got)
+	}
+}
+
 func TestPrefixRoundTrip(t *testing.T) {
 	want := Prefix{
 		TracingID:     [16]byte{1, 2, 3},

@@ -88,6 +88,9 @@ const (
 	V3 Version = 3
 	V4 Version = 4
 	V5 Version = 5
+
+	// betaVersion is a version that this package does not support, and that clients must request with FlagBeta.
+	betaVersion Version = 6
 )
 
 // Flags are the flags of an envelope header.

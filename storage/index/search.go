@@ -23,9 +23,9 @@ type Query struct {
 	From         Position         // begin behind it
 	Reversed     bool             // in ByToken with Key only
 	Order        Order
-	Near         []byte           // of ByScore: the vector that others are compared with
-	Limit        int              // most candidates in the answer
-	Now          int64            // seconds; decides what has expired
+	Near         []byte // of ByScore: the vector that others are compared with
+	Limit        int    // most candidates in the answer
+	Now          int64  // seconds; decides what has expired
 	// Holds, if it is not nil, reports which tokens are wanted; other rows are left out.
 	Holds func(ring.Token) bool
 	// Cancel ends the step early, with an error; nil means that nothing does.

@@ -41,6 +41,8 @@ type Values struct {
 	voiding  bool    // Enter holds deciding until Settle
 	scratch  sync.Pool
 	swept    sweptTo
+	rows     int // that a step of a build reads
+	unsafe   Unsafe
 }
 
 // indexState is what is known of the entries of one index.
@@ -54,6 +56,17 @@ type indexState struct {
 	// fenced means that all writes that were under way when this process met the index are committed.
 	fenced bool
 }
+
+// Unsafe removes safeguards in tests that show that the safeguards are needed.
+type Unsafe struct {
+	// NoStage adds no entries for rows that are streamed.
+	NoStage bool
+	// NoFence begins to build while changes without entries may be under way.
+	NoFence bool
+}
+
+// SetUnsafe removes safeguards. It is called before the engine is opened.
+func (x *Values) SetUnsafe(u Unsafe) { x.unsafe = u }
 
 type buildState uint8
 
@@ -75,7 +88,7 @@ type scratch struct {
 // NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
 // concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
-	return &Values{definitions: definitions, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	return &Values{definitions: definitions, rows: buildRows, scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
 // MaintainValues lets an engine that is opened with o keep the indexes of x.
@@ -258,7 +271,9 @@ func (x *Values) Stage(d storage.Derived, in *storage.Entering) {
 			of = x.definitions(e.Table)
 			note(d, of)
 		}
-		s.enter(d, of, &e)
+		if !x.unsafe.NoStage {
+			s.enter(d, of, &e)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func runValues(t *testing.T, seed uint64) {
 		Table: func(schema.StorageID) storage.TableInfo { return info }}
 	m.open()
 	defer func() { _ = m.engine.Close() }()
-	for i := range *opsFlag {
+	for i := range *opsFlag / 2 {
 		m.step()
 		if t.Failed() {
 			t.Logf("go test ./storage/index -run TestValuesEqualModel -seed %d (failed at operation %d)", seed, i)
@@ -92,6 +92,7 @@ func (m *valuesRun) open() {
 		}
 		return m.known
 	})
+	m.values.rows = 1 + m.rng.IntN(20)
 	MaintainValues(&m.opts, m.values)
 	var err error
 	if m.engine, err = storage.Open(m.opts); err != nil {
@@ -105,7 +106,9 @@ func (m *valuesRun) check(what string, err error) {
 	}
 }
 
-func (m *valuesRun) logf(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+func (m *valuesRun) logf(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
 
 func (m *valuesRun) apply(ms ...*row.Mutation) {
 	m.check("apply", apply(&engine{Engine: m.engine}, ms...))
@@ -122,14 +125,14 @@ func (m *valuesRun) step() {
 			ms[i] = m.mutation()
 		}
 		m.apply(ms...)
-	case n < 880:
+	case n < 850:
 		m.search()
-	case n < 890:
+	case n < 865:
 		m.ingest()
 	case n < 900:
 		m.redefine()
 	case n < 925:
-		m.build(1 + m.rng.IntN(3))
+		m.build(1 + m.rng.IntN(20))
 	case n < 935:
 		m.logf("flush")
 		m.check("flush", m.engine.Flush())
@@ -149,7 +152,7 @@ func (m *valuesRun) step() {
 // redefine changes the schema: an index is created or dropped. Definitions come back only with other entries than before.
 func (m *valuesRun) redefine() {
 	m.known = slices.Clone(m.known)
-	if len(m.known) > 0 && m.rng.IntN(2) == 0 {
+	if len(m.known) > 0 && m.rng.IntN(3) == 0 {
 		i := m.rng.IntN(len(m.known))
 		m.logf("drop %d", m.known[i].ID)
 		m.known = slices.Delete(m.known, i, i+1)

@@ -1,0 +1,44 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+)
+
+// indexedOnly makes a run one of the workload alone.
+func indexedOnly(o *Options) {
+	o.Workloads, o.Extra = []string{"indexed"}, []workloadKind{indexedKind()}
+}
+
+// TestSearchesWhileTheRingChanges searches by indexes while nodes come and go, at one and at three replicas.
+func TestSearchesWhileTheRingChanges(t *testing.T) {
+	runFewReplicas(t, 30, "indexed", "join leave isolate bad-links", indexedOnly)
+}
+
+// TestSearches runs the workload alone, under the faults that the seeds draw.
+func TestSearches(t *testing.T) { runAlone(t, alone(), 100, indexedOnly) }
+
+// TestTrustedReplicasAreFound takes the first version of a candidate as the reconciled one. Some seed must find a value that was
+// overwritten or deleted.
+func TestTrustedReplicasAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many seeds")
+	}
+	mustFail(t, 0, 200, func(o *Options) {
+		indexedOnly(o)
+		o.FaultKinds = strings.Fields("isolate one-way bad-links")
+		o.SearchUnsafe.TrustReplicas = true
+	}, "indexed")
+}
+
+// TestStreamsWithoutEntriesAreFound adds no entries for streamed rows. Some seed must miss a row.
+func TestStreamsWithoutEntriesAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many seeds")
+	}
+	mustFail(t, 0, 200, func(o *Options) {
+		indexedOnly(o)
+		o.FaultKinds = strings.Fields("join leave")
+		o.IndexUnsafe.NoStage = true
+	}, "indexed")
+}

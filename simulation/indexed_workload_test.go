@@ -1,0 +1,265 @@
+package simulation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cqld/internal/model"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/search"
+)
+
+// indexeds is the workload of searches by indexes. Its clients change rows as those of filtereds do. Between two changes they search
+// at QUORUM by an index of a regular, static or clustering column, in their partition or in the whole ring, page
+// after page. The rows must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one
+// that was deleted or overwritten is not. Another client creates and drops the indexes meanwhile, so that they are built while rows
+// are written.
+type indexeds struct {
+	filtereds
+}
+
+// indexedColumns have an index most of the time.
+var indexedColumns = [...]string{"v", "s", "c"}
+
+func indexedTable() *schema.CreateTable {
+	t := filteredTable()
+	t.Table = "indexeds"
+	t.ID = schema.UUID{}
+	copy(t.ID[:], t.Table)
+	return t
+}
+
+// indexedKind is the entry of the workload. TestSim draws it besides those of workloadKinds.
+func indexedKind() workloadKind {
+	return workloadKind{name: "indexed", tables: tables(indexedTable()), make: func(c *Cluster) workload { return newIndexeds(c) }}
+}
+
+func newIndexeds(c *Cluster) *indexeds {
+	w := &indexeds{filtereds{clients: newClients(c, "indexed"), table: c.table("indexeds")}}
+	for i := range filteredClients {
+		w.parts = append(w.parts, &filteredPartition{key: row.NewPartitionKey([]byte("indexed" + strconv.Itoa(i)))})
+	}
+	return w
+}
+
+func (w *indexeds) start() {
+	w.launch(filteredClients+1, 30*time.Millisecond, func(l *process, client int, end func() bool) {
+		if client == filteredClients {
+			w.redefine(l, func(error) { end() })
+			return
+		}
+		p := w.parts[client]
+		switch {
+		case p.pending == nil && w.rand.Chance(500):
+			w.find(l, p, w.drawSearch(p), func(error) { end() })
+		case p.pending == nil && w.rand.Chance(50) && client == 0:
+			end()
+		default:
+			if p.pending == nil {
+				p.pending = w.change(l, p)
+			}
+			w.write(l, p, func(error) { end() })
+		}
+	})
+}
+
+// redefine creates an index that is missing, and sometimes drops one.
+func (w *indexeds) redefine(l *process, done func(error)) {
+	name := indexedColumns[w.rand.Intn(len(indexedColumns))]
+	table := l.parts.View.Schema().Table(keyspace, w.table.Name)
+	var change schema.Change
+	switch {
+	case table == nil:
+	case table.Index(name) == nil:
+		change = &schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name, Column: name, IfNotExists: true,
+			Class: schema.LegacyIndex, Target: schema.IndexSimple}
+	case w.rand.Chance(60):
+		change = &schema.DropIndex{Keyspace: keyspace, Name: name, IfExists: true}
+	}
+	if change == nil {
+		done(nil)
+		return
+	}
+	l.soon(func() {
+		l.cluster.StartSchema(change, func(err error) {
+			w.c.kernel.Trace(fmt.Sprintf("indexed %T %v", change, err))
+			done(err)
+		})
+	})
+}
+
+// indexedSearch is a search by an index, with the condition as a function on rows.
+type indexedSearch struct {
+	column string
+	value  []byte
+	match  func(filteredRow) bool
+	whole  bool // of the ring
+	limit  int
+	level  ring.Consistency
+}
+
+func (w *indexeds) drawSearch(p *filteredPartition) *indexedSearch {
+	x := w.value()
+	q := &indexedSearch{column: indexedColumns[w.rand.Intn(len(indexedColumns))], value: x, whole: w.rand.Chance(500),
+		limit: 1 + w.rand.Intn(8), level: ring.Quorum}
+	switch q.column {
+	case "v":
+		q.match = func(r filteredRow) bool { return r.v == string(x) }
+	case "s":
+		q.match = func(r filteredRow) bool { return r.s == string(x) }
+	case "c":
+		q.value = filteredInt(int(x[0] - '0'))
+		q.match = func(r filteredRow) bool { return w.part(r, 0) == int(x[0]-'0') }
+	}
+	return q
+}
+
+var errNoIndex = errors.New("there is no such index")
+
+// find searches page after page, and compares the rows of the client's partition with the model.
+func (w *indexeds) find(l *process, p *filteredPartition, q *indexedSearch, done func(error)) {
+	w.tried++
+	began, now := p.changes, clock{l}.Now().Unix()
+	table := l.parts.View.Schema().Table(keyspace, w.table.Name)
+	if table == nil || table.Index(q.column) == nil {
+		done(errNoIndex)
+		return
+	}
+	req := &search.Request{
+		Table: table, Index: table.Index(q.column).ID, Tokens: ring.FullRange(), Order: search.ByToken, Limit: q.limit, Consistency: q.level,
+		Terms: []row.Slice{row.ExactRow(w.table.Column(q.column).Type.AppendOrdered(nil, q.value, false))}, Now: now, Timeout: operationTimeout,
+	}
+	if !q.whole {
+		req.Key = p.key
+	}
+	var found []filteredRow
+	var next func()
+	next = func() {
+		l.parts.Searcher.Search(req, func(result *search.Result, err error) {
+			if err == nil {
+				found, err = w.addFound(found, p, q, result.Page, now)
+			}
+			w.c.kernel.Trace(fmt.Sprint("indexed search ", q.column, len(found), err))
+			if err == nil && result.More {
+				if again := *req; bytes.Equal(again.From, result.Next) {
+					w.c.fail("indexed: a search by %s does not go on behind %x", q.column, result.Next)
+				} else {
+					again.From = result.Next
+					req = &again
+					next()
+					return
+				}
+			}
+			if err == nil && p.changes == began && p.pending == nil {
+				w.acked++
+				err = w.compareFound(p, q, found, now)
+			}
+			done(err)
+		})
+	}
+	next()
+}
+
+// addFound appends the rows of a partition in a page. Unlike filtereds, it does not look whether they match.
+func (w *indexeds) addFound(to []filteredRow, p *filteredPartition, q *indexedSearch, page []byte, now int64) ([]filteredRow, error) {
+	var r row.PageReader
+	var x row.Row
+	for r.Reset(page); r.NextPartition(); {
+		for r.NextRow(&x) {
+			if bytes.Equal(r.Key.Bytes, p.key.Bytes) {
+				to = append(to, filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now), v: liveText(&x, now)})
+			}
+		}
+	}
+	return to, r.Err()
+}
+
+// compareFound compares what was found with the rows of the model that match. Static values need not be in pages of rows.
+func (w *indexeds) compareFound(p *filteredPartition, q *indexedSearch, found []filteredRow, now int64) error {
+	model := indexedModel{w, q}
+	want, err := model.rows(p, now)
+	same := len(found) == len(want)
+	for i := range found {
+		same = same && found[i].clustering == want[i].clustering && found[i].v == want[i].v
+	}
+	if err == nil && !same {
+		w.c.fail("indexed: %s at %s by %s = %q, whole ring %v, finds %q, not %q", p.key.Bytes, q.level, q.column, q.value, q.whole, found, want)
+	}
+	return err
+}
+
+// indexedModel reads what a search must find.
+type indexedModel struct {
+	w *indexeds
+	q *indexedSearch
+}
+
+func (m indexedModel) rows(p *filteredPartition, now int64) (want []filteredRow, err error) {
+	var t *model.Table = &p.model
+	cmd := &row.ReadCommand{Table: m.w.table.StorageID, Key: p.key, Slices: []row.Slice{row.AllRows()}, Now: now}
+	var r row.PageReader
+	var x row.Row
+	for r.Reset(t.Read(cmd)); r.NextPartition(); {
+		for r.NextRow(&x) {
+			seen := filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now), v: liveText(&x, now)}
+			if x.Live(now) && m.q.match(seen) {
+				want = append(want, seen)
+			}
+		}
+	}
+	return want, r.Err()
+}
+
+// readBack sees to it that the last changes are made and that every index is built on every node. Then it searches all partitions
+// from every node: at QUORUM and, after repairs by searches and reads at ALL, at ONE, where a replica answers alone.
+func (w *indexeds) readBack() {
+	for _, name := range indexedColumns {
+		w.c.must(w.c.present()[0], "the creation of an index", func(l *process, done func(error)) {
+			w.c.kernel.Trace("indexed readback " + name)
+			l.soon(func() {
+				l.cluster.StartSchema(&schema.CreateIndex{Keyspace: keyspace, Table: w.table.Name, Name: name, Column: name, IfNotExists: true,
+					Class: schema.LegacyIndex, Target: schema.IndexSimple}, done)
+			})
+		})
+	}
+	w.c.kernel.RunUntil(w.c.kernel.Now()+w.c.paced(20*time.Second), w.allBuilt)
+	for _, p := range w.parts {
+		if p.pending != nil {
+			w.c.must(w.c.present()[0], "the last change of an indexed partition", func(l *process, done func(error)) { w.write(l, p, done) })
+		}
+		for range 2 {
+			w.c.everywhere("a search of an indexed partition", func(l *process, done func(error)) { w.find(l, p, w.drawSearch(p), done) })
+		}
+		w.c.must(w.c.present()[0], "an indexed partition at ALL", func(l *process, done func(error)) {
+			l.read(l.partition(w.table, p.key), ring.All, func(_ []byte, err error) { done(err) })
+		})
+		for range 3 {
+			w.c.everywhere("a search of an indexed partition at ONE", func(l *process, done func(error)) {
+				q := w.drawSearch(p)
+				q.level, q.whole = ring.One, false
+				w.find(l, p, q, done)
+			})
+		}
+	}
+}
+
+// allBuilt reports whether every node has built every index.
+func (w *indexeds) allBuilt() bool {
+	for _, n := range w.c.present() {
+		if n.process == nil || n.process.parts == nil {
+			continue
+		}
+		table := n.process.parts.View.Schema().Table(keyspace, w.table.Name)
+		for _, name := range indexedColumns {
+			if table == nil || table.Index(name) == nil || !n.process.instance.Values.Built(table.StorageID, table.Index(name).ID) {
+				return false
+			}
+		}
+	}
+	return true
+}
