@@ -81,22 +81,9 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
 	run.begin(p, plan, values, p.nowSeconds(params))
-	run.guard = p.dataGuard(r)
-	if err := run.guardRead(r); err != nil {
-		return nil, err
-	}
-	if err := run.setTimeout(params, values); err != nil {
-		return nil, err
-	}
-	limit, err := run.limit(plan.limit)
+	limit, err := run.bounds(r, params, values)
 	if err != nil {
 		return nil, err
-	}
-	if run.perPartition, err = run.limit(plan.perPartition); err != nil {
-		return nil, err
-	}
-	if plan.distinct {
-		run.perPartition = 1
 	}
 	paged := params.PageSize > 0
 	run.paged = paged
@@ -161,6 +148,24 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 		return nil, err
 	}
 	return run.result(r, s, params, remaining)
+}
+
+// bounds evaluates the timeout, LIMIT and PER PARTITION LIMIT, and checks the guardrails of reads. It returns LIMIT; 0 means none.
+func (run *selectRun) bounds(r *request.Request, params *Params, values []wire.Value) (limit uint32, err error) {
+	run.guard = run.p.dataGuard(r)
+	if err := run.guardRead(r); err != nil {
+		return 0, err
+	}
+	if err := run.setTimeout(params, values); err != nil {
+		return 0, err
+	}
+	if limit, err = run.limit(run.plan.limit); err != nil {
+		return 0, err
+	}
+	if run.perPartition, err = run.limit(run.plan.perPartition); run.plan.distinct {
+		run.perPartition = 1
+	}
+	return limit, err
 }
 
 // resume returns where the previous page ended, or nil, and how many rows of LIMIT remain.
