@@ -10,6 +10,7 @@ import (
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
+	"cqld/types/analysis"
 )
 
 // The restrictions in this file only filter rows: they select neither keys nor slices. A null value satisfies none of them.
@@ -45,6 +46,8 @@ func (rs *Set) checkExtra(o Options) error {
 			return invalidf("Cannot use %s with %s", o.Statement, r.operator())
 		case o.OnlyStatic && r.restricts(schema.Clustering):
 			return invalidf("Cannot restrict clustering columns when selecting only static columns")
+		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
+			rs.usesIndex, rs.expected = true, append(rs.expected, r)
 		case !o.AllowFiltering && !freeToFilter(rs.table) && !rs.afterPrefix(r):
 			return invalidf(allowFilteringMessage)
 		}
@@ -92,6 +95,11 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 		return nil, err
 	}
 	kind := x.first().Type.Kind()
+	if o.Statement == Select && slices.ContainsFunc(c.Table.Indexes(), func(ix *schema.Index) bool {
+		return ix.Column == x.first().ID && findsWhole(ix, x, x.first())
+	}) {
+		return x, nil
+	}
 	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text && kind != types.Ascii {
 		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.", r.Operator, term.RelationText(r))
 	}
@@ -148,6 +156,16 @@ func (p *pattern) matches(v []byte) bool {
 		return bytes.HasPrefix(v, p.text)
 	}
 	return bytes.Equal(v, p.text)
+}
+
+// matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all terms of the
+// text.
+func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
+	if !p.begin && !p.end {
+		return a.Matches(v, p.text)
+	}
+	analyzed := pattern{text: a.Pattern(p.text), begin: p.begin, end: p.end}
+	return slices.ContainsFunc(a.Terms(v), analyzed.matches)
 }
 
 // orRestriction compiles a disjunction.
