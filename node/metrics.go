@@ -178,6 +178,7 @@ func (c figuresCollector) requests(m metricSink) {
 	}
 	s, l, p := c.n.coordinatorStats(), c.n.coordinator.Load(), c.n.parts.Proposer.Stats()
 	h, b, listed := c.n.parts.Hints.Stats(), c.n.parts.Batches.Stats(), c.n.parts.Lister.Stats()
+	found := c.n.parts.Searcher.Stats()
 	m.gauge("coordinator_writes_active", "Writes that wait for replicas.", l.Writes)
 	m.gauge("coordinator_reads_active", "Reads that wait for replicas.", l.Reads)
 	for _, e := range []struct {
@@ -188,7 +189,8 @@ func (c figuresCollector) requests(m metricSink) {
 		{"replanned", s.Replans}, {"restamped", s.Restamped}, {"hint_stored", h.Stored}, {"hint_replayed", h.Replayed}, {"hint_expired", h.Expired},
 		{"hint_lost", h.Lost}, {"batch_stored", b.Stored}, {"batch_replayed", b.Replayed},
 		{"listing_ordered", listed.Ordered}, {"listing_scan", listed.Scans}, {"listing_page", listed.Pages}, {"listing_key", listed.Keys},
-		{"listing_key_scanned", listed.Scanned}, {"cas_contention", p.Contentions},
+		{"listing_key_scanned", listed.Scanned}, {"search", found.Searches}, {"search_page", found.Pages}, {"search_row", found.Rows}, {"search_settled", found.Settled},
+		{"search_read", found.Reads}, {"search_stale", found.Stale}, {"search_scanned", found.Scanned}, {"cas_contention", p.Contentions},
 		{"cas_finished_of_another", p.Finished}, {"cas_round", p.Rounds}, {"cas_shared_round", p.Shared},
 		{"cas_without_prepare", p.Unprepared}, {"cas_alone", p.Alone}, {"cas_turn", p.Turns},
 		{"cas_looked_up", p.LookedUp}, {"cas_unknown", p.Unknown}, {"cas_missing_commit", p.CommitsSent},

@@ -86,8 +86,8 @@ func authorized() map[string][]string {
 		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":                    {"ALTER on <table other.u>"},
 		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                                               {"ALTER on <all tables in ks>"},
 		"DROP MATERIALIZED VIEW x":                                                                                   {"ALTER on <all tables in ks>"},
-		"CREATE TRIGGER x ON t USING 'c'":                                                                            {"ALTER on <all keyspaces>"},
-		"DROP TRIGGER x ON t":                                                                                        {"ALTER on <all keyspaces>"},
+		"CREATE TRIGGER x ON t USING 'c'":                                                                            {}, // superusers only
+		"DROP TRIGGER x ON t":                                                                                        {}, // superusers only
 		"CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'":                    {"CREATE on <all functions in ks>"},
 		"CREATE OR REPLACE FUNCTION f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'": {"ALTER on <function ks.f(int, text)>"},
 		"DROP FUNCTION f (int, text)":                                                                                {"DROP on <function ks.f(int, text)>"},

@@ -104,6 +104,38 @@ func compareShown(a, b string) int {
 	return strings.Compare(a, b)
 }
 
+// TestGroupsByAPartOfThePartitionKey compares GROUP BY with sums of the rows, for tables of random rows.
+func TestGroupsByAPartOfThePartitionKey(t *testing.T) {
+	for seed := range uint64(10) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		store := &shortPages{r: r, short: true, rows: r.IntN(4)}
+		c := &extensionCase{pagingCase: pagingCase{r: r, store: store}, t: t}
+		c.p, c.s = newTestProcessor(t, store)
+		mustQuery(t, c.p, c.s, "CREATE TABLE t (a int, b int, c int, v int, PRIMARY KEY ((a, b), c))")
+		rows := map[[3]int]int{}
+		for range r.IntN(40) {
+			key, v := [3]int{r.IntN(3), r.IntN(4), r.IntN(3)}, r.IntN(100)
+			rows[key] = v
+			mustQuery(t, c.p, c.s, fmt.Sprintf("INSERT INTO t (a, b, c, v) VALUES (%d, %d, %d, %d)", key[0], key[1], key[2], v))
+		}
+		for i, column := range []string{"a", "b"} {
+			sums, counts := map[int]int{}, map[int]int{}
+			for key, v := range rows {
+				sums[key[i]] += v
+				counts[key[i]]++
+			}
+			var want []string
+			for k := range sums {
+				want = append(want, fmt.Sprintf("%d | %d | %d", k, counts[k], sums[k]))
+			}
+			got := c.query(fmt.Sprintf("SELECT %s, count(*), sum(v) FROM t GROUP BY %s ALLOW FILTERING", column, column))
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+				t.Errorf("seed %d: groups by %s: %q, want %q", seed, column, got, want)
+			}
+		}
+	}
+}
+
 // TestExtensionsEqualTheirDefinitions compares queries with those that define them: BETWEEN with two bounds, NOT IN and NOT CONTAINS
 // with the complement among the rows that are not null, ILIKE with LIKE, OR with the union, OFFSET with the rest of the rows,
 // and ORDER BY with sorted rows.

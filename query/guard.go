@@ -12,6 +12,12 @@ import (
 	"cqld/types"
 )
 
+// ordinary reports whether the client logged in and is not a superuser.
+func (p *Processor) ordinary(r *request.Request) bool {
+	name := r.Principal.Name
+	return name != "" && p.o.IsSuperuser != nil && !p.o.IsSuperuser(name)
+}
+
 // guard returns the guard of a request, or nil if guardrails do not bind it.
 func (p *Processor) guard(r *request.Request) *guardrail.Guard {
 	name := r.Principal.Name

@@ -30,6 +30,9 @@ const (
 	// sortRowsMax bounds the rows that ORDER BY sorts in memory; their bytes are bounded by pageBytesMax.
 	sortRowsMax = 10000
 
+	// hashGroupsMax bounds the groups of GROUP BY a part of the partition key.
+	hashGroupsMax = 10000
+
 	// noLimit is the limit of a page that has none.
 	noLimit = math.MaxUint32
 

@@ -22,8 +22,9 @@ type selectPlan struct {
 	groups       []selection.Selector // of GROUP BY; each partition begins a new group
 	grouped      bool                 // the statement has GROUP BY
 	reversed     bool
-	order        []orderColumn // set if rows must be sorted in memory
-	sorted       bool          // in another order than that of the clustering
+	order        []orderColumn    // set if rows must be sorted in memory
+	sorted       bool             // in another order than that of the clustering
+	hashed       []*schema.Column // of a GROUP BY whose groups span partitions
 	limit        term.Term
 	offset       term.Term
 	timeout      term.Term
@@ -75,7 +76,7 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 			return nil, err
 		}
 	}
-	if err := c.groupBy(p, stmt.GroupBy); err != nil {
+	if err := p.hashGroups(stmt, c.groupBy(p, stmt.GroupBy)); err != nil {
 		return nil, err
 	}
 	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {

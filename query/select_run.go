@@ -58,8 +58,9 @@ type selectState struct {
 	given       bool // the group's row has not been appended yet
 
 	guard   *guardrail.Guard
-	ordered orderedRows // for ORDER BY over several partitions
-	near    nearestRows // for ANN OF
+	hash    hashedGroups // for GROUP BY a part of the partition key
+	ordered orderedRows  // for ORDER BY over several partitions
+	near    nearestRows  // for ANN OF
 }
 
 // executeSelect executes a SELECT.
@@ -97,10 +98,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if plan.distinct {
 		run.perPartition = 1
 	}
-	remaining := limit
 	paged := params.PageSize > 0
 	run.paged = paged
-	if plan.sorted {
+	if plan.sorted || plan.hashed != nil {
 		paged = false // the result is one page
 	}
 	if plan.order != nil && paged {
@@ -120,16 +120,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return nil, err
 	}
-	var start *scan.Position // nil means the beginning
-	if len(params.PagingState) > 0 {
-		state, err := paging.Decode(params.PagingState, p.pagingKey(), plan.table)
-		if err != nil {
-			return nil, invalidPagingState()
-		}
-		start = &state.At
-		if limit > 0 {
-			remaining = min(limit, state.Remaining)
-		}
+	start, remaining, err := run.resume(params, limit)
+	if err != nil {
+		return nil, err
 	}
 	if r.Measured() {
 		r.Cost.Path = string(plan.path(p.isVirtual(plan.table), empty))
@@ -168,6 +161,21 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 		return nil, err
 	}
 	return run.result(r, s, params, remaining)
+}
+
+// resume returns where the previous page ended, or nil, and how many rows of LIMIT remain.
+func (run *selectRun) resume(params *Params, limit uint32) (start *scan.Position, remaining uint32, err error) {
+	if len(params.PagingState) == 0 {
+		return nil, limit, nil
+	}
+	state, err := paging.Decode(params.PagingState, run.p.pagingKey(), run.plan.table)
+	if err != nil {
+		return nil, 0, invalidPagingState()
+	}
+	if limit > 0 {
+		limit = min(limit, state.Remaining)
+	}
+	return &state.At, limit, nil
 }
 
 func (run *selectRun) begin(p *Processor, plan *selectPlan, values []wire.Value, now int64) {
@@ -329,6 +337,9 @@ func (run *selectRun) consume(v *rowview.View) (request.Verdict, error) {
 	if len(run.filters) > 0 && !restriction.Matches(run.filters, v) {
 		return request.SkipRow, nil
 	}
+	if run.plan.hashed != nil {
+		return run.consumeHashed(v)
+	}
 	if run.plan.aggregates() {
 		return run.consumeGroup(v)
 	}
@@ -478,6 +489,9 @@ func (run *selectRun) endGroup() error {
 
 // end appends the remaining results after the last row: the last group, and sorted rows.
 func (run *selectRun) end() error {
+	if run.plan.hashed != nil {
+		return run.endHashed()
+	}
 	if run.plan.aggregates() {
 		if !run.given && !run.plan.grouped {
 			run.group = &rowview.View{}

@@ -121,22 +121,10 @@ func (e slowIndexes) Search(q *index.Query) (index.Page, error) {
 	return e.Values.Search(q)
 }
 
-// Build implements search.Keeper.
+// Build implements search.Keeper. The other methods are called in the same place.
 func (e slowIndexes) Build(table, id schema.StorageID) (bool, error) {
 	e.process.block("a step of the build of an index")
 	return e.Values.Build(table, id)
-}
-
-// DropIndex implements search.Keeper.
-func (e slowIndexes) DropIndex(table, id schema.StorageID) error {
-	e.process.block("the removal of an index")
-	return e.Values.DropIndex(table, id)
-}
-
-// Sweep implements search.Keeper.
-func (e slowIndexes) Sweep(n int, now int64) (removed int, wrapped bool, err error) {
-	e.process.block("a sweep of entries")
-	return e.Values.Sweep(n, now)
 }
 
 // Partitions implements listing.Engine.

@@ -27,6 +27,7 @@ internal/testclock: internal/env
 auth:
 ring:
 types: internal/keyword internal/wire
+types/analysis:
 types/similarity:
 schema: ring types
 row: internal/env internal/wire ring schema types
@@ -59,7 +60,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index/vector: types/similarity
-storage/index: internal/env ring row schema storage types types/similarity
+storage/index: internal/env ring row schema storage types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
@@ -106,7 +107,7 @@ query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
 query/rowview: internal/wire query/term row schema types
 query/constraint: cql query/function schema types
-query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types
+query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types types/analysis
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
@@ -228,6 +229,9 @@ func owners() map[string][]string {
 		"github.com/DeRuina/timberjack": {"audit"},
 		"github.com/yuin/gopher-lua":    {"udf/lua"},
 		"github.com/tetratelabs/wazero": {"udf/wasm"},
+		"golang.org/x/text":             {"types/analysis"},
+		"github.com/kljensen/snowball":  {"types/analysis"},
+		"github.com/clipperhouse/uax29": {"types/analysis"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},
 		// Only integration/drivers and integration/firewall use these; both are separate modules.
 		"github.com/Azure":           {},

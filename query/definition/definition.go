@@ -30,6 +30,7 @@ type Definer struct {
 	CheckFunction func(f *schema.Function) error
 
 	Guard       *guardrail.Guard // nil means that the client is not bound
+	Ordinary    bool             // the client logged in and is not a superuser
 	DropCompact bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
 }
 

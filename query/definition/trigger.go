@@ -7,6 +7,9 @@ import (
 
 // createTrigger refuses a trigger after the checks that Cassandra makes first. Triggers are Java classes.
 func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
+	if d.Ordinary {
+		return refuse(&Unauthorized{Msg: "Only superusers are allowed to perform CREATE TRIGGER queries"})
+	}
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
 		return refuse(err)
@@ -28,6 +31,8 @@ func (d *Definer) createTrigger(stmt *cql.CreateTrigger) Definition {
 func (d *Definer) dropTrigger(stmt *cql.DropTrigger) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	switch {
+	case d.Ordinary:
+		return refuse(&Unauthorized{Msg: "Only superusers are allowed to perfrom DROP TRIGGER queries"}) // Cassandra's spelling
 	case err != nil:
 		return refuse(err)
 	case stmt.IfExists:

@@ -229,8 +229,16 @@ func (w *viewWhere) add(r cql.Relation) error {
 			return w.unsupported(r, r.Column, r.Operator)
 		}
 		return w.condition(r, []string{r.Column}, false, op, [][]cql.Term{{r.Value}})
+	case *cql.BetweenRelation:
+		if err := w.add(r.Low); err != nil {
+			return err
+		}
+		return w.add(r.High)
 	case *cql.InRelation:
-		if r.In.Marker != nil {
+		switch {
+		case r.Not:
+			return invalidf("Unsupported \"NOT IN\" relation: %s", term.RelationText(r))
+		case r.In.Marker != nil:
 			return errViewMarker()
 		}
 		var values [][]cql.Term
@@ -249,6 +257,9 @@ func (w *viewWhere) add(r cql.Relation) error {
 		}
 		return w.condition(r, r.Columns, true, op, [][]cql.Term{tuple.Elements})
 	case *cql.TupleInRelation:
+		if r.Not {
+			return invalidf("Unsupported \"NOT IN\" relation: %s", term.RelationText(r))
+		}
 		var values [][]cql.Term
 		for _, t := range r.In.Values {
 			tuple, ok := t.(*cql.TupleLiteral)

@@ -1,6 +1,8 @@
 package restriction
 
 import (
+	"slices"
+
 	"cqld/cql"
 	"cqld/row"
 	"cqld/schema"
@@ -10,8 +12,11 @@ import (
 func (f *Filter) Columns() []*schema.Column { return f.r.columns }
 
 // Expressible reports whether replicas can evaluate the filter: it restricts one column, which was never dropped.
-// Comparisons of several clustering columns at once stay with the coordinator.
+// Comparisons of several clustering columns at once, and of analyzed values, stay with the coordinator.
 func (f *Filter) Expressible() bool {
+	if f.r.analyzer != nil || slices.ContainsFunc(f.elements, func(e elementFilter) bool { return e.analyzer != nil }) {
+		return false
+	}
 	return f.r.kind < kindNotIn && len(f.r.columns) == 1 && !f.r.multi && f.r.first().DroppedMicros == 0
 }
 

@@ -10,6 +10,7 @@ import (
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
+	"cqld/types/analysis"
 )
 
 // The restrictions in this file only filter rows: they select neither keys nor slices. A null value satisfies none of them.
@@ -155,6 +156,16 @@ func (p *pattern) matches(v []byte) bool {
 		return bytes.HasPrefix(v, p.text)
 	}
 	return bytes.Equal(v, p.text)
+}
+
+// matchesTerm reports whether a value matches after analysis: with %, one of its terms must; without, it must have all terms of the
+// text.
+func (p *pattern) matchesTerm(a *analysis.Analyzer, v []byte) bool {
+	if !p.begin && !p.end {
+		return a.Matches(v, p.text)
+	}
+	analyzed := pattern{text: a.Pattern(p.text), begin: p.begin, end: p.end}
+	return slices.ContainsFunc(a.Terms(v), analyzed.matches)
 }
 
 // orRestriction compiles a disjunction.

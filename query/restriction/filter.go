@@ -8,6 +8,8 @@ import (
 	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/schema"
+	"cqld/types"
+	"cqld/types/analysis"
 )
 
 // Filter is a restriction with its values that is checked on rows.
@@ -25,6 +27,7 @@ type Filter struct {
 type elementFilter struct {
 	operator   cql.Operator
 	key, value []byte
+	analyzer   *analysis.Analyzer // nil means that values are compared as they are
 }
 
 // Filters evaluates the restrictions of WHERE that must be checked on rows.
@@ -110,7 +113,7 @@ func supported(v wire.Value, what string, col *schema.Column) error {
 }
 
 func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err error) {
-	x.operator = e.operator
+	x.operator, x.analyzer = e.operator, e.analyzer
 	what := "value"
 	if e.key != nil {
 		what = "map value"
@@ -160,6 +163,9 @@ func (f *Filter) matches(v *rowview.View) bool {
 	}
 	switch f.r.kind {
 	case kindEqual:
+		if f.r.analyzer != nil {
+			return f.r.analyzer.Matches(values[0], f.equal[0])
+		}
 		return compareTuples(columns, values, f.equal) == 0
 	case kindIn, kindNotIn:
 		found := slices.ContainsFunc(f.in, func(in [][]byte) bool {
@@ -167,6 +173,9 @@ func (f *Filter) matches(v *rowview.View) bool {
 		})
 		return found == (f.r.kind == kindIn)
 	case kindLike:
+		if f.r.analyzer != nil {
+			return f.pattern.matchesTerm(f.r.analyzer, values[0])
+		}
 		return f.pattern.matches(values[0])
 	}
 	if f.lower != nil {
@@ -199,6 +208,12 @@ func (f *Filter) contains(collection []byte) bool {
 	t := f.r.first().Type
 	for _, e := range f.elements {
 		var ok bool
+		if e.analyzer != nil {
+			if !e.found(t, collection) {
+				return false
+			}
+			continue
+		}
 		switch e.operator {
 		case cql.ContainsKey:
 			_, ok = t.Lookup(collection, e.value)
@@ -219,4 +234,21 @@ func (f *Filter) contains(collection []byte) bool {
 		}
 	}
 	return true
+}
+
+// found reports whether an element of a collection, or a key, matches after analysis.
+func (e *elementFilter) found(t *types.Type, collection []byte) bool {
+	for i := range t.Len(collection) {
+		at := i
+		if t.Kind() == types.Map { // keys and values alternate
+			at = 2 * i
+			if e.operator == cql.Contains {
+				at++
+			}
+		}
+		if part, ok := t.At(collection, at); ok && e.analyzer.Matches(part, e.value) {
+			return true
+		}
+	}
+	return false
 }

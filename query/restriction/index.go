@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
+	"cqld/types/analysis"
 )
 
 // indexedPart is the part of a restriction that an index finds: that of one column, or one of its elements.
@@ -18,6 +19,8 @@ type indexedPart struct {
 	of      *restriction
 	column  int // of restriction.columns
 	element int // of restriction.elements, or -1
+	// analyzer converts values to the terms of the index; nil means that values are terms.
+	analyzer *analysis.Analyzer
 }
 
 // rank orders the parts by how few rows they are expected to select: less is better.
@@ -44,15 +47,16 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 			if ix.Column != col.ID {
 				continue
 			}
-			if findsWhole(ix, r, col) {
-				dst = append(dst, indexedPart{ix, r, i, -1})
+			analyzer := analysis.Of(ix.Class.String(), ix.Options)
+			if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides() || r.kind == kindLike) {
+				dst = append(dst, indexedPart{ix, r, i, -1, analyzer})
 			}
 			if r.kind != kindContains {
 				continue
 			}
 			for k, e := range r.elements {
 				if findsElement(ix, col, e.operator) {
-					dst = append(dst, indexedPart{ix, r, i, k})
+					dst = append(dst, indexedPart{ix, r, i, k, analyzer})
 				}
 			}
 		}
@@ -60,9 +64,25 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 	return dst
 }
 
+// analyze makes restrictions that indexes with analyzers find compare analyzed values, if an index is used.
+func (rs *Set) analyze() {
+	for i := range rs.indexed {
+		switch p := &rs.indexed[i]; {
+		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
+		case p.element >= 0:
+			p.of.elements[p.element].analyzer = p.analyzer
+		case p.of.kind == kindEqual, p.of.kind == kindLike:
+			p.of.analyzer = p.analyzer
+		}
+	}
+}
+
 // findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column.
 func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
+	if col.Type.Kind() == types.Vector {
+		return false // its index only finds the nearest vectors
+	}
 	switch r.kind {
 	case kindEqual:
 		return whole
@@ -144,6 +164,7 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 
 // chooseIndex chooses the index by which rows are found. For the rows that Cassandra filters, there may be one, too: for IN.
 func (rs *Set) chooseIndex() {
+	rs.analyze()
 	if rs.exactRows() || rs.writes {
 		return
 	}
@@ -153,8 +174,10 @@ func (rs *Set) chooseIndex() {
 	}
 	for _, r := range rs.filters {
 		for _, ix := range rs.table.Indexes() {
-			if r.kind == kindIn && !r.multi && ix.Column == r.first().ID && (ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) {
-				parts = append(parts, indexedPart{ix, r, 0, -1})
+			if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
+				(ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) &&
+				analysis.Of(ix.Class.String(), ix.Options) == nil { // the values of IN are compared as they are
+				parts = append(parts, indexedPart{ix, r, 0, -1, nil})
 			}
 		}
 	}
@@ -199,7 +222,7 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 		if err != nil {
 			return nil, err
 		}
-		return col.Type.AppendOrdered(nil, values[p.column], false), nil
+		return p.term(nil, col.Type, values[p.column]), nil
 	}
 	if p.of.kind == kindEqual {
 		b, err := value(p.of.equal)
@@ -233,6 +256,16 @@ func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
 	return []row.Slice{out}, nil
 }
 
+// term appends the term of a value. Of several terms, which the value of a row must have, it is one.
+func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
+	if p.analyzer != nil {
+		if terms := p.analyzer.Terms(value); len(terms) > 0 {
+			value = terms[0]
+		}
+	}
+	return t.AppendOrdered(dst, value, false)
+}
+
 func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.elements[p.element].eval(s, col)
 	if err != nil {
@@ -242,9 +275,9 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	var b []byte
 	switch x.operator {
 	case cql.Contains:
-		b = elems[len(elems)-1].AppendOrdered(nil, x.value, false)
+		b = p.term(nil, elems[len(elems)-1], x.value)
 	case cql.ContainsKey:
-		b = elems[0].AppendOrdered(nil, x.value, false)
+		b = p.term(nil, elems[0], x.value)
 	default:
 		b = elems[1].AppendOrdered(elems[0].AppendOrdered(nil, x.key, false), x.value, false)
 	}
@@ -273,15 +306,26 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if err != nil {
 		return nil, err
 	}
+	contains := strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS")
+	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
+		return nil, invalidf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name, x.text)
+	}
+	if p.analyzer != nil && (x.begin || x.end) {
+		x.text = p.analyzer.Pattern(x.text)
+	}
+	if !x.begin && !x.end {
+		return []row.Slice{row.ExactRow(p.term(nil, col.Type, x.text))}, nil
+	}
 	if !x.begin {
 		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
 		if x.end {
-			end := len(exact.Start) - len(col.Type.AppendOrdered(nil, []byte{}, false))
+			// The ordered form of a text is a tag, its bytes and an end, of which longer texts have only the tag and the bytes.
+			end := len(exact.Start) - (len(col.Type.AppendOrdered(nil, []byte{'a'}, false)) - 2)
 			exact = row.Slice{Start: exact.Start[:end:end], End: row.After(exact.Start[:end:end])}
 		}
 		return []row.Slice{exact}, nil
 	}
-	if !strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS") {
+	if !contains {
 		shown := "'%<term>'"
 		if x.end {
 			shown = "'%<term>%'"

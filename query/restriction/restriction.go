@@ -9,6 +9,7 @@ import (
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
+	"cqld/types/analysis"
 )
 
 // kind is the type of a restriction.
@@ -44,12 +45,14 @@ type element struct {
 	operator cql.Operator // Contains, ContainsKey, or Equal for a map's element
 	key      term.Term    // of a map's element
 	value    term.Term
+	analyzer *analysis.Analyzer // of the index that finds the element; nil means none
 }
 
 // restriction combines the relations on one column, or on several clustering columns together.
 type restriction struct {
 	columns  []*schema.Column
-	multi    bool // written as (c, d) op …
+	analyzer *analysis.Analyzer // of the index that finds the column; nil means none
+	multi    bool               // written as (c, d) op …
 	kind     kind
 	equal    *valueTerm
 	in       []*valueTerm

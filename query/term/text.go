@@ -79,6 +79,18 @@ func RelationText(r cql.Relation) string {
 		return "(" + namesText(r.Columns) + ") " + r.Operator.String() + " " + Text(r.Value)
 	case *cql.TupleInRelation:
 		return "(" + namesText(r.Columns) + ")" + notText(r.Not) + " IN " + inText(r.In)
+	case *cql.BetweenRelation:
+		return RelationText(r.Low) + " AND " + RelationText(r.High)
+	case *cql.OrRelation:
+		alternatives := make([]string, len(r.Alternatives))
+		for i, all := range r.Alternatives {
+			parts := make([]string, len(all))
+			for j, one := range all {
+				parts[j] = RelationText(one)
+			}
+			alternatives[i] = strings.Join(parts, " AND ")
+		}
+		return "(" + strings.Join(alternatives, " OR ") + ")"
 	}
 	return ""
 }

@@ -95,5 +95,8 @@ func DefinitionOf(t *schema.Table, x *schema.Index) (d Definition, ok bool) {
 	case schema.IndexEntries:
 		part = Entries
 	}
-	return ColumnDefinition(x.ID, t, x.Column, part)
+	if d, ok = ColumnDefinition(x.ID, t, x.Column, part); ok {
+		d.Terms = analyzed(d.Terms, x, c.Type)
+	}
+	return d, ok
 }

@@ -25,6 +25,9 @@ func (c *compiler) static(t token) *expr {
 	}
 	class = strings.TrimPrefix(class, "java.lang.")
 	if c.peek().text != "(" {
+		if class == "" && path[0] >= 'A' && path[0] <= 'Z' {
+			unsupported(t.line, "the class "+path)
+		}
 		if class == "" {
 			invalid(t.line, "%s cannot be resolved to a variable", path)
 		}
@@ -312,6 +315,9 @@ func (c *compiler) newExpr(line int) *expr {
 	if kinds := map[string]kind{"ArrayList": kindList, "LinkedList": kindList, "HashSet": kindSet, "LinkedHashSet": kindSet,
 		"HashMap": kindMap, "LinkedHashMap": kindMap}; kinds[short] != kindNone {
 		return c.newCollection(kinds[short], short, line)
+	}
+	if c.peek().text == "[" {
+		unsupported(line, "an array")
 	}
 	c.expect("(")
 	m := call{c: c, name: class, args: c.arguments(), line: line}

@@ -1,0 +1,39 @@
+package index
+
+import (
+	"cqld/schema"
+	"cqld/types"
+	"cqld/types/analysis"
+)
+
+// analyzedTerms converts the terms of an index of texts with an analyzer. Each of them is the ordered form of a text.
+type analyzedTerms struct {
+	of       Terms
+	text     *types.Type
+	analyzer *analysis.Analyzer
+}
+
+// Append implements Terms.
+func (t *analyzedTerms) Append(found *Found, x *Source, now int64) {
+	var texts Found
+	t.of.Append(&texts, x, now)
+	for i := range texts.Len() {
+		text, _, err := t.text.ConsumeOrdered(nil, texts.Term(i), false)
+		if err != nil {
+			continue // the terms come from this node; the row cannot be shown either
+		}
+		for _, term := range t.analyzer.Terms(text) {
+			found.Add(func(dst []byte) []byte { return t.text.AppendOrdered(dst, term, false) }, texts.Value(i))
+		}
+	}
+}
+
+// analyzed returns the terms of an index, with the analyzer of its options if there is one.
+func analyzed(of Terms, x *schema.Index, column *types.Type) Terms {
+	a := analysis.Of(x.Class.String(), x.Options)
+	parts := x.TermTypes(column)
+	if a == nil || len(parts) != 1 || parts[0].Kind() != types.Text && parts[0].Kind() != types.Ascii {
+		return of
+	}
+	return &analyzedTerms{of: of, text: parts[0], analyzer: a}
+}

@@ -1,0 +1,80 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Analyzer returns the terms of texts. It is immutable and safe for concurrent use.
+type Analyzer struct {
+	name string
+	// tokenize divides a text. nil means that the whole text is one token.
+	tokenize func(text string, yield func(token string) bool)
+	filters  []filter
+}
+
+// filter changes a token. An empty result omits it if the Analyzer divides texts.
+type filter func(token string) string
+
+// String describes the analyzer as system_views.sai_column_indexes shows it.
+func (a *Analyzer) String() string { return a.name }
+
+// Divides reports whether a text may have several terms: a condition then matches words, not whole texts.
+func (a *Analyzer) Divides() bool { return a.tokenize != nil }
+
+// Terms returns the terms of a text in the order of their first occurrence, without duplicates. An analyzer that does not divide
+// texts returns one term, which is empty for an empty text. A text that is not UTF-8 is its own term.
+func (a *Analyzer) Terms(text []byte) [][]byte {
+	if !utf8.Valid(text) {
+		return [][]byte{slices.Clone(text)}
+	}
+	if a.tokenize == nil {
+		return [][]byte{[]byte(a.filter(string(text)))}
+	}
+	var terms [][]byte
+	seen := map[string]bool{}
+	a.tokenize(string(text), func(token string) bool {
+		term := a.filter(token)
+		if term != "" && !seen[term] {
+			seen[term] = true
+			terms = append(terms, []byte(term))
+		}
+		return len(terms) < termsMax
+	})
+	return terms
+}
+
+// Matches reports whether a value has all terms of a condition's text. A text without terms matches nothing.
+func (a *Analyzer) Matches(value, text []byte) bool {
+	wanted := a.Terms(text)
+	if len(wanted) == 0 {
+		return false
+	}
+	has := map[string]bool{}
+	for _, term := range a.Terms(value) {
+		has[string(term)] = true
+	}
+	return !slices.ContainsFunc(wanted, func(term []byte) bool { return !has[string(term)] })
+}
+
+// Pattern returns the text of a LIKE pattern as it is compared with terms. Words of patterns are not reduced to stems, because
+// they may be parts of words, and are not divided.
+func (a *Analyzer) Pattern(text []byte) []byte {
+	if !utf8.Valid(text) {
+		return text
+	}
+	return []byte(a.filter(string(text)))
+}
+
+func (a *Analyzer) filter(token string) string {
+	for _, f := range a.filters {
+		token = f(token)
+	}
+	return token
+}
+
+// truth reads an option as Java does: everything but true is false.
+func truth(options map[string]string, name string) bool {
+	return strings.EqualFold(options[name], "true")
+}

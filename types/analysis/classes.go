@@ -1,0 +1,83 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Of returns the analyzer of an index of the class sai or sasi with these options, or nil if values themselves are the terms.
+func Of(class string, options map[string]string) *Analyzer {
+	switch class {
+	case "sai":
+		return ForSAI(options)
+	case "sasi":
+		return ForSASI(options)
+	}
+	return nil
+}
+
+// ForSAI returns the analyzer of a storage-attached index with these options, or nil if values themselves are the terms.
+func ForSAI(options map[string]string) *Analyzer {
+	has := func(name string) bool {
+		_, ok := options[name]
+		return ok
+	}
+	if !has("case_sensitive") && !has("normalize") && !has("ascii") {
+		return nil
+	}
+	sensitive := !has("case_sensitive") || truth(options, "case_sensitive")
+	normalized, ascii := truth(options, "normalize"), truth(options, "ascii")
+	a := &Analyzer{name: fmt.Sprintf("NonTokenizingAnalyzer{caseSensitive=%t, normalized=%t, ascii=%t}", sensitive, normalized, ascii)}
+	if !sensitive {
+		a.filters = append(a.filters, lower)
+	}
+	if normalized {
+		a.filters = append(a.filters, compose)
+	}
+	if ascii {
+		a.filters = append(a.filters, newFold())
+	}
+	return a
+}
+
+// ForSASI returns the analyzer of an SSTable-attached secondary index with these options, or nil if values themselves are the
+// terms. The class is one that package schema accepts.
+func ForSASI(options map[string]string) *Analyzer {
+	class := options["analyzer_class"]
+	class = class[strings.LastIndexByte(class, '.')+1:]
+	if analyzed, ok := options["analyzed"]; class == "" && ok && strings.EqualFold(analyzed, "true") {
+		class = "StandardAnalyzer"
+	}
+	switch class {
+	case "NonTokenizingAnalyzer":
+		return &Analyzer{name: class, filters: append(caseFilters(options, ""), compose)}
+	case "DelimiterAnalyzer":
+		delimiter, ok := options["delimiter"]
+		if !ok || delimiter == "" {
+			delimiter = ","
+		}
+		return &Analyzer{name: class, tokenize: separated(delimiter[:1])}
+	case "StandardAnalyzer":
+		a := &Analyzer{name: class, tokenize: words, filters: caseFilters(options, "tokenization_")}
+		if stem := stemmer(options["tokenization_locale"]); stem != nil && truth(options, "tokenization_enable_stemming") {
+			a.filters = append(a.filters, stem)
+		}
+		a.filters = append(a.filters, compose)
+		return a
+	}
+	return nil
+}
+
+// caseFilters returns the filters for the options of upper and lower case. Those of StandardAnalyzer have a prefix.
+func caseFilters(options map[string]string, prefix string) []filter {
+	sensitive, ok := options["case_sensitive"]
+	switch {
+	case truth(options, prefix+"normalize_lowercase"):
+		return []filter{lower}
+	case truth(options, prefix+"normalize_uppercase"):
+		return []filter{upper}
+	case prefix == "" && ok && !strings.EqualFold(sensitive, "true"):
+		return []filter{lower}
+	}
+	return nil
+}

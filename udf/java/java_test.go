@@ -1,0 +1,134 @@
+package java
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"cqld/types"
+	"cqld/udf/value"
+)
+
+func parsed(t testing.TB, text string) *types.Type {
+	t.Helper()
+	typ, err := types.ParseCQL(text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return typ
+}
+
+// execute compiles a body with the arguments a, b, … of the given types, and calls it.
+func execute(t testing.TB, returns, argTypes, body string, called bool, args ...value.Value) (value.Value, error) {
+	t.Helper()
+	f := Function{Body: body, Returns: parsed(t, returns), CalledOnNull: called}
+	for i, text := range strings.Fields(argTypes) {
+		f.ArgNames, f.ArgTypes = append(f.ArgNames, string(rune('a'+i))), append(f.ArgTypes, parsed(t, text))
+	}
+	p, err := Compile(f)
+	if err != nil {
+		return nil, err
+	}
+	return p.Run(value.NewMeter(value.Limits{Steps: 100000, Bytes: 1 << 20}, nil), args)
+}
+
+// Results are those of a Java virtual machine.
+func TestResults(t *testing.T) {
+	for _, x := range []struct {
+		returns, argTypes, body string
+		args                    []value.Value
+		want                    string
+	}{
+		{"int", "int int", "return a + b;", []value.Value{int64(2147483647), int64(1)}, "-2147483648"},
+		{"bigint", "int int", "return a * b;", []value.Value{int64(2147483647), int64(2)}, "-2"},
+		{"bigint", "int int", "return (long) a * b;", []value.Value{int64(2147483647), int64(2)}, "4294967294"},
+		{"int", "int int", "return a / b;", []value.Value{int64(-7), int64(2)}, "-3"},
+		{"int", "int int", "return a % b;", []value.Value{int64(-7), int64(2)}, "-1"},
+		{"int", "int int", "return Math.max(a, b);", []value.Value{int64(-7), int64(2)}, "2"},
+		{"int", "int", "return a >>> 28;", []value.Value{int64(-1)}, "15"},
+		{"int", "int", "return a << 33;", []value.Value{int64(1)}, "2"},
+		{"double", "int int", "return a / b;", []value.Value{int64(7), int64(2)}, "3.0"},
+		{"double", "int int", "return a / (double) b;", []value.Value{int64(7), int64(2)}, "3.5"},
+		{"int", "double", "return (int) a;", []value.Value{1e20}, "2147483647"},
+		{"tinyint", "int", "return (byte) a;", []value.Value{int64(200)}, "-56"},
+		{"text", "int", `return "v" + a + 1;`, []value.Value{int64(7)}, `"v71"`},
+		{"text", "int", `return a + 1 + "v";`, []value.Value{int64(7)}, `"8v"`},
+		{"text", "double", `return "" + a;`, []value.Value{1e10}, `"1.0E10"`},
+		{"text", "text", `return a.substring(1, 3).toUpperCase();`, []value.Value{"abcd"}, `"BC"`},
+		{"int", "text", `return a.length();`, []value.Value{"𝄞"}, "2"}, // in UTF-16
+		{"int", "int", "int s = 0; for (int i = 0; i < a; i++) { if (i % 2 == 0) continue; s += i; } return s;", []value.Value{int64(10)}, "25"},
+		{"int", "int", "int i = 0; while (true) { if (i > a) break; i += 3; } return i;", []value.Value{int64(10)}, "12"},
+		{"int", "int", "byte x = 127; x++; return x;", []value.Value{int64(0)}, "-128"},
+		{"boolean", "int int", "return a < b && !(a == b) || false;", []value.Value{int64(1), int64(2)}, "true"},
+		{"bigint", "double", "return Math.round(a);", []value.Value{-2.5}, "-2"},
+		{"float", "float float", "return a + b;", []value.Value{float64(float32(0.1)), float64(float32(0.2))}, "0.30000001192092896"},
+	} {
+		got, err := execute(t, x.returns, x.argTypes, x.body, false, x.args...)
+		if err != nil {
+			t.Errorf("%s: %v", x.body, err)
+			continue
+		}
+		if text := value.Describe(got); text != x.want {
+			t.Errorf("%s: %s, want %s", x.body, text, x.want)
+		}
+	}
+}
+
+func TestNulls(t *testing.T) {
+	got, err := execute(t, "int", "int int", "return a == null ? b : a;", true, nil, int64(5))
+	if err != nil || got != int64(5) {
+		t.Errorf("%v %v", got, err)
+	}
+	_, err = execute(t, "int", "int int", "return a + b;", true, nil, int64(5))
+	var fault *value.Fault
+	if want := `java.lang.NullPointerException: Cannot invoke "java.lang.Integer.intValue()" because "<parameter1>" is null`; !errors.As(err, &fault) || fault.Msg != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// What is outside of the subset is *Unsupported; what no Java compiler accepts is *Invalid.
+func TestRefusals(t *testing.T) {
+	for body, supported := range map[string]bool{
+		"return new int[1][0];": false, "return switch (a) { default -> 1; };": false, "try { return a; } finally { }": false, "return 'x';": false,
+		"return System.exit(1);": false, "return Runtime.getRuntime().hashCode();": false, "return this.hashCode();": false, "int x; return 1;": false,
+		"return java.lang.Thread.activeCount();": false, "return a instanceof Integer ? 1 : 2;": false,
+		"return q;": true, "return a": true, "return \"x\";": true, "": true, "if (a > 1) return a;": true, "return 1; return 2;": true, "int a = 1; return a;": true,
+		"return 2147483648;": true, "return a && true;": true, "x = 1; return 1;": true, "return 1L;": true, "return 1.0;": true, "1 + 1; return 1;": true,
+		"while (true) { } return 1;": true,
+	} {
+		_, err := execute(t, "int", "int", body, false, int64(1))
+		var unsupported *Unsupported
+		var refused *Invalid
+		if supported && !errors.As(err, &refused) || !supported && !errors.As(err, &unsupported) {
+			t.Errorf("%q: %T %v", body, err, err)
+		}
+	}
+}
+
+func TestCallsEnd(t *testing.T) {
+	for _, body := range []string{
+		"while (true) { }", "for (int i = 0; i < 10; i--) { } return 1;", `String s = "x"; while (true) { s = s + s; }`,
+		"List<Integer> l = new ArrayList<>(); while (true) { l.add(1); }",
+	} {
+		_, err := execute(t, "int", "int", body, false, int64(1))
+		var exceeded *value.Exceeded
+		if !errors.As(err, &exceeded) && !strings.Contains(body, "i--") {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	for _, body := range []string{"return " + strings.Repeat("(", 5000) + "1", "return " + strings.Repeat("-", 5000) + "1;", strings.Repeat("{", 5000),
+		"return 1" + strings.Repeat("+1", 5000) + ";", "return " + strings.Repeat("a?a:", 5000) + "1;"} {
+		if _, err := execute(t, "int", "int", body, false, int64(1)); err == nil {
+			t.Errorf("compiled %.20s…", body)
+		}
+	}
+}
+
+// FuzzCompile compiles arbitrary bodies, and calls those that are accepted: each ends with a value or an error.
+func FuzzCompile(f *testing.F) {
+	for _, body := range []string{"return a + 1;", "if (a > 1) { return 2; } else return a == 3 ? 1 : 2;", "for (int i = 0; i < a; i++) { } return a;",
+		`String s = "x" + a; return s.length();`, "java.util.List<Integer> l = new ArrayList<>(); l.add(a); return l.get(0);"} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) { _, _ = execute(t, "int", "int", body, false, int64(3)) })
+}
