@@ -84,8 +84,8 @@ func authorized() map[string][]string {
 		"CREATE INDEX i ON t (v)": {"ALTER on <table ks.t>"},
 		"DROP INDEX indexed":      {"ALTER on <table ks.t>"},
 		"CREATE MATERIALIZED VIEW x AS SELECT * FROM other.u WHERE k IS NOT NULL PRIMARY KEY (k)":                    {"ALTER on <table other.u>"},
-		"ALTER MATERIALIZED VIEW x WITH comment = 'x'":                                                               {"ALTER on <all tables in ks>"},
-		"DROP MATERIALIZED VIEW x":                                                                                   {"ALTER on <all tables in ks>"},
+		"ALTER MATERIALIZED VIEW other.viewed WITH comment = 'x'":                                                    {"ALTER on <table other.vb>"},
+		"DROP MATERIALIZED VIEW other.viewed":                                                                        {"ALTER on <table other.vb>"},
 		"CREATE TRIGGER x ON t USING 'c'":                                                                            {}, // superusers only
 		"DROP TRIGGER x ON t":                                                                                        {}, // superusers only
 		"CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'":                    {"CREATE on <all functions in ks>"},
@@ -216,7 +216,8 @@ func newGuarded(t *testing.T) (*Processor, *Session, *guarded, *watched) {
 		"CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		"CREATE TABLE ks.t (k int PRIMARY KEY, v int, l list<int>)", "CREATE TABLE other.u (k int PRIMARY KEY)",
 		"CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)", "CREATE TYPE ks.ty (a int)",
-		"CREATE INDEX indexed ON ks.t (v)",
+		"CREATE INDEX indexed ON ks.t (v)", "CREATE TABLE other.vb (k int PRIMARY KEY)",
+		"CREATE MATERIALIZED VIEW other.viewed AS SELECT * FROM other.vb WHERE k IS NOT NULL PRIMARY KEY (k)",
 		"CREATE FUNCTION ks.f (a int, b text) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
 		"CREATE FUNCTION ks.sf (a int, b int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
 		"CREATE FUNCTION ks.overloaded (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;'",
