@@ -73,7 +73,8 @@ func over(c request.Coordinator) *request.Executor {
 	proposer, _ := c.(request.Proposer)
 	batches, _ := c.(batching)
 	counters, _ := c.(counting)
-	return request.New(request.Options{Coordinator: c, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
+	searcher, _ := c.(request.Searcher)
+	return request.New(request.Options{Coordinator: c, Searcher: searcher, Batches: testBatches{batches}, Counters: testCounters{counters}, Proposer: proposer, Clock: &testClock{now: time.Unix(1700000000, 0)}})
 }
 
 // newTestProcessor returns a Processor over a model, with a keyspace ks in use.

@@ -23,6 +23,7 @@ type pathKind string
 
 const (
 	pathPartitionKey pathKind = "partition key"
+	pathIndex        pathKind = "index"
 	pathScan         pathKind = "scan"
 	pathVirtual      pathKind = "virtual table"
 	pathNone         pathKind = "none"
@@ -40,6 +41,16 @@ type accessPath struct {
 func (p *selectPlan) paths(virtual bool) []accessPath {
 	if virtual {
 		return []accessPath{{pathVirtual, true, "this node makes the rows"}}
+	}
+	if ix := p.where.Index(); ix != nil {
+		where := "all partitions"
+		switch {
+		case !p.where.KeyRange:
+			where = "the partitions of the key"
+		case p.where.HasToken():
+			where = "a range of tokens"
+		}
+		return []accessPath{{pathIndex, true, ix.Name + " on " + p.table.IndexTargetText(ix) + ", in " + where}}
 	}
 	key := accessPath{pathPartitionKey, !p.where.KeyRange, "every column of the partition key is restricted by = or IN"}
 	scan := accessPath{pathScan, true, "all partitions of the table are read"}
@@ -176,7 +187,7 @@ func (x *explanation) partitions(run *selectRun, kind pathKind) {
 	if run.cursor.Tokens != ring.FullRange() {
 		x.add("tokens", "%s", run.cursor.Tokens)
 	}
-	if x.p.o.Estimate == nil || kind == pathVirtual {
+	if x.p.o.Estimate == nil || kind == pathVirtual || kind == pathIndex {
 		return
 	}
 	if n, mean, ok := x.p.o.Estimate(x.plan.table); ok {

@@ -19,7 +19,7 @@ func vectorIndexOf(function string) string {
 
 // TestNearestAnswersAsCassandra executes SELECT … ANN OF. The answers were compared with those of Cassandra 5.0.9.
 func TestNearestAnswersAsCassandra(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{},
+	p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))},
 		"CREATE TABLE t (pk int, ck int, v vector<float,3>, w vector<float,3>, x int, s text, m map<text,text>, PRIMARY KEY (pk,ck))",
 		"CREATE TABLE t4 (pk int PRIMARY KEY, i vector<int,3>, f frozen<list<float>>)")
 	mustQuery(t, p, s, vectorIndexOf("cosine"))
@@ -36,7 +36,7 @@ func TestNearestAnswersAsCassandra(t *testing.T) {
 
 // TestNearestHasNoPages checks levels, page sizes and values of markers.
 func TestNearestHasNoPages(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (pk int, ck int, v vector<float,2>, PRIMARY KEY (pk, ck))")
+	p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))}, "CREATE TABLE t (pk int, ck int, v vector<float,2>, PRIMARY KEY (pk, ck))")
 	mustQuery(t, p, s, vectorIndexOf("cosine"))
 	for i := range 10 {
 		mustQuery(t, p, s, fmt.Sprintf("INSERT INTO t (pk, ck, v) VALUES (%d, 1, [1, %d])", i, i))
@@ -84,7 +84,7 @@ func TestNearestHasNoPages(t *testing.T) {
 func TestNearestIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for name, function := range map[string]string{"cosine": "similarity_cosine", "euclidean": "similarity_euclidean", "dot_product": "similarity_dot_product"} {
-		p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (pk int, ck int, v vector<float,3>, x int, PRIMARY KEY (pk, ck))")
+		p, s := newTestProcessor(t, &searchStore{r: rand.New(rand.NewPCG(1, 2))}, "CREATE TABLE t (pk int, ck int, v vector<float,3>, x int, PRIMARY KEY (pk, ck))")
 		mustQuery(t, p, s, vectorIndexOf(name))
 		mustQuery(t, p, s, "CREATE INDEX ON t (x) USING 'sai'")
 		random := func() string {

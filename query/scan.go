@@ -21,6 +21,9 @@ func (run *selectRun) read(r *request.Request) error {
 			return run.p.virtualPage(run.plan.table, cmd, r.Principal)
 		}
 	}
+	if run.plan.where.Index() != nil {
+		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }
+	}
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)
 	return s.Run()
 }

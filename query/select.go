@@ -272,6 +272,9 @@ func (c *compiler) orderBy(p *selectPlan, stmt *cql.Select) error {
 
 // declaredOrder sets the direction of an ORDER BY in the order of the clustering.
 func (p *selectPlan) declaredOrder(columns []orderColumn) error {
+	if p.where.UsesIndex() {
+		return invalidf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
+	}
 	if p.where.KeyRange {
 		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
 	}

@@ -38,8 +38,9 @@ type selectState struct {
 	env   environment
 	begun bool // the scan has taken the cursor
 	masks *mask.Table
-	grow  bool // each command requests twice as many rows as the previous one
-	fixed int  // columns of the view that the partition's header has
+	terms []row.Slice // in which the index of the plan is searched
+	grow  bool        // each command requests twice as many rows as the previous one
+	fixed int         // columns of the view that the partition's header has
 	buf   *rowBuffer
 	count int32
 
@@ -270,6 +271,12 @@ func (run *selectRun) where() (empty bool, err error) {
 	if run.filters, err = rs.Filters(s, run.filters[:0]); err != nil {
 		return false, err
 	}
+	if rs.Index() != nil {
+		if run.terms, err = rs.IndexTerms(s); err != nil {
+			return false, err
+		}
+		empty = empty || len(run.terms) == 0
+	}
 	return empty, nil
 }
 
@@ -300,8 +307,8 @@ func (run *selectRun) limits(pageSize int32, pushed bool) {
 	switch {
 	case run.plan.near != nil:
 		limits.Rows = pageInternal
-	case pushed && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
-		// While the ring changes, replicas may evaluate fewer filters than this counts on.
+	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
+		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an index may match.
 		limits.Rows, run.grow = rows, true
 	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
 		limits.PerPartition = run.perPartition

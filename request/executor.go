@@ -265,7 +265,7 @@ func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error
 	return result, err
 }
 
-// Search finds rows by an index.
+// Search finds rows by an index. The caller adds what it reads to the cost of r.
 func (e *Executor) Search(r *Request, req *search.Request) (*search.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return nil, err
@@ -281,11 +281,7 @@ func (e *Executor) Search(r *Request, req *search.Request) (*search.Result, erro
 	})
 	_, err := c.Wait(r)
 	c.Release()
-	if err != nil {
-		return nil, err
-	}
-	r.Cost.Bytes += len(result.Page)
-	return result, nil
+	return result, err
 }
 
 // clientGone converts the error of a canceled operation to the context error that caused it.

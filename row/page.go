@@ -95,6 +95,13 @@ func (w *PageWriter) FinishAfter(p *Position) []byte {
 	return w.b
 }
 
+// ContinueAfter replaces the end of a page that Finish has ended: there is more data after a position, which is not before its last
+// row. It uses the memory of page.
+func ContinueAfter(page []byte, p *Position) []byte {
+	w := PageWriter{b: page[:len(page)-2]}
+	return w.FinishAfter(p)
+}
+
 // Len returns the number of bytes so far, including those of dst.
 func (w *PageWriter) Len() int { return len(w.b) }
 

@@ -119,7 +119,7 @@ func classified() map[string]map[string]string {
 			"PaxosPrepare": opConditional, "PaxosAccept": opConditional, "PaxosCommit": opConditional, "Counter": opCounter,
 			"BatchStore": opBatch, "BatchRemove": opBatch, "Stream": opJoin + ", " + opRebuild, "Merkle": opRepair, "Repaired": opRepair,
 			"Control": "- carries the control operations", "Partitions": "- reads", "Turn": opConditional, "Pass": opConditional,
-			"Newest": "- reads", "PaxosPurge": opRepair + ", " + opConditional, "Holds": opDecommission,
+			"Newest": "- reads", "Search": "- reads", "PaxosPurge": opRepair + ", " + opConditional, "Holds": opDecommission,
 		},
 	}
 }

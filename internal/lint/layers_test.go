@@ -117,7 +117,7 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/guardrail query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/guardrail query/identifier query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

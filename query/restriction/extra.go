@@ -45,6 +45,8 @@ func (rs *Set) checkExtra(o Options) error {
 			return invalidf("Cannot use %s with %s", o.Statement, r.operator())
 		case o.OnlyStatic && r.restricts(schema.Clustering):
 			return invalidf("Cannot restrict clustering columns when selecting only static columns")
+		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
+			rs.usesIndex, rs.expected = true, append(rs.expected, r)
 		case !o.AllowFiltering && !freeToFilter(rs.table) && !rs.afterPrefix(r):
 			return invalidf(allowFilteringMessage)
 		}
@@ -92,6 +94,11 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 		return nil, err
 	}
 	kind := x.first().Type.Kind()
+	if o.Statement == Select && slices.ContainsFunc(c.Table.Indexes(), func(ix *schema.Index) bool {
+		return ix.Column == x.first().ID && findsWhole(ix, x, x.first())
+	}) {
+		return x, nil
+	}
 	if o.Statement != Select || !o.AllowFiltering && !freeToFilter(c.Table) || kind != types.Text && kind != types.Ascii {
 		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.", r.Operator, term.RelationText(r))
 	}

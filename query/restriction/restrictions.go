@@ -41,6 +41,11 @@ type Set struct {
 	extra      []*restriction // those that only filter rows
 	filters    []*restriction // by which rows are filtered, including extra
 	writes     bool           // the statement changes rows
+
+	indexed   []indexedPart  // what indexes can find
+	usesIndex bool           // by Cassandra's rules
+	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
+	chosen    *indexedPart   // of indexed; nil if rows are not found by an index
 }
 
 // Options contains what the rules depend on besides WHERE.
@@ -62,6 +67,9 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 			return nil, err
 		}
 	}
+	if o.Statement == Select {
+		rs.findIndexes()
+	}
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
 	}
@@ -79,7 +87,14 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if err := rs.checkOther(o); err != nil {
 		return nil, err
 	}
-	return rs, rs.checkExtra(o)
+	if err := rs.checkExtra(o); err != nil {
+		return nil, err
+	}
+	if rs.usesIndex && rs.KeyLists {
+		return nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
+	}
+	rs.chooseIndex()
+	return rs, nil
 }
 
 // CompileValues returns the restrictions by = that the key columns in the VALUES of an INSERT on t mean. onlyStatic means that
@@ -106,11 +121,13 @@ func CompileValues(t *schema.Table, keys map[*schema.Column]term.Term, onlyStati
 // NeedsFiltering returns the error for a statement that needs ALLOW FILTERING.
 func (rs *Set) NeedsFiltering() error { return invalidf(allowFilteringMessage) }
 
-// CheckFiltering refuses a search in all partitions without ALLOW FILTERING.
+// CheckFiltering refuses a search in all partitions, or by an index, without ALLOW FILTERING.
 func (rs *Set) CheckFiltering(allowed bool) error {
-	filtering := len(rs.filters) > 0 || len(rs.clustering) > 0
-	if rs.KeyRange && filtering && !allowed && !freeToFilter(rs.table) {
+	if (rs.KeyRange || rs.usesIndex) && !allowed && !freeToFilter(rs.table) && rs.needsFiltering() {
 		return invalidf(allowFilteringMessage)
+	}
+	if rs.usesIndex && slices.ContainsFunc(rs.expected, func(r *restriction) bool { return r.multi && r.kind == kindSlice }) {
+		return invalidf("Multi-column slice restrictions cannot be used for filtering.")
 	}
 	return nil
 }
@@ -181,8 +198,10 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 			return nil, err
 		}
 		return nil, invalidf("Unsupported restriction: %s", term.RelationText(relation))
+	case *cql.IndexRelation:
+		return nil, c.refuseExpression(relation)
 	}
-	return nil, function.NotSupported("An index expression in WHERE")
+	return nil, function.NotSupported("A relation of another form in WHERE")
 }
 
 func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
@@ -228,7 +247,7 @@ func (rs *Set) addClustering(r *restriction, o Options) error {
 			return x.merge(r)
 		}
 	}
-	if n := len(rs.clustering); n > 0 && !o.AllowFiltering {
+	if n := len(rs.clustering); n > 0 && !o.AllowFiltering && len(rs.supporting(r, nil)) == 0 {
 		last := rs.clustering[n-1]
 		if last.kind == kindSlice && r.first().Position > last.first().Position {
 			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
@@ -279,17 +298,19 @@ func (rs *Set) checkPartition(o Options) error {
 	rs.KeyNamed, rs.KeyLists = restricted || rs.token != nil, rs.KeyIn()
 	if rs.token != nil || !restricted {
 		rs.KeyRange = true
+		rs.usesIndex = rs.token == nil && rs.queriable()
 	}
 	if restricted && (len(missing) > 0 || slice) {
-		if !o.AllowFiltering && !freeToFilter(rs.table) {
+		if !o.AllowFiltering && !freeToFilter(rs.table) && !rs.queriable() {
 			return invalidf(allowFilteringMessage)
 		}
-		rs.KeyRange = true
+		rs.KeyRange, rs.usesIndex = true, rs.queriable()
 		for _, r := range rs.partition {
 			if r != nil {
 				rs.filters = append(rs.filters, r)
 			}
 		}
+		rs.expected = append(rs.expected, rs.filters...)
 		if rs.token == nil || len(missing) > 0 || slice {
 			rs.partition = make([]*restriction, len(rs.partition))
 		}
@@ -325,7 +346,13 @@ func (rs *Set) checkClustering(o Options) error {
 			position = r.last().Position + 1
 		}
 	}
-	if !filtering || o.AllowFiltering || freeToFilter(rs.table) && o.Statement == Select {
+	if filtering && rs.queriable() || rs.KeyRange && rs.queriableClustering() {
+		rs.usesIndex = true
+	}
+	if rs.usesIndex || filtering {
+		rs.expected = append(rs.expected, rs.clustering...)
+	}
+	if !filtering || o.AllowFiltering || rs.queriable() || freeToFilter(rs.table) && o.Statement == Select {
 		return nil
 	}
 	if err := rs.checkPrefix(); err != nil {
@@ -376,10 +403,13 @@ func (rs *Set) checkOther(o Options) error {
 		slices.Sort(names)
 		return invalidf("Non PRIMARY KEY columns found in where clause: %s ", joinNames(names))
 	}
-	if !o.AllowFiltering && !freeToFilter(rs.table) {
+	if rs.queriable() {
+		rs.usesIndex = true
+	} else if !o.AllowFiltering && !freeToFilter(rs.table) {
 		return invalidf(allowFilteringMessage)
 	}
 	rs.filters = append(rs.filters, rs.other...)
+	rs.expected = append(rs.expected, rs.other...)
 	return nil
 }
 

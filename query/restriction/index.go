@@ -1,0 +1,307 @@
+package restriction
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"cqld/cql"
+	"cqld/query/term"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// indexedPart is the part of a restriction that an index finds: that of one column, or one of its elements.
+type indexedPart struct {
+	index   *schema.Index
+	of      *restriction
+	column  int // of restriction.columns
+	element int // of restriction.elements, or -1
+}
+
+// rank orders the parts by how few rows they are expected to select: less is better.
+func (p *indexedPart) rank() int {
+	switch {
+	case p.element >= 0 && p.of.elements[p.element].operator == cql.Equal:
+		return 1 // an entry of a map
+	case p.element >= 0:
+		return 2
+	case p.of.kind == kindEqual:
+		return 0
+	case p.of.kind == kindIn:
+		return 3
+	case p.of.lower != nil && p.of.upper != nil:
+		return 4
+	}
+	return 5
+}
+
+// supporting appends the parts of r that indexes find.
+func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
+	for i, col := range r.columns {
+		for _, ix := range rs.table.Indexes() {
+			if ix.Column != col.ID {
+				continue
+			}
+			if findsWhole(ix, r, col) {
+				dst = append(dst, indexedPart{ix, r, i, -1})
+			}
+			if r.kind != kindContains {
+				continue
+			}
+			for k, e := range r.elements {
+				if findsElement(ix, col, e.operator) {
+					dst = append(dst, indexedPart{ix, r, i, k})
+				}
+			}
+		}
+	}
+	return dst
+}
+
+// findsWhole reports whether an index finds the rows of =, a slice or LIKE of its column.
+func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
+	whole := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull
+	if col.Type.Kind() == types.Vector {
+		return false // its index only finds the nearest vectors
+	}
+	switch r.kind {
+	case kindEqual:
+		return whole
+	case kindSlice:
+		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
+	case kindLike:
+		return ix.Class == schema.SASI && !r.folded
+	}
+	return false
+}
+
+// ordered reports whether indexes find ranges of values of a type.
+func ordered(t *types.Type) bool {
+	switch t.Kind() {
+	case types.Text, types.Ascii, types.Boolean:
+		return false
+	}
+	return !t.IsCollection() && t.Kind() != types.UDT && t.Kind() != types.Tuple && t.Kind() != types.Vector
+}
+
+// findsElement reports whether an index finds the rows whose collection matches an operator.
+func findsElement(ix *schema.Index, c *schema.Column, o cql.Operator) bool {
+	switch o {
+	case cql.Contains:
+		return ix.Target == schema.IndexValues && c.Type.MultiCell() || ix.Target == schema.IndexSimple && c.Type.MultiCell()
+	case cql.ContainsKey:
+		return ix.Target == schema.IndexKeys
+	case cql.Equal:
+		return ix.Target == schema.IndexEntries
+	}
+	return false
+}
+
+// findIndexes determines which restrictions indexes can find.
+func (rs *Set) findIndexes() {
+	for _, list := range [][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
+		for _, r := range list {
+			if r != nil {
+				rs.indexed = rs.supporting(r, rs.indexed)
+			}
+		}
+	}
+}
+
+// queriable reports whether an index finds some restriction.
+func (rs *Set) queriable() bool { return len(rs.indexed) > 0 }
+
+// queriableClustering reports whether an index finds a restriction of clustering columns.
+func (rs *Set) queriableClustering() bool {
+	return slices.ContainsFunc(rs.indexed, func(p indexedPart) bool { return p.of.first().Kind == schema.Clustering })
+}
+
+// needsFiltering reports whether rows must be filtered by Cassandra's rules, which do not depend on how they are found here: an index
+// must find each restriction and, unless storage-attached indexes find all, there may be one restricted column, with one CONTAINS.
+func (rs *Set) needsFiltering() bool {
+	attached, columns, elements := len(rs.expected) > 0, 0, 0
+	for _, r := range rs.expected {
+		if rs.usesIndex && !rs.found(r, false) {
+			return true
+		}
+		attached = attached && rs.found(r, true)
+		columns += len(r.columns)
+		elements = max(elements, len(r.elements))
+	}
+	return !attached && (columns > 1 || columns == 0 && len(rs.clustering) > 0 || elements > 1 || columns == 1 && !rs.usesIndex)
+}
+
+// found reports whether indexes, or only storage-attached ones, find all columns of a restriction. Of several restrictions on the
+// elements of a collection, one is enough.
+func (rs *Set) found(r *restriction, attached bool) bool {
+	found := make([]bool, len(r.columns))
+	for _, p := range rs.indexed {
+		if p.of == r && (p.index.Class == schema.SAI || !attached) {
+			found[p.column] = true
+		}
+	}
+	return !slices.Contains(found, false)
+}
+
+// chooseIndex chooses the index by which rows are found. For the rows that Cassandra filters, there may be one, too: for IN.
+func (rs *Set) chooseIndex() {
+	if rs.exactRows() || rs.writes {
+		return
+	}
+	var parts []indexedPart
+	if rs.usesIndex {
+		parts = slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
+	}
+	for _, r := range rs.filters {
+		for _, ix := range rs.table.Indexes() {
+			if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID && (ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) {
+				parts = append(parts, indexedPart{ix, r, 0, -1})
+			}
+		}
+	}
+	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
+	if len(parts) > 0 {
+		rs.chosen = &parts[0]
+	}
+}
+
+// exactRows reports whether WHERE names the rows, of few partitions.
+func (rs *Set) exactRows() bool {
+	return !rs.KeyRange && rs.WholeRows() && len(rs.table.Clustering) > 0
+}
+
+// UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
+func (rs *Set) UsesIndex() bool { return rs.usesIndex }
+
+// Index returns the index by which rows are found, or nil.
+func (rs *Set) Index() *schema.Index {
+	if rs.chosen == nil {
+		return nil
+	}
+	return rs.chosen.index
+}
+
+// IndexTerms evaluates the intervals of terms in which Index is searched, ascending and disjoint. WHERE must still be evaluated
+// on the rows that are found.
+func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
+	p := rs.chosen
+	col := p.of.columns[p.column]
+	if p.element >= 0 {
+		return p.elementTerms(s, col)
+	}
+	switch p.of.kind {
+	case kindLike:
+		return p.patternTerms(s, col)
+	case kindIn:
+		return p.listTerms(s, col)
+	}
+	value := func(v *valueTerm) ([]byte, error) {
+		values, err := filterValues(s, v, p.of.columns)
+		if err != nil {
+			return nil, err
+		}
+		return col.Type.AppendOrdered(nil, values[p.column], false), nil
+	}
+	if p.of.kind == kindEqual {
+		b, err := value(p.of.equal)
+		if err != nil {
+			return nil, err
+		}
+		return []row.Slice{row.ExactRow(b)}, nil
+	}
+	var out row.Slice
+	if b := p.of.lower; b != nil {
+		var err error
+		if out.Start, err = value(b.value); err != nil {
+			return nil, err
+		}
+		if !b.inclusive {
+			out.Start = row.After(out.Start)
+		}
+	}
+	if b := p.of.upper; b != nil {
+		var err error
+		if out.End, err = value(b.value); err != nil {
+			return nil, err
+		}
+		if b.inclusive {
+			out.End = row.After(out.End)
+		}
+	}
+	if out.Empty() {
+		return nil, nil
+	}
+	return []row.Slice{out}, nil
+}
+
+func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
+	x, err := p.of.elements[p.element].eval(s, col)
+	if err != nil {
+		return nil, err
+	}
+	elems := col.Type.Elems()
+	var b []byte
+	switch x.operator {
+	case cql.Contains:
+		b = elems[len(elems)-1].AppendOrdered(nil, x.value, false)
+	case cql.ContainsKey:
+		b = elems[0].AppendOrdered(nil, x.value, false)
+	default:
+		b = elems[1].AppendOrdered(elems[0].AppendOrdered(nil, x.key, false), x.value, false)
+	}
+	return []row.Slice{row.ExactRow(b)}, nil
+}
+
+// listTerms returns the terms of the values of IN. Null equals nothing.
+func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
+	all, err := p.of.evalIn(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range all {
+		if values[0] != nil {
+			out = append(out, row.ExactRow(col.Type.AppendOrdered(nil, values[0], false)))
+		}
+	}
+	slices.SortFunc(out, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	return slices.CompactFunc(out, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }), nil
+}
+
+// patternTerms returns the interval of the terms that begin with the text of LIKE. An index in the mode CONTAINS also finds texts
+// within terms, by looking at all of them.
+func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
+	x, err := p.of.evalPattern(s)
+	if err != nil {
+		return nil, err
+	}
+	if !x.begin {
+		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
+		if x.end {
+			end := len(exact.Start) - len(col.Type.AppendOrdered(nil, []byte{}, false))
+			exact = row.Slice{Start: exact.Start[:end:end], End: row.After(exact.Start[:end:end])}
+		}
+		return []row.Slice{exact}, nil
+	}
+	if !strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS") {
+		shown := "'%<term>'"
+		if x.end {
+			shown = "'%<term>%'"
+		}
+		return nil, invalidf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown, x.text)
+	}
+	return []row.Slice{row.AllRows()}, nil
+}
+
+// refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own.
+func (c compiler) refuseExpression(r *cql.IndexRelation) error {
+	ix := c.Table.Index(r.Index.Name)
+	switch {
+	case ix == nil:
+		return invalidf("Invalid index expression, index %s not found for %s.%s", r.Index.Name, c.Table.Keyspace, c.Table.Name)
+	case ix.Class == schema.LegacyIndex:
+		return invalidf("Only CUSTOM indexes may be used in custom index expressions, %s is not valid", ix.Name)
+	}
+	return invalidf("Index %s does not support custom expressions", ix.Name)
+}
