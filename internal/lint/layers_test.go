@@ -60,7 +60,7 @@ storage/faultfs:
 storage/logguard:
 storage: internal/env internal/guard internal/wire ring row schema storage/logguard
 storage/index/vector: types/similarity
-storage/index: internal/env ring row schema storage types types/analysis types/similarity
+storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 

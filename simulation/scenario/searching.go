@@ -25,7 +25,7 @@ const (
 
 // definitions returns the indexes of a table.
 func (c *Cluster) definitions(id schema.StorageID) []index.Definition {
-	if c.Schema == nil || id != c.Schema.Table("ks", "t").StorageID {
+	if c.Table == nil || id != c.Table.StorageID {
 		return nil
 	}
 	return c.indexes
