@@ -255,7 +255,7 @@ func TestEndurance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pprof := "127.0.0.1:" + strconv.Itoa(21000+os.Getpid()%20000)
+	pprof := "127.0.0.1:" + strconv.Itoa(21000+os.Getpid()%10000) // below the ports that the system gives to connections
 	ring.Servers[0].AddFlags("--pprof", pprof)
 	if err := ring.Start(ringStart); err != nil {
 		t.Fatal(err)
