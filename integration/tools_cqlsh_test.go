@@ -116,7 +116,7 @@ func TestCqlshCopy(t *testing.T) {
 	shellKeyspace(t, s.address, "copied")
 	var lines []string
 	for i := range copied {
-		lines = append(lines, fmt.Sprintf(`%d,%d,%d,"text, %d ""quoted""",%d`, i/20, i%20, i*1000003, i, i%7))
+		lines = append(lines, fmt.Sprintf(`%d,%d,%d,"text, %d über",%d`, i/20, i%20, i*1000003, i, i%7))
 	}
 	in, out := filepath.Join(s.dir, "in.csv"), filepath.Join(s.dir, "out.csv")
 	if err := os.WriteFile(in, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -158,7 +158,7 @@ func TestCqlshCommands(t *testing.T) {
 		"BEGIN BATCH INSERT INTO p (k, c) VALUES (1, 1); INSERT INTO p (k, c) VALUES (1, 2); INSERT INTO p (k, c) VALUES (1, 3); APPLY BATCH;\n" +
 		"SELECT * FROM p;\nPAGING OFF\nPAGING\nCONSISTENCY\nCONSISTENCY QUORUM\nCONSISTENCY\nSERIAL CONSISTENCY\nSERIAL CONSISTENCY LOCAL_SERIAL\n" +
 		"SERIAL CONSISTENCY\nINSERT INTO t (k, v) VALUES (1, 11) IF NOT EXISTS;\nCONSISTENCY SERIAL\nSELECT v FROM t WHERE k = 1;\n" +
-		"CONSISTENCY ONE\nSHOW VERSION\nSHOW HOST\nSHOW REPLICAS shell 5;\nLOGIN user 'password'\nSELECT JSON * FROM t WHERE k = 1;\n")
+		"CONSISTENCY ONE\nSHOW VERSION\nSHOW HOST\nSHOW REPLICAS 5 shell\nLOGIN user 'password'\nSELECT JSON * FROM t WHERE k = 1;\n")
 	s.expect(out, "\n v\n----\n 20\n\n(1 rows)", "EXPAND set to ON", "@ Row 1\n---+----\n k | 1\n v | 10\n", "EXPAND set to OFF", "Page size: 2",
 		" k | c\n---+---\n 1 | 1\n 1 | 2\n 1 | 3\n\n(3 rows)", "PAGING set to OFF", "PAGING is OFF", "Current consistency level is ONE.",
 		"Consistency level set to QUORUM.", "Current consistency level is QUORUM.", "Current serial consistency level is SERIAL.",
