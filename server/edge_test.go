@@ -155,6 +155,7 @@ func TestBoundsAreCounted(t *testing.T) {
 	silent := dial(t, addr, 4)
 	dial(t, addr, 4).closed()
 	silent.closed()
+	eventually(t, "the place of the closed connection is free", func() bool { return len(s.connections()) == 1 })
 	large := dial(t, addr, 4)
 	large.writeRaw(lengthAt(envelope(4, frame.OpStartup, 1, 0, nil), handshakeFrameMax+1))
 	large.readError()
