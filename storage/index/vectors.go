@@ -28,6 +28,8 @@ const (
 	codeSize = 4
 	// nearestExtra is how many more entries than candidates a step of a search ByScore looks at: some are stale.
 	nearestExtra = 64
+	// scoreError bounds the relative difference between the scores of graphs and of positions.
+	scoreError = 1e-5
 )
 
 // VectorDefinition returns the definition of an index of a regular column of the type vector<float, n>.
@@ -79,6 +81,15 @@ func (v *Vectors) appendScore(dst []byte, near []float32, vector []byte) []byte 
 	return binary.BigEndian.AppendUint32(dst, bits)
 }
 
+// scoreOf returns the score of a position.
+func scoreOf(position []byte) float32 {
+	bits := binary.BigEndian.Uint32(position)
+	if bits>>31 == 0 {
+		bits = ^bits &^ (1 << 31)
+	}
+	return math.Float32frombits(bits)
+}
+
 // HasScoreOf reports whether one of the terms of found has the score of a position in ByScore, for a search with near.
 func (d *Definition) HasScoreOf(found *Found, near []byte, at Position) bool {
 	to := similarity.Decode(nil, near)
@@ -122,6 +133,12 @@ func (h *bestScored) Pop() any {
 	last := h.list[len(h.list)-1]
 	h.list = h.list[:len(h.list)-1]
 	return last
+}
+
+// worst returns a score that is less than those of all entries that are kept. Graphs round scores differently.
+func (h *bestScored) worst() float32 {
+	score := scoreOf(h.list[0].position)
+	return score - scoreError*max(1, float32(math.Abs(float64(score))))
 }
 
 // offer keeps an entry if it is among the first. The slices are valid during the call.
