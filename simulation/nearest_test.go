@@ -12,11 +12,16 @@ func nearestOnly(o *Options) {
 
 // TestNearestWhileTheRingChanges searches for vectors while nodes come and go, at one and at three replicas.
 func TestNearestWhileTheRingChanges(t *testing.T) {
-	runFewReplicas(t, 40, "nearest", "join leave isolate bad-links", nearestOnly)
+	for seed := uint64(40); seed < 44; seed++ {
+		o := DefaultOptions(seed)
+		nearestOnly(&o)
+		o.FaultKinds, o.Nodes, o.Factor = strings.Fields("join leave isolate bad-links"), 4, 1+2*int(seed%2)
+		report(t, o, run(t, o))
+	}
 }
 
 // TestNearest runs the workload alone, under the faults that the seeds draw.
-func TestNearest(t *testing.T) { runAlone(t, min(alone(), 5), 100, nearestOnly) }
+func TestNearest(t *testing.T) { runAlone(t, min(alone(), 3), 100, nearestOnly) }
 
 // TestTrustedReplicasOfVectorsAreFound takes the first version of a candidate as the reconciled one. Some seed must find a vector
 // that was overwritten or deleted.

@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"crypto/sha256"
 	"encoding/binary"
@@ -107,6 +108,11 @@ type scored struct {
 	entry    []byte
 }
 
+// compare orders s and an entry by position. The entry decides between a stale vector of a row and another with the same score.
+func (s *scored) compare(position, entry []byte) int {
+	return cmp.Or(bytes.Compare(s.position, position), bytes.Compare(s.entry, entry))
+}
+
 // bestScored is a heap of the entries with the first positions, the last of them on top.
 type bestScored struct {
 	list    []scored
@@ -119,7 +125,7 @@ func (h *bestScored) Len() int { return len(h.list) }
 
 // Less implements heap.Interface.
 func (h *bestScored) Less(i, k int) bool {
-	return bytes.Compare(h.list[i].position, h.list[k].position) > 0
+	return h.list[i].compare(h.list[k].position, h.list[k].entry) > 0
 }
 
 // Swap implements heap.Interface.
@@ -148,7 +154,7 @@ func (h *bestScored) offer(position, entry []byte) {
 		return
 	}
 	h.dropped = true
-	if bytes.Compare(position, h.list[0].position) < 0 {
+	if h.list[0].compare(position, entry) > 0 {
 		h.list[0] = scored{append(h.list[0].position[:0], position...), append(h.list[0].entry[:0], entry...)}
 		heap.Fix(h, 0)
 	}
@@ -189,7 +195,7 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error), f func(fun
 			return err
 		}
 	}
-	slices.SortFunc(best.list, func(a, b scored) int { return bytes.Compare(a.position, b.position) })
+	slices.SortFunc(best.list, func(a, b scored) int { return a.compare(b.position, b.entry) })
 	next := best.list
 	return f(func() ([]byte, bool, error) {
 		if len(next) == 0 {
