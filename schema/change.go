@@ -87,7 +87,10 @@ type AlterTable struct {
 }
 
 // Rename changes the name of a key column or of a field of a type.
-type Rename struct{ From, To string }
+type Rename struct {
+	From, To string
+	Check    string `json:",omitempty"` // the constraints of the column with its new name
+}
 
 // DropTable drops a table with its data.
 type DropTable struct {

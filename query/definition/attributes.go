@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"slices"
+
 	"cqld/cql"
 	"cqld/query/constraint"
 	"cqld/query/term"
@@ -12,7 +14,11 @@ import (
 func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
 	all := def.Constraints
 	if def.NotNull {
-		all = append([]cql.Constraint{{Function: cql.NotNullConstraint}}, all...)
+		required := cql.Constraint{Function: cql.NotNullConstraint}
+		if slices.ContainsFunc(all, func(c cql.Constraint) bool { return c.Function == required.Function }) {
+			return invalidf("Duplicate definition of NOT NULL constraint")
+		}
+		all = append(all[:len(all):len(all)], required)
 	}
 	col := &schema.Column{Name: spec.Name, Kind: spec.Kind, Type: spec.Type}
 	check, err := constraint.Define(keyspace, table, col, all)
@@ -63,6 +69,20 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 	var err error
 	*c.Attributes.Check, err = constraint.Define(c.Keyspace, c.Table, col, a.Constraints)
 	return err
+}
+
+// renames returns the changes of names, and of the constraints that contain them.
+func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err error) {
+	for _, r := range a.Renames {
+		change := schema.Rename{From: r.From, To: r.To}
+		if col := t.Column(r.From); col != nil && col.CheckText() != "" {
+			if change.Check, err = constraint.Renamed(col, r.To); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, change)
+	}
+	return out, nil
 }
 
 // alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT.
