@@ -39,7 +39,13 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	return build(k.withTable(t).in(s), s.nextStorage+1), nil
+	next := build(k.withTable(t).in(s), s.nextStorage+1)
+	for i := range c.Indexes {
+		if next, err = applyCreateIndex(next, &c.Indexes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
 }
 
 // currentTypes returns specs with the current versions of the types in k.
