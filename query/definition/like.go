@@ -26,13 +26,13 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	}
 	source := d.Schema.Table(from, stmt.Source.Name)
 	switch {
-	case d.Schema.Keyspace(from) == nil:
+	case d.Schema.Keyspace(from) == nil || schema.IsLocalSystem(from) || schema.IsVirtualSystem(from):
 		return refuse(invalidf("Source Keyspace '%s' doesn't exist", from))
 	case source == nil:
 		return refuse(invalidf("Source Table '%s.%s' doesn't exist", from, stmt.Source.Name))
 	case source.View != nil:
 		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a materialized view '%s.%s'.", from, stmt.Source.Name))
-	case source.Virtual:
+	case source.Virtual: // of another keyspace
 		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a virtual table '%s.%s'.", from, stmt.Source.Name))
 	case d.Schema.Keyspace(keyspace) == nil:
 		return refuse(invalidf("Target Keyspace '%s' doesn't exist", keyspace))
