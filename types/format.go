@@ -53,7 +53,10 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 
 // appendScalarText appends the text of a valid, non-empty value of a scalar type.
 func (t *Type) appendScalarText(dst, wire []byte) []byte {
-	if t.kind == Custom && t.legacyKindOf() != lexicalUUID {
+	if t.kind == Custom {
+		if t.legacyKindOf() == lexicalUUID {
+			return appendUUIDText(dst, wire)
+		}
 		return appendBlobText(dst, wire)
 	}
 	switch t.kind {

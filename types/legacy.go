@@ -163,6 +163,18 @@ func (t *Type) validateLegacy(b []byte) error {
 	return nil
 }
 
+// legacyFromHex returns the value that a constant such as 0x00 contains.
+func (t *Type) legacyFromHex(text string) ([]byte, error) {
+	b, err := Native(Blob).FromText(text)
+	if err == nil && len(b) > 0 {
+		err = t.validateLegacy(b)
+	}
+	if err != nil {
+		return nil, &ValueError{Type: t, Reason: err.Error()}
+	}
+	return b, nil
+}
+
 // legacyFromText returns the value that a constant stands for, in the words of Cassandra's classes.
 func (t *Type) legacyFromText(text string) ([]byte, error) {
 	if text == "" {
@@ -240,7 +252,7 @@ func (t *Type) legacyFromJSON(v *JSONValue) ([]byte, error) {
 	case v.kind != jsonString:
 		return nil, t.expected("a string", v)
 	case t.legacyKindOf() != lexicalUUID && strings.HasPrefix(v.text, "0x"):
-		return Native(Blob).FromText(v.text)
+		return t.legacyFromHex(v.text)
 	case t.IsEmpty() && v.text == "":
 		return []byte{}, nil
 	}

@@ -159,7 +159,7 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
 	}
 	if t.kind == Custom && kind == HexLiteral {
-		return Native(Blob).FromText(text)
+		return t.legacyFromHex(text)
 	}
 	return t.FromText(text)
 }
