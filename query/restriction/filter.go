@@ -135,6 +135,9 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	if err != nil {
 		return x, err
 	}
+	if v.Kind == wire.ValueNull && (e.operator == cql.NotContains || e.operator == cql.NotContainsKey) {
+		return x, invalidf("Invalid null value for column %s", col.Name) // Cassandra 6's text
+	}
 	x.value = term.NotNil(v.Bytes)
 	return x, supported(v, what, col)
 }
