@@ -144,7 +144,7 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		}
 		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at], Mask: masks[at]}
 		if i >= len(b.key.Partition) {
-			spec.Kind, spec.Desc = schema.Clustering, descending[name]
+			spec.Kind, spec.Desc = schema.Clustering, descending[name] || isReversedClass(&b.stmt.Columns[at].Type)
 		}
 		specs = append(specs, spec)
 	}
