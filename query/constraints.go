@@ -72,8 +72,7 @@ func (w *write) checkRow(m *modification, kind schema.ColumnKind) error {
 		case at < 0 && check.Required():
 			return check.Missing()
 		case at < 0:
-		case w.row.Cells[at].Tombstone && m.json != nil && kind == schema.Static && !check.Required():
-			// INSERT JSON sets the static columns that the object does not name to null.
+		case w.row.Cells[at].Tombstone && m.json != nil && kind == schema.Static && !check.Required(): // the object need not name it
 		case w.row.Cells[at].Tombstone:
 			return check.Value(nil)
 		default:

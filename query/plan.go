@@ -150,7 +150,7 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	}
 	pl.markers = c.Markers
 	if len(pl.tables) > 0 && !slices.ContainsFunc(pl.tables, func(t *schema.Table) bool { return t != pl.tables[0] }) {
-		pl.partitionKey = partitionKeyMarkers(pl.tables[0], c.Markers)
+		pl.partitionKey = term.PartitionKeyMarkers(pl.tables[0], c.Markers)
 	}
 	pl.seen.Store(s)
 	return pl, nil
@@ -170,10 +170,10 @@ func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
 
 func (c *compiler) modification(pl *plan, stmt cql.Statement) (*modification, error) {
 	m, err := c.unconstrained(pl, stmt)
-	if err == nil {
-		err = c.constraints(m)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	return m, c.constraints(m)
 }
 
 // unconstrained compiles a modification without the constraints of its table.
@@ -201,23 +201,6 @@ func (c *compiler) unconstrained(pl *plan, stmt cql.Statement) (*modification, e
 		return c.delete(stmt)
 	}
 	return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
-}
-
-// partitionKeyMarkers returns the markers of the partition key's columns, or nothing unless each has one.
-func partitionKeyMarkers(t *schema.Table, markers []term.Marker) []uint16 {
-	out := make([]uint16, len(t.PartitionKey))
-	found := make([]bool, len(out))
-	for i, m := range markers {
-		if m.Column != nil && m.Column.Kind == schema.PartitionKey {
-			out[m.Column.Position], found[m.Column.Position] = uint16(i), true
-		}
-	}
-	for _, ok := range found {
-		if !ok {
-			return nil
-		}
-	}
-	return out
 }
 
 // binds returns the bind markers for the result of PREPARE.

@@ -2,7 +2,6 @@ package function
 
 import (
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 
@@ -152,17 +151,23 @@ func formatUnits(n uint64, source, target unit, all []unit, units []string, find
 			return "", err
 		}
 	}
-	return strconv.FormatUint(convertUnit(n, source.size, target.size), 10) + " " + target.name, nil
+	x := float64(n) * float64(source.size) / float64(target.size)
+	if all[0].name == "B" {
+		x = min(x, math.MaxInt64) // as in Cassandra; times have no bound
+	}
+	return quantityText(x) + " " + target.name, nil
 }
 
-// convertUnit returns n·from/to, rounded down, and at most the greatest bigint.
-func convertUnit(n, from, to uint64) uint64 {
-	high, low := bits.Mul64(n, from)
-	if high >= to {
-		return math.MaxInt64
+// quantityText rounds a quantity to two decimals, halves up, as Cassandra does, and omits zeros at the end.
+func quantityText(x float64) string {
+	const noFraction = 1 << 53
+	if x >= noFraction {
+		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
-	q, _ := bits.Div64(high, low, to)
-	return min(q, math.MaxInt64)
+	if math.Mod(x*8, 2) == 1 { // an odd number of eighths: the only halves of a hundredth that a float64 represents exactly
+		x += 0.005
+	}
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(x, 'f', 2, 64), "0"), ".")
 }
 
 func unitNames(all []unit) string {

@@ -6,7 +6,6 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
-	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -48,7 +47,11 @@ func (rs *Set) checkExtra(o Options) error {
 			return invalidf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
-		case !o.AllowFiltering && !freeToFilter(rs.table) && !rs.afterPrefix(r):
+		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r):
+		case r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering:
+			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
+				r.first().Name, rs.table.Clustering[r.first().Position-1].Name)
+		default:
 			return invalidf(allowFilteringMessage)
 		}
 	}
@@ -81,7 +84,7 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	for _, values := range all {
 		for i, v := range values {
 			if v == nil && i < len(r.columns) {
-				return nil, invalidf("Unsupported null value for column %s", r.columns[i].Name)
+				return nil, invalidf("Invalid null value for column %s", r.columns[i].Name)
 			}
 		}
 	}
@@ -179,10 +182,7 @@ func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, er
 				parts = []cql.Relation{between.Low, between.High}
 			}
 			for _, part := range parts {
-				if _, ok := part.(*cql.TokenRelation); ok {
-					return nil, function.NotSupported("token() within OR")
-				}
-				r, err := c.relation(part, o)
+				r, err := c.alternative(part, o)
 				if err != nil {
 					return nil, err
 				}
@@ -193,4 +193,29 @@ func (c compiler) orRestriction(or *cql.OrRelation, o Options) (*restriction, er
 		x.any = append(x.any, all)
 	}
 	return x, nil
+}
+
+// alternative compiles a relation within OR.
+func (c compiler) alternative(relation cql.Relation, o Options) (*restriction, error) {
+	if token, ok := relation.(*cql.TokenRelation); ok {
+		return c.tokenRestriction(token)
+	}
+	return c.relation(relation, o)
+}
+
+// refuseNull makes null an error in the bounds of a BETWEEN.
+func (r *restriction) refuseNull() {
+	for _, b := range []*bound{r.lower, r.upper} {
+		if b != nil {
+			b.value.bounds = true
+		}
+	}
+}
+
+// operator returns the operator of the relation that is compiled, for messages.
+func (c compiler) operator(op cql.Operator) string {
+	if c.between {
+		return "BETWEEN"
+	}
+	return op.String()
 }

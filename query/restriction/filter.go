@@ -14,6 +14,7 @@ import (
 
 // Filter is a restriction with its values that is checked on rows.
 type Filter struct {
+	token    *tokenFilter
 	r        *restriction
 	equal    [][]byte
 	in       [][][]byte
@@ -50,6 +51,10 @@ func appendFilters(s *term.Scope, dst []Filter, all []*restriction) ([]Filter, e
 // eval evaluates the values of the filter's restriction.
 func (f *Filter) eval(s *term.Scope) (err error) {
 	r := f.r
+	if r.token {
+		f.token, err = r.evalToken(s)
+		return err
+	}
 	switch r.kind {
 	case kindEqual:
 		f.equal, err = filterValues(s, r.equal, r.columns)
@@ -130,6 +135,9 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	if err != nil {
 		return x, err
 	}
+	if v.Kind == wire.ValueNull && (e.operator == cql.NotContains || e.operator == cql.NotContainsKey) {
+		return x, invalidf("Invalid null value for column %s", col.Name) // Cassandra 6's text
+	}
 	x.value = term.NotNil(v.Bytes)
 	return x, supported(v, what, col)
 }
@@ -146,6 +154,9 @@ func Matches(filters []Filter, v *rowview.View) bool {
 
 func (f *Filter) matches(v *rowview.View) bool {
 	columns := f.r.columns
+	if f.token != nil {
+		return f.token.matches(f.r, v)
+	}
 	switch f.r.kind {
 	case kindContains, kindNotContains:
 		return f.contains(v.Value(columns[0]))

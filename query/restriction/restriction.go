@@ -32,6 +32,7 @@ const (
 type valueTerm struct {
 	terms  []term.Term
 	marker *term.MarkerTerm // of a tuple; terms is nil
+	bounds bool             // of BETWEEN, which refuses null
 }
 
 // bound is one end of a slice.
@@ -61,6 +62,7 @@ type restriction struct {
 	upper    *bound
 	elements []element
 	folded   bool             // ILIKE
+	token    bool             // of token(…): the columns are those of the partition key
 	any      [][]*restriction // of OR
 }
 
@@ -142,12 +144,12 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	case cql.NotEqual:
 		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	case cql.Like, cql.ILike:
-		if err := checkComparable(col, r.Operator.String()); err != nil {
+		if err := checkComparable(col, c.operator(r.Operator)); err != nil {
 			return nil, err
 		}
 		return c.likeRestriction(col, r)
 	}
-	if err := checkComparable(col, r.Operator.String()); err != nil {
+	if err := checkComparable(col, c.operator(r.Operator)); err != nil {
 		return nil, err
 	}
 	if r.Operator != cql.Equal {
@@ -446,6 +448,9 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 			}
 			return nil, invalidf("Invalid unset value for column %s", columns[i].Name)
 		default:
+			if v.bounds {
+				return nil, invalidf("Invalid null value for column %s", columns[i].Name)
+			}
 			dst = append(dst, nil)
 		}
 	}

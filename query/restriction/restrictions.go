@@ -8,7 +8,6 @@ import (
 	"cqld/query/function"
 	"cqld/query/term"
 	"cqld/schema"
-	"cqld/types"
 )
 
 // Statement is the kind of statement, on which the rules for WHERE depend.
@@ -56,11 +55,14 @@ type Options struct {
 }
 
 // compiler compiles relations.
-type compiler struct{ *term.Compiler }
+type compiler struct {
+	*term.Compiler
+	between bool // the relation is one half of BETWEEN
+}
 
 // Compile compiles the WHERE of a statement on the compiler's table.
 func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
-	c := compiler{in}
+	c := compiler{Compiler: in}
 	rs := &Set{table: c.Table, writes: o.Statement != Select, partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for _, relation := range where {
 		if err := c.addRelation(rs, relation, o); err != nil {
@@ -135,6 +137,7 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	switch relation := relation.(type) {
 	case *cql.BetweenRelation:
+		c.between = true
 		if err := c.addRelation(rs, relation.Low, o); err != nil {
 			return err
 		}
@@ -145,6 +148,9 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	r, err := c.relation(relation, o)
 	if err != nil {
 		return err
+	}
+	if c.between {
+		r.refuseNull()
 	}
 	if r.kind >= kindNotIn {
 		rs.extra = append(rs.extra, r)
@@ -205,37 +211,16 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 }
 
 func (c compiler) addToken(rs *Set, relation *cql.TokenRelation) error {
-	columns := make([]*schema.Column, len(relation.Columns))
-	for i, n := range relation.Columns {
-		col, err := c.Column(n)
-		if err != nil {
-			return err
-		}
-		columns[i] = col
-	}
-	keys := c.Table.PartitionKey
-	if !slices.Equal(columns, keys) {
-		sorted := slices.Clone(columns)
-		slices.SortFunc(sorted, func(a, b *schema.Column) int { return int(a.Kind-b.Kind)*1000 + a.Position - b.Position })
-		if slices.Equal(sorted, keys) {
-			return invalidf("The token function arguments must be in the partition key order: %s", ColumnNames(keys))
-		}
-		return invalidf("The token() function must be applied to all partition key components or none of them")
-	}
-	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))
+	r, err := c.tokenRestriction(relation)
 	if err != nil {
 		return err
 	}
-	if relation.Operator == cql.NotEqual || relation.Operator > cql.GreaterOrEqual {
-		return invalidf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
-	}
-	r := compare(columns, relation.Operator, &valueTerm{terms: []term.Term{t}})
 	if rs.token == nil {
 		rs.token = r
 		return nil
 	}
 	if rs.token.kind == kindSlice && r.kind == kindEqual {
-		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", ColumnNames(keys))
+		return invalidf("Columns \"%s\" cannot be restricted by both an equality and an inequality relation", ColumnNames(c.Table.PartitionKey))
 	}
 	return rs.token.merge(r)
 }

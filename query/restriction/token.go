@@ -1,0 +1,79 @@
+package restriction
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/rowview"
+	"cqld/query/term"
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// tokenRestriction compiles token(…) op value.
+func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, error) {
+	columns := make([]*schema.Column, len(relation.Columns))
+	for i, n := range relation.Columns {
+		col, err := c.Column(n)
+		if err != nil {
+			return nil, err
+		}
+		columns[i] = col
+	}
+	keys := c.Table.PartitionKey
+	if !slices.Equal(columns, keys) {
+		sorted := slices.Clone(columns)
+		slices.SortFunc(sorted, func(a, b *schema.Column) int { return int(a.Kind-b.Kind)*1000 + a.Position - b.Position })
+		if slices.Equal(sorted, keys) {
+			return nil, invalidf("The token function arguments must be in the partition key order: %s", ColumnNames(keys))
+		}
+		return nil, invalidf("The token() function must be applied to all partition key components or none of them")
+	}
+	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))
+	if err != nil {
+		return nil, err
+	}
+	if relation.Operator == cql.NotEqual || relation.Operator > cql.GreaterOrEqual {
+		return nil, invalidf("Unsupported \"%s\" relation: %s", relation.Operator, term.RelationText(relation))
+	}
+	r := compare(columns, relation.Operator, &valueTerm{terms: []term.Term{t}})
+	r.token = true
+	return r, nil
+}
+
+// tokenFilter compares the token of a row's partition, within OR. A nil bound does not restrict it.
+type tokenFilter struct{ equal, lower, upper *ring.Token }
+
+func (r *restriction) evalToken(s *term.Scope) (*tokenFilter, error) {
+	f := &tokenFilter{}
+	eval := func(v *valueTerm) (*ring.Token, error) {
+		token, err := tokenValue(s, v, r.columns)
+		return &token, err
+	}
+	var err error
+	if r.equal != nil {
+		f.equal, err = eval(r.equal)
+	}
+	if r.lower != nil && err == nil {
+		f.lower, err = eval(r.lower.value)
+	}
+	if r.upper != nil && err == nil {
+		f.upper, err = eval(r.upper.value)
+	}
+	return f, err
+}
+
+// matches compares the token of a row. As elsewhere, an upper bound that is the least token is none.
+func (f *tokenFilter) matches(r *restriction, v *rowview.View) bool {
+	token := v.Key.Token
+	switch {
+	case f.equal != nil:
+		return token == *f.equal
+	case f.lower != nil && (token < *f.lower || token == *f.lower && !r.lower.inclusive):
+		return false
+	case f.upper == nil || *f.upper == ring.MinToken:
+		return true
+	}
+	return token < *f.upper || token == *f.upper && r.upper.inclusive
+}

@@ -1,0 +1,20 @@
+package term
+
+import "cqld/schema"
+
+// PartitionKeyMarkers returns the markers of the partition key's columns, or nothing unless each has one.
+func PartitionKeyMarkers(t *schema.Table, markers []Marker) []uint16 {
+	out := make([]uint16, len(t.PartitionKey))
+	found := make([]bool, len(out))
+	for i, m := range markers {
+		if m.Column != nil && m.Column.Kind == schema.PartitionKey {
+			out[m.Column.Position], found[m.Column.Position] = uint16(i), true
+		}
+	}
+	for _, ok := range found {
+		if !ok {
+			return nil
+		}
+	}
+	return out
+}
