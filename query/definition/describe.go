@@ -169,6 +169,10 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		case kind == cql.DescribeTable:
 			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
+		if t, ix := k.Index(name); ix != nil {
+			d.addIndex(t, ix)
+			return nil
+		}
 		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
 	case cql.DescribeType:
 		if t := k.Type(name); t != nil {
