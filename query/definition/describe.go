@@ -219,7 +219,7 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 }
 
 func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
-	d.addRow(types.QuoteName(k.Name), "type", types.QuoteName(t.UDTName()), typeText(t))
+	d.addRow(types.QuoteName(k.Name), "type", types.QuoteName(t.UDTName()), typeText(k, t))
 }
 
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
