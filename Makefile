@@ -94,6 +94,11 @@ integration: tools ## real nodes under real drivers
 faults: ## real faults of real processes, 25 times as long: 500 kills, 50 pauses
 	CQLD_FAULTS=25 $(GO) test -tags integration -timeout 3h -count=1 -v -run 'TestKills|TestPauses|TestRolling|TestFull|TestCorrupt|TestPartitions|TestClocks' ./integration
 
+.PHONY: differential
+differential: ## N generated statements on a ring and on the Cassandra at CQLD_ORACLE, half of them with indexes, views, functions: N=50000
+	$(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestGenerated(Statements|Objects)AnswerAsCassandra' ./integration \
+		-args -generated=$$(($(N)/2)) -generated-seed=$(SEED)
+
 .PHONY: sim
 sim: ## the simulated cluster: SEED=first seed, N=how many, ARGS='-shrink -workloads=… -kinds=… -faults=…'
 	$(GO) test ./simulation -run 'TestSim$$' -v -count=1 -timeout 60m -args -seed=$(SEED) -seeds=$(N) $(ARGS)

@@ -93,6 +93,9 @@ func (b *builder) delete(ctx *grammar.DeleteContext) Statement {
 		for _, child := range u.GetChildren() {
 			b.usingOption(&d.Using, child)
 		}
+		if repeated := u.AllUsingTimestamp(); len(repeated) > 1 { // unlike INSERT and UPDATE
+			b.failAt(u.K_AND(0).GetSymbol(), grammar.CqlParserK_WHERE)
+		}
 	}
 	d.Where = b.where(ctx.WhereClause())
 	d.IfExists, d.Conditions = b.ifClause(ctx.IfClause())

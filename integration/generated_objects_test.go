@@ -5,6 +5,7 @@ package integration
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -70,4 +71,55 @@ func TestGeneratedObjectsAnswerAsCassandra(t *testing.T) {
 		d.end(s.drops)
 	}
 	t.Logf("%d statements, %d differ, %d fail with an exception in Cassandra", d.compared, d.different, d.excluded)
+}
+
+// TestGeneratedObjectTranscripts writes generated statements as a transcript, on request, with the answers of Cassandra: those that cqld
+// answers in the same way.
+func TestGeneratedObjectTranscripts(t *testing.T) {
+	if !*generatedWrite {
+		t.Skip("-generated-write is not given")
+	}
+	players := openBoth(t)
+	var out strings.Builder
+	out.WriteString("# Generated statements. See TestGeneratedObjectTranscripts.\n")
+	written := 0
+	for seed := *generatedSeed; written < *generatedCount; seed++ {
+		s := newObjectScript(seed, *generatedKeyspace)
+		for _, x := range s.definitions {
+			s.steps = append([]generate.Step{{Statement: generate.Statement{Text: x}}}, s.steps...)
+		}
+		for i := range s.definitions { // in their order
+			s.steps[i].Text = s.definitions[i]
+		}
+		for i, x := range s.steps {
+			literal, options := ways(i, x)
+			input := block(x.Statement, literal)
+			want, got := play(players[0], input, options...), play(players[1], input, options...)
+			query := strings.HasPrefix(x.Text, "SELECT") || strings.HasPrefix(x.Text, "DESCRIBE")
+			if want != got && !query {
+				t.Logf("seed %d ends at %s: %s%s", seed, input, want, got)
+				break
+			}
+			if want == got && !strings.Contains(want, "signatures") {
+				written++
+				fmt.Fprintf(&out, "\n%s\n%s\n----\n%s", strings.Join(append([]string{"cql"}, options...), " "), input, datadrivenAnswer(want))
+			}
+		}
+		for _, x := range s.drops {
+			play(players[0], x)
+			play(players[1], x)
+		}
+	}
+	if err := os.WriteFile("testdata/cql/"+*generatedKeyspace+".txt", []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d statements", written)
+}
+
+// datadrivenAnswer returns an expected answer, which has double separators if it contains an empty line.
+func datadrivenAnswer(text string) string {
+	if strings.Contains(text, "\n\n") {
+		return "----\n" + text + "----\n----\n"
+	}
+	return text
 }

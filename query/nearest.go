@@ -55,7 +55,7 @@ func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restr
 		return nil, nil, err
 	}
 	n := &nearest{col: col}
-	options.AllowFiltering = true // checked below
+	options.AllowFiltering = stmt.AllowFiltering || vectorIndex(c.Table, col) != nil // checked below
 	where, err := restriction.Compile(&c.Compiler, stmt.Where, options)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restr
 	}
 	switch {
 	case slices.Contains(where.Columns(), col):
-		return nil, nil, invalidf("%s cannot be restricted by more than one relation if it includes an Equal", col.Name)
+		return nil, nil, where.OrderConflict(col)
 	case col.Type.Kind() != types.Vector || col.Type.Elems()[0].Kind() != types.Float:
 		return nil, nil, invalidf("ANN ordering is only supported on float vector indexes")
 	}

@@ -65,7 +65,8 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
 	if near != nil {
 		p.where, p.near, err = c.nearestWhere(stmt, near, options)
-	} else if err = c.checkVectors(stmt.Where); err == nil {
+	} else {
+		options.BeforeOthers = func() error { return c.checkVectors(stmt.Where) }
 		p.where, err = restriction.Compile(&c.Compiler, stmt.Where, options)
 	}
 	if err != nil {

@@ -105,6 +105,12 @@ func (t *Table) checkIndexTarget(col *Column, target IndexTarget) error {
 			return invalidf("Secondary indexes are not supported on duration columns")
 		}
 	}
+	if t.Compact != NotCompact && (col.Kind == PartitionKey || col.Kind == Clustering) {
+		return invalidf("Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables")
+	}
+	if value := t.CompactValue(); value != nil && value.Name == col.Name {
+		return invalidf("Secondary indexes are not supported on compact value column of COMPACT STORAGE tables")
+	}
 	if col.Kind == PartitionKey && len(t.PartitionKey) == 1 {
 		return invalidf("Cannot create secondary index on the only partition key column %s", types.QuoteName(col.Name))
 	}

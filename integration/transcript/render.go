@@ -51,7 +51,7 @@ func (rq *request) render(a *cqlclient.Answer) string {
 	}
 	var out []string
 	for _, w := range a.Warnings {
-		if !strings.HasPrefix(w, rareWarning) {
+		if !strings.HasPrefix(w, rareWarning) && !strings.HasPrefix(w, viewWarning) {
 			out = append(out, "warning: "+w)
 		}
 	}
@@ -92,6 +92,9 @@ func sortSignatures(list string) string {
 	slices.Sort(sorted)
 	return "signatures: " + strings.Join(sorted, ", ") + ")"
 }
+
+// viewWarning is the start of a warning that cqld does not send.
+const viewWarning = "Materialized views are experimental"
 
 // rareWarning is the start of a warning that Cassandra returns only for the first statement prepared after USE.
 const rareWarning = "`USE <keyspace>` with prepared statements"

@@ -50,6 +50,9 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 		return refuse(err)
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: c.Table}}
+	if c.Class == schema.SASI {
+		def.Warnings = append(def.Warnings, sasiWarning)
+	}
 	t := d.Schema.Table(keyspace, c.Table)
 	if t == nil || t.IsCounter() {
 		return def // Apply returns the error
@@ -63,10 +66,7 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 	if err := indexTarget(c, t, stmt); err != nil {
 		return refuse(err)
 	}
-	switch {
-	case c.Class == schema.SASI:
-		def.Warnings = append(def.Warnings, sasiWarning)
-	case c.Class == schema.SAI && indexesVector(c, t):
+	if c.Class == schema.SAI && indexesVector(c, t) {
 		def.Warnings = append(def.Warnings, vectorIndexWarning)
 	}
 	return def

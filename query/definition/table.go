@@ -270,7 +270,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.AlterColumnDefault:
 		err = d.alterDefault(c, t, a)
 	case *cql.DropCompactStorage:
-		if c.DropCompact = true; !d.DropCompact {
+		if c.DropCompact = true; !d.DropCompact && t.Compact != schema.NotCompact {
 			err = invalidf("DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.")
 		}
 	}

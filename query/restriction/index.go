@@ -87,11 +87,16 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	case kindEqual:
 		return whole
 	case kindSlice:
-		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
+		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type) && !findsParts(ix)
 	case kindLike:
 		return ix.Class == schema.SASI && !r.folded
 	}
 	return false
+}
+
+// findsParts reports whether a SASI index finds parts of its values. Such an index finds no ranges in Cassandra.
+func findsParts(ix *schema.Index) bool {
+	return ix.Class == schema.SASI && strings.EqualFold(ix.Options[schema.OptionMode], "CONTAINS")
 }
 
 // ordered reports whether indexes find ranges of values of a type.

@@ -51,3 +51,13 @@ func (r *restriction) servedBy(ix *schema.Index) bool {
 	}
 	return false
 }
+
+// OrderConflict returns the error for ORDER BY col ANN OF, if col is also restricted.
+func (rs *Set) OrderConflict(col *schema.Column) error {
+	for _, r := range slices.Concat(rs.clustering, rs.other) {
+		if slices.Contains(r.columns, col) && r.kind == kindSlice {
+			return r.merge(&restriction{columns: r.columns, kind: kindLike})
+		}
+	}
+	return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", col.Name)
+}

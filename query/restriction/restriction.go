@@ -79,14 +79,14 @@ func (r *restriction) merge(o *restriction) error {
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
-	case r.kind == kindSlice && (o.kind == kindEqual || o.kind == kindIn):
+	case r.kind == kindSlice:
 		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", common)
 	case r.kind == kindContains && o.kind == kindContains:
 		r.elements = append(r.elements, o.elements...)
 		return nil
-	case o.kind == kindEqual:
+	case o.kind == kindEqual && r.kind != kindContains:
 		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
-	case o.kind == kindIn:
+	case o.kind == kindIn && r.kind != kindContains:
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	}
 	return invalidf("Collection column %s can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality",

@@ -52,6 +52,8 @@ type Options struct {
 	Statement      Statement
 	OnlyStatic     bool // the statement reads or writes static columns only
 	AllowFiltering bool
+	// BeforeOthers, if not nil, is called when the restrictions of the primary key are valid, before those of other columns are checked.
+	BeforeOthers func() error
 }
 
 // compiler compiles relations.
@@ -85,6 +87,11 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	}
 	if err := rs.checkClustering(o); err != nil {
 		return nil, err
+	}
+	if o.BeforeOthers != nil {
+		if err := o.BeforeOthers(); err != nil {
+			return nil, err
+		}
 	}
 	if err := rs.checkOther(o); err != nil {
 		return nil, err
@@ -340,7 +347,8 @@ func (rs *Set) checkClustering(o Options) error {
 	if !filtering || o.AllowFiltering || rs.queriable() || freeToFilter(rs.table) && o.Statement == Select {
 		return nil
 	}
-	if err := rs.checkPrefix(); err != nil {
+	contains := func(r *restriction) bool { return r.kind == kindContains }
+	if err := rs.checkPrefix(); err != nil && !slices.ContainsFunc(rs.clustering, contains) {
 		return err
 	}
 	return invalidf("Clustering columns can only be restricted with CONTAINS with a secondary index or filtering")

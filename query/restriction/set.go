@@ -118,6 +118,9 @@ func (rs *Set) SingleClustering(s *term.Scope, dst []byte) ([]byte, error) {
 		}
 		dst = r.first().Type.AppendOrdered(dst, v, r.first().Desc)
 	}
+	if rs.writes && length == 0 && rs.table.Compact == schema.CompactDense && len(rs.table.Clustering) == 1 {
+		return dst, invalidf("Invalid empty or null value for column %s", rs.table.Clustering[0].Name)
+	}
 	if rs.writes {
 		return dst, checkKeyLength(length)
 	}

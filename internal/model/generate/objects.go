@@ -127,6 +127,10 @@ func (o *Objects) Alter() Step {
 	case 5:
 		t.add("ALTER TABLE %s WITH comment = 'x'", o.table)
 	case 6:
+		if o.Compact { // it depends on the configuration
+			t.add("ALTER TABLE %s ADD %s int", o.table, c.Name)
+			break
+		}
 		t.add("ALTER TABLE %s DROP COMPACT STORAGE", o.table)
 	case 7:
 		t.add("DROP INDEX %s%s", ifExists(o.oneIn(4)), o.anyCreated("_i9"))
