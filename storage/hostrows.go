@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -44,6 +46,14 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 		next = bytes.Clone(iter.Key())
 	}
 	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
+}
+
+// TokenOfPosition returns the token at which a position of Rows is.
+func TokenOfPosition(position []byte) (t ring.Token, ok bool) {
+	if len(position) < tableSize+tokenSize {
+		return 0, false
+	}
+	return ring.Token(binary.BigEndian.Uint64(position[tableSize:]) ^ (1 << 63)), true
 }
 
 // enteredAt returns the entry at which an iterator is.
