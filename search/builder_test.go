@@ -46,6 +46,13 @@ func (k *keeper) DropIndex(table, id schema.StorageID) error {
 	return k.err
 }
 
+func (k *keeper) Progress(_, _ schema.StorageID) index.Progress { return index.Progress{} }
+
+func (k *keeper) Rebuild(table, id schema.StorageID) error {
+	k.call("rebuild %d.%d", table, id)
+	return k.err
+}
+
 func (k *keeper) Sweep(n int, _ int64) (removed int, wrapped bool, err error) {
 	k.call("sweep %d", n)
 	return 0, k.wrapped, k.err
