@@ -80,6 +80,7 @@ func (o *Options) settings() map[string]string {
 		"commitlog_sync":                      string(o.CommitLogSync),
 		"commitlog_sync_period":               o.CommitLogSyncPeriod.String(),
 		"block_cache_size":                    size(o.CacheBytes),
+		"vector_index_graph_size":             size(o.VectorGraphBytes),
 		"memtable_heap_space":                 size(o.MemTableBytes),
 		"read_request_timeout":                o.ReadTimeout.String(),
 		"range_request_timeout":               o.RangeTimeout.String(),
