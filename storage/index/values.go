@@ -57,6 +57,8 @@ type indexState struct {
 	voids int
 	// fenced means that all writes that were under way when this process met the index are committed.
 	fenced bool
+	// rows and bytes are what the build has read in this process, since it last began.
+	rows, bytes int64
 }
 
 // Unsafe removes safeguards in tests that show that the safeguards are needed.
@@ -336,7 +338,7 @@ func (x *Values) void(table, id schema.StorageID, to buildState) error {
 	}
 	was := s
 	s.voids++
-	s.position = nil
+	s.position, s.rows, s.bytes = nil, 0, 0
 	if s.state != void {
 		s.state = to
 	}
