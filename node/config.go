@@ -57,6 +57,7 @@ func settings() map[string]setting {
 		"commitlog_sync":                              setCommitLogSync,
 		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
 		"block_cache_size":                            size64(func(o *Options) *int64 { return &o.CacheBytes }),
+		"vector_index_graph_size":                     size64(func(o *Options) *int64 { return &o.VectorGraphBytes }),
 		"memtable_heap_space":                         size64(func(o *Options) *int64 { return &o.MemTableBytes }),
 		"read_request_timeout":                        duration(func(o *Options) *time.Duration { return &o.ReadTimeout }),
 		"range_request_timeout":                       duration(func(o *Options) *time.Duration { return &o.RangeTimeout }),

@@ -36,6 +36,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.answered(m)
 	c.logins(m)
 	c.storage(m)
+	c.vectors(m)
 	c.tables(m)
 	c.jobs(m)
 	c.panics(m)
@@ -262,6 +263,28 @@ func (c figuresCollector) storage(m metricSink) {
 		m.counter("storage_cache_hits", "Blocks found in the cache.", p.BlockCache.Hits)
 		m.counter("storage_cache_misses", "Blocks read from disk.", p.BlockCache.Misses)
 	}
+}
+
+// vectors collects the graphs of indexes of vectors.
+func (c figuresCollector) vectors(m metricSink) {
+	s := c.n.instance.Values.GraphStats()
+	for _, g := range []struct {
+		state string
+		count int
+	}{{"ready", s.Ready}, {"filling", s.Filling}, {"too_large", s.Full}} {
+		m.send(prometheus.GaugeValue, "vector_graphs", "Graphs of indexes of vectors.", float64(g.count), []string{"state"}, []string{g.state})
+	}
+	m.gauge("vector_graph_vectors", "Vectors in graphs.", s.Vectors)
+	m.gauge("vector_graph_bytes", "Estimated memory of graphs of vectors.", s.Bytes)
+	m.gauge("vector_graph_pending", "Vectors that are not in a graph yet.", s.Pending)
+	for _, by := range []struct {
+		way   string
+		count uint64
+	}{{"graph", s.Searches}, {"entries", s.Scans}} {
+		m.send(prometheus.CounterValue, "vector_searches_total", "Steps of searches for the nearest vectors on this replica.", float64(by.count),
+			[]string{"by"}, []string{by.way})
+	}
+	m.send(prometheus.CounterValue, "vector_graph_visited_total", "Vectors that searches of graphs compared.", float64(s.Visited), nil, nil)
 }
 
 func (c figuresCollector) tables(m metricSink) {

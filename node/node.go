@@ -249,7 +249,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Requests: func(*storage.Engine) assembly.RequestEngine { return n.requests() },
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
-		Retired: n.left, AutoRepair: n.opts.AutoRepair,
+		Retired: n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
 	}, nil
 }
 

@@ -79,6 +79,7 @@ type Options struct {
 	CommitLogSyncPeriod time.Duration
 	CacheBytes          int64
 	MemTableBytes       int64
+	VectorGraphBytes    int64 // of the graph of one index of vectors
 
 	ReadTimeout     time.Duration
 	RangeTimeout    time.Duration
@@ -170,6 +171,7 @@ func DefaultOptions() Options {
 		CommitLogSyncPeriod: 10 * time.Second,
 		CacheBytes:          DefaultCacheBytes(1),
 		MemTableBytes:       16 << 20,
+		VectorGraphBytes:    assembly.GraphBytes,
 
 		ReadTimeout:     5 * time.Second,
 		RangeTimeout:    10 * time.Second,

@@ -81,6 +81,7 @@ func (o *Options) settings() map[string]string {
 		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
 		"block_cache_size":                 size(o.CacheBytes),
 		"memtable_heap_space":              size(o.MemTableBytes),
+		"vector_index_graph_size":          size(o.VectorGraphBytes),
 		"read_request_timeout":             o.ReadTimeout.String(),
 		"range_request_timeout":            o.RangeTimeout.String(),
 		"write_request_timeout":            o.WriteTimeout.String(),

@@ -45,6 +45,8 @@ type Opening struct {
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
+	// GraphBytes bounds the memory of the graph of each index of vectors. nil means GraphBytes.
+	GraphBytes *int64
 	// IndexUnsafe removes safeguards of indexes. It is for tests.
 	IndexUnsafe index.Unsafe
 	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
@@ -52,6 +54,9 @@ type Opening struct {
 
 	repaired *repair.History
 }
+
+// GraphBytes is the default of Opening.GraphBytes.
+const GraphBytes = index.GraphBytes
 
 // SearchEngine is the interface of the indexes of storage.
 type SearchEngine interface {
@@ -91,6 +96,9 @@ func Open(o Opening) (*Instance, error) {
 	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
 	i.Values.SetUnsafe(o.IndexUnsafe)
+	if o.GraphBytes != nil {
+		i.Values.SetGraphBytes(*o.GraphBytes)
+	}
 	index.MaintainValues(&o.Storage, i.Values)
 	engine, err := storage.Open(o.Storage)
 	if err != nil {

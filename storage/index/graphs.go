@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"cqld/schema"
 	"cqld/storage/index/vector"
@@ -20,6 +21,8 @@ import (
 type graphs struct {
 	mu sync.Mutex
 	of map[schema.StorageID]*graph
+
+	searches, scans, scores atomic.Uint64 // GraphStats
 }
 
 // graph is the graph of one index. Its fields except nearest are guarded by graphs.mu.
@@ -174,6 +177,40 @@ type Graphs struct {
 	More bool // vectors wait
 }
 
+// GraphStats describes the graphs of vectors of this node.
+type GraphStats struct {
+	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that are not kept because
+	// they would be too large.
+	Ready, Filling, Full int
+	// Vectors and Bytes are those of all graphs. Pending vectors are not in a graph yet.
+	Vectors, Bytes, Pending int64
+	// Searches counts the steps of searches that used a graph, and Scans those that looked at all entries instead, since the start. Visited
+	// counts the vectors that searches of graphs compared.
+	Searches, Scans, Visited uint64
+}
+
+// GraphStats returns the state of the graphs.
+func (x *Values) GraphStats() GraphStats {
+	g := &x.graphs
+	s := GraphStats{Searches: g.searches.Load(), Scans: g.scans.Load(), Visited: g.scores.Load()}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, one := range g.of {
+		switch {
+		case one.full:
+			s.Full++
+		case one.ready:
+			s.Ready++
+		default:
+			s.Filling++
+		}
+		s.Vectors += int64(one.nearest.Len())
+		s.Bytes += one.nearest.Bytes()
+		s.Pending += int64(len(one.pending))
+	}
+	return s
+}
+
 // Refresh fills the graphs of the vector indexes of tables that are built, by up to n vectors of each. One goroutine at a time may call
 // it.
 func (x *Values) Refresh(tables []schema.StorageID, n int) (found Graphs, err error) {
@@ -196,7 +233,7 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	g := x.graphs.begin(d)
 	n -= x.graphs.drain(g, n)
 	x.graphs.mu.Lock()
-	if !g.full && x.graphs.of[d.ID] == g && g.nearest.Bytes() > graphBytesMax {
+	if !g.full && x.graphs.of[d.ID] == g && g.nearest.Bytes() > x.bytes {
 		g.full, g.ready, g.pending, g.nearest = true, false, nil, vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
 	}
 	done, after, epoch := g.ready || g.full, g.after, g.epoch
@@ -256,8 +293,10 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 func (s *search) inGraph(best *bestScored) (ok bool) {
 	nearest, pending := s.x.graphs.find(s.q.Index)
 	if nearest == nil {
+		s.x.graphs.scans.Add(1)
 		return false
 	}
+	s.x.graphs.searches.Add(1)
 	for entry, c := range pending {
 		if c.vector != nil {
 			s.offer(best, []byte(entry), c.vector)
@@ -271,7 +310,10 @@ func (s *search) inGraph(best *bestScored) (ok bool) {
 		return ok && s.bounds.contains(e.place) && (s.q.Holds == nil || s.q.Holds(e.key.Token))
 	}
 	found := nearest.Search(s.near, max(best.most, graphBeam), accept)
-	defer found.Close()
+	defer func() {
+		s.x.graphs.scores.Add(uint64(found.Scores()))
+		found.Close()
+	}()
 	var raw []byte
 	for offered := 0; ; {
 		r, ok := found.Next()

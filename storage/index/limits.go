@@ -38,8 +38,9 @@ const (
 	// behind by more is not used until it has caught up. compareMax is how many entries one step of that looks at.
 	pendingMax = 2_000
 	compareMax = 20_000
-	// graphBytesMax bounds the memory of one graph: a million vectors of 128 dimensions. Beyond, searches look at all entries.
-	graphBytesMax = 1 << 30
+	// GraphBytes bounds the memory of one graph, unless Values.SetGraphBytes does: a million vectors of 128 dimensions. Beyond, searches
+	// look at all entries.
+	GraphBytes = 1 << 30
 	// graphBeam is the least number of vectors that a search of a graph considers.
 	graphBeam = 128
 )

@@ -42,7 +42,8 @@ type Values struct {
 	scratch  sync.Pool
 	swept    sweptTo
 	graphs   graphs
-	rows     int // that a step of a build reads
+	rows     int   // that a step of a build reads
+	bytes    int64 // that a graph may have
 	unsafe   Unsafe
 }
 
@@ -70,6 +71,9 @@ type Unsafe struct {
 	NoCompare bool
 }
 
+// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes. It is called before the engine is opened.
+func (x *Values) SetGraphBytes(n int64) { x.bytes = n }
+
 // SetUnsafe removes safeguards. It is called before the engine is opened.
 func (x *Values) SetUnsafe(u Unsafe) { x.unsafe = u }
 
@@ -94,7 +98,7 @@ type scratch struct {
 // NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
 // concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
-	return &Values{definitions: definitions, rows: buildRows, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
 // MaintainValues lets an engine that is opened with o keep the indexes of x.

@@ -33,7 +33,7 @@ func runSuite(d Driver, s Settings) int {
 		check func() error
 	}{
 		{"connect", t.connect}, {"schema", t.schema}, {"types", t.types}, {"collections", t.collections}, {"nulls", t.nulls},
-		{"named", t.named}, {"paging", t.paging}, {"batch", t.batch}, {"conditional", t.conditional}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
+		{"named", t.named}, {"paging", t.paging}, {"nearest", t.nearest}, {"batch", t.batch}, {"conditional", t.conditional}, {"counters", t.counters}, {"metadata", t.metadata}, {"events", t.events},
 		{"alter", t.alter}, {"errors", t.errors}, {"tracing", t.tracing}, {"compression", t.compression}, {"drop", t.drop},
 	} {
 		if err := c.check(); err != nil {
@@ -206,6 +206,24 @@ func (t *suite) paging() error {
 		want = append(want, 1+5*i)
 	}
 	return same(append(first, rest...), want, "two pages")
+}
+
+// nearest: vectors as literals, because not every driver can bind them.
+func (t *suite) nearest() error {
+	err := firstError(
+		t.db.Exec("CREATE TABLE "+t.ks+".nearest (k int PRIMARY KEY, v vector<float, 3>)"),
+		t.db.Exec("CREATE CUSTOM INDEX ON "+t.ks+".nearest (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': 'euclidean'}"))
+	for i := 0; i < 50 && err == nil; i++ {
+		err = t.db.Exec(fmt.Sprintf("INSERT INTO %s.nearest (k, v) VALUES (%d, [%d, 1, 2])", t.ks, i, i*i))
+	}
+	if err != nil {
+		return err
+	}
+	found, _, err := t.db.Ints(0, nil, "SELECT k FROM "+t.ks+".nearest ORDER BY v ANN OF [100, 1, 1] LIMIT 4")
+	if err != nil {
+		return err
+	}
+	return same(found, []int{10, 9, 11, 8}, "nearest rows")
 }
 
 func (t *suite) batch() error {

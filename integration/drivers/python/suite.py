@@ -57,7 +57,7 @@ class Suite:
         self.failed = False
 
     def run(self):
-        for name in ("connect schema types collections nulls named paging batch metadata tokens events alter errors tracing drop").split():
+        for name in ("connect schema types collections nulls named paging nearest batch metadata tokens events alter errors tracing drop").split():
             try:
                 reason = getattr(self, "check_" + name)()
                 print("skip %s %s" % (name, reason) if reason else "ok " + name, flush=True)
@@ -159,6 +159,22 @@ class Suite:
         same(len(first), 10)
         again = self.session.execute(SimpleStatement("SELECT c FROM paging WHERE k = 1", fetch_size=1000), paging_state=state)
         same(first + [r.c for r in again], list(range(1, 500, 5)), "a paging state goes on where it was")
+
+    def check_nearest(self):
+        self.session.execute("CREATE TABLE nearest (k int PRIMARY KEY, v vector<float, 3>, m map<text, text>)")
+        self.session.execute("CREATE CUSTOM INDEX ON nearest (v) USING 'StorageAttachedIndex' WITH OPTIONS = {'similarity_function': 'dot_product'}")
+        self.session.execute("CREATE CUSTOM INDEX ON nearest (ENTRIES(m)) USING 'org.apache.cassandra.index.sai.StorageAttachedIndex'")
+        insert = self.session.prepare("INSERT INTO nearest (k, v, m) VALUES (?, ?, ?)")
+        for i in range(50):
+            self.session.execute(insert, (i, [i, i % 7, 1], {"parity": str(i % 2)}))
+        search = self.session.prepare("SELECT k, v, similarity_dot_product(v, ?) AS score FROM nearest ORDER BY v ANN OF ? LIMIT ?")
+        rows = list(self.session.execute(search, ([2, 1, 0], [2, 1, 0], 5)))
+        same([r.k for r in rows], [48, 47, 49, 46, 45], "nearest")
+        same([(list(r.v), r.score) for r in rows[:1]], [([48, 6, 1], 51.5)], "vector and score")
+        search = self.session.prepare("SELECT k FROM nearest WHERE m[?] = ? AND k = ? ORDER BY v ANN OF ? LIMIT ?")
+        same([r.k for r in self.session.execute(search, ("parity", "1", 7, [1, 0, 0], 3))], [7], "nearest of a partition")
+        search = self.session.prepare("SELECT k FROM nearest WHERE m[?] = ? ORDER BY v ANN OF ? LIMIT ?")
+        same([r.k for r in self.session.execute(search, ("parity", "1", [1, 0, 0], 3))], [49, 47, 45], "nearest with an entry")
 
     def check_batch(self):
         insert = self.session.prepare("INSERT INTO nulls (k, a, b) VALUES (?, ?, ?)")
