@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"cqld/node/control"
-	"cqld/query/system"
 )
 
 type rebuildIndexCommand struct {
@@ -58,7 +57,7 @@ func (c *viewBuildStatusCommand) Run(s *session) error {
 
 func viewBuilt(r control.ViewBuild) bool {
 	for _, h := range r.Hosts {
-		if h.Status != system.ViewBuilt {
+		if h.Status != "SUCCESS" {
 			return false
 		}
 	}
