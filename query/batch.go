@@ -10,6 +10,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/batchsize"
+	"cqld/query/levels"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
@@ -151,7 +152,7 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 		}
 		return p.executeConditional(r, statements, true, params)
 	}
-	if err := checkWriteConsistency(r.Consistency); err != nil {
+	if err := levels.CheckWrite(r.Consistency); err != nil {
 		return nil, err
 	}
 	w := p.writes.Get().(*write)

@@ -7,12 +7,12 @@ import (
 	"cqld/internal/wire"
 	"cqld/paxos"
 	"cqld/query/condition"
+	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
 	"cqld/query/term"
 	"cqld/request"
-	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
@@ -54,15 +54,8 @@ type casRow struct {
 
 // executeConditional executes statements of which at least one has a condition.
 func (p *Processor) executeConditional(r *request.Request, statements []batchStatement, batch bool, params *Params) (*Result, error) {
-	if r.Consistency.IsSerial() {
-		return nil, invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
-			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", r.Consistency)
-	}
-	if x := statements[0].m.table.Replication; r.Consistency == ring.EachQuorum && x.Class != ring.NetworkTopology {
-		return nil, invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", x.Class.Name())
-	}
-	if !r.SerialConsistency.IsSerial() {
-		return nil, invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+	if err := levels.CheckConditional(statements[0].m.table, r.Consistency, r.SerialConsistency); err != nil {
+		return nil, err
 	}
 	x := &cas{p: p, request: r, params: params, now: p.nowSeconds(params), statements: statements, batch: batch, table: statements[0].m.table}
 	for _, st := range statements {
@@ -453,14 +446,6 @@ func checkConditionalBatch(statements []*modification, timestamp bool) error {
 	}
 	if timestamp {
 		return invalidf("Cannot provide custom timestamp for conditional BATCH")
-	}
-	return nil
-}
-
-// checkSerialLevel refuses serial reads of more than one partition.
-func checkSerialLevel(c ring.Consistency, keys int) error {
-	if c.IsSerial() && keys > 1 {
-		return invalidf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package query
 
 import (
 	"cqld/cql"
-	"cqld/ring"
 	"cqld/schema"
 )
 
@@ -27,13 +26,6 @@ func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions
 		return invalidf("Cannot provide custom timestamp for counter updates")
 	case u.TTL != nil:
 		return invalidf("Cannot provide custom TTL for counter updates")
-	}
-	return nil
-}
-
-func checkCounterConsistency(c ring.Consistency) error {
-	if c.IsSerial() {
-		return invalidf("Counter operations are inherently non-serializable")
 	}
 	return nil
 }

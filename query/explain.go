@@ -10,6 +10,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/request"
@@ -111,7 +112,7 @@ func (x *explanation) add(property, format string, args ...any) {
 // executeExplain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one page
 // of a long result; the rows are discarded.
 func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Session, params *Params) (*Result, error) {
-	if err := checkReadConsistency(r.Consistency); err != nil {
+	if err := levels.CheckRead(r.Consistency); err != nil {
 		return nil, err
 	}
 	masks, err := p.masksFor(r, plan.sel.masking)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/query/levels"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
@@ -18,7 +19,7 @@ func (run *selectRun) read(r *request.Request) error {
 	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.p.o.Executor, r, run, run, &run.view.Row
 	if run.p.isVirtual(run.plan.table) {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) {
-			if err := checkLocalLevel(run.plan.table, r.Consistency); err != nil {
+			if err := levels.CheckLocal(run.plan.table, r.Consistency); err != nil {
 				return nil, err
 			}
 			return run.p.virtualPage(run.plan.table, cmd, r.Principal)

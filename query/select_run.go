@@ -8,6 +8,7 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/guardrail"
+	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/paging"
 	"cqld/query/restriction"
@@ -65,7 +66,7 @@ type selectState struct {
 
 // executeSelect executes a SELECT.
 func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
-	if err := checkReadConsistency(r.Consistency); err != nil {
+	if err := levels.CheckRead(r.Consistency); err != nil {
 		return nil, err
 	}
 	masks, err := p.masksFor(r, plan.masking)
@@ -77,7 +78,7 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	run.masks = masks
 	given := r.Consistency
 	defer func() { r.Consistency = given }()
-	r.Consistency = p.traceLevel(plan.table, given)
+	r.Consistency = levels.OfRead(plan.table, given, len(p.o.View.Topology().Nodes()))
 	return run.execute(r, p, plan, s, params, values)
 }
 
@@ -133,7 +134,7 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 		}
 	}
 	run.limits(params.PageSize, run.pushDown(r.Consistency))
-	if err := checkSerialLevel(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
+	if err := levels.CheckSerialRead(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
 		return nil, err
 	}
 	if !plan.single { // one row does not take long
@@ -544,13 +545,6 @@ func (run *selectRun) result(r *request.Request, s *Session, params *Params, rem
 		result.PagingState = paging.Append(nil, run.p.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
 	}
 	return result, nil
-}
-
-func checkReadConsistency(c ring.Consistency) error {
-	if c == ring.Any {
-		return invalidf("ANY ConsistencyLevel is only supported for writes")
-	}
-	return nil
 }
 
 func invalidPagingState() error { return &BadRequest{Msg: "Invalid value for the paging state"} }

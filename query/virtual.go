@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"cqld/auth"
-	"cqld/coordinator"
-	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -14,27 +12,6 @@ import (
 // isVirtual reports whether this node generates the rows of t.
 func (p *Processor) isVirtual(t *schema.Table) bool {
 	return p.o.Virtual != nil && p.o.Virtual.Serves(t)
-}
-
-// checkLocalLevel refuses levels of more than one replica for the system keyspaces that are local to every node.
-// (Cassandra's virtual keyspaces, such as system_views, accept every level.)
-func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
-	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
-		return nil
-	}
-	if need := level.BlockFor(ring.Replication{Class: ring.Simple, Factor: 1}, ""); need > 1 {
-		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: 1}
-	}
-	return nil
-}
-
-// traceLevel returns the level at which a table is read. A ring of one node answers for both replicas of system_traces, so that a
-// client that reads its traces at the level of its statements, as cqlsh does, finds them.
-func (p *Processor) traceLevel(t *schema.Table, level ring.Consistency) ring.Consistency {
-	if t.Keyspace == "system_traces" && !level.IsSerial() && len(p.o.View.Topology().Nodes()) == 1 {
-		return ring.One
-	}
-	return level
 }
 
 // hidden returns the column of a virtual table that a client may not read although it may read the others, or nil: only

@@ -6,6 +6,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/wire"
 	"cqld/query/guardrail"
+	"cqld/query/levels"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
@@ -441,16 +442,9 @@ func voidResult() *Result { return &Result{Kind: KindVoid} }
 func (m *modification) checkConsistency(c ring.Consistency) error {
 	switch {
 	case !isCounterTable(m.table):
-		return checkWriteConsistency(c)
+		return levels.CheckWrite(c)
 	case c == ring.Any:
 		return invalidf("Consistency level ANY is not yet supported for counter table %s", m.table.Name)
 	}
-	return checkCounterConsistency(c)
-}
-
-func checkWriteConsistency(c ring.Consistency) error {
-	if c.IsSerial() {
-		return invalidf("You must use conditional updates for serializable writes")
-	}
-	return nil
+	return levels.CheckCounter(c)
 }

@@ -1,0 +1,83 @@
+// Package levels decides which consistency levels a statement accepts, and at which one it is executed.
+package levels
+
+import (
+	"fmt"
+
+	"cqld/coordinator"
+	"cqld/query/function"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+func invalidf(format string, args ...any) error {
+	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
+}
+
+// CheckRead refuses the level of which only writes are possible.
+func CheckRead(c ring.Consistency) error {
+	if c == ring.Any {
+		return invalidf("ANY ConsistencyLevel is only supported for writes")
+	}
+	return nil
+}
+
+// CheckSerialRead refuses serial reads of more than one partition.
+func CheckSerialRead(c ring.Consistency, keys int) error {
+	if c.IsSerial() && keys > 1 {
+		return invalidf("SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time")
+	}
+	return nil
+}
+
+// CheckLocal refuses levels of more than one replica for the system keyspaces that are local to every node.
+// (Cassandra's virtual keyspaces, such as system_views, accept every level.)
+func CheckLocal(t *schema.Table, level ring.Consistency) error {
+	if t.Keyspace != "system" && t.Keyspace != "system_schema" {
+		return nil
+	}
+	if need := level.BlockFor(ring.Replication{Class: ring.Simple, Factor: 1}, ""); need > 1 {
+		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: 1}
+	}
+	return nil
+}
+
+// OfRead returns the level at which a table is read in a ring of some nodes. A ring of one answers for both replicas of system_traces, so
+// that a client that reads its traces at the level of its statements, as cqlsh does, finds them.
+func OfRead(t *schema.Table, level ring.Consistency, nodes int) ring.Consistency {
+	if nodes == 1 && t.Keyspace == "system_traces" && !level.IsSerial() {
+		return ring.One
+	}
+	return level
+}
+
+// CheckWrite refuses levels that only conditional changes have.
+func CheckWrite(c ring.Consistency) error {
+	if c.IsSerial() {
+		return invalidf("You must use conditional updates for serializable writes")
+	}
+	return nil
+}
+
+// CheckCounter refuses levels at which counters are not updated.
+func CheckCounter(c ring.Consistency) error {
+	if c.IsSerial() {
+		return invalidf("Counter operations are inherently non-serializable")
+	}
+	return nil
+}
+
+// CheckConditional refuses the levels of a conditional change that do not exist for a table.
+func CheckConditional(t *schema.Table, commit, serial ring.Consistency) error {
+	if commit.IsSerial() {
+		return invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
+			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
+	}
+	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {
+		return invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", x.Class.Name())
+	}
+	if !serial.IsSerial() {
+		return invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+	}
+	return nil
+}
