@@ -14,6 +14,9 @@ const (
 	Rebuild    Kind = "rebuild"
 	Cleanup    Kind = "cleanup"
 	Compaction Kind = "compaction"
+	// Builds of secondary indexes and of materialized views are External.
+	IndexBuild Kind = "index_build"
+	ViewBuild  Kind = "view_build"
 )
 
 // Unit is what the progress of a job counts.

@@ -39,6 +39,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.vectors(m)
 	c.tables(m)
 	c.jobs(m)
+	c.builds(m)
 	c.panics(m)
 	c.audit(m)
 	c.limits(m)
@@ -161,6 +162,18 @@ func (c figuresCollector) jobs(m metricSink) {
 	for key, count := range active {
 		m.send(prometheus.GaugeValue, "jobs_active", "Jobs that are queued or running.", float64(count), []string{"kind", "state"}, key[:])
 	}
+}
+
+// builds collects the builds of indexes.
+func (c figuresCollector) builds(m metricSink) {
+	if c.n.parts == nil {
+		return
+	}
+	s := c.n.parts.Builder.Stats()
+	m.gauge("indexes_unbuilt", "Indexes, also of materialized views, that this node has not built yet.", int64(len(c.n.ownUnbuilt())))
+	m.counter("indexes_built", "Builds of indexes that are complete.", s.Built)
+	m.counter("index_build_rows", "Rows that builds of indexes have read.", s.Rows)
+	m.counter("index_build_bytes", "Bytes of rows that builds of indexes have read.", s.Bytes)
 }
 
 func (c figuresCollector) requests(m metricSink) {

@@ -33,6 +33,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/server"
 	"cqld/storage"
 )
@@ -69,6 +70,7 @@ type Node struct {
 	audit        *audit.Log
 	certificates certificates
 	started      time.Time
+	builds       builds
 	drained      atomic.Bool   // clients are refused until the process ends
 	binary       sync.Mutex    // held while the client servers start or stop
 	snapshots    sync.Mutex    // held while snapshots are made, read or removed
@@ -122,6 +124,7 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.estimates.n = n
+	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.mu.unannounced = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
 	if err := n.open(ctx); err != nil {
@@ -293,6 +296,7 @@ func (n *Node) partsOptions() assembly.Options {
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
 		Hints:   hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
+		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: n.builds.worked,
 		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {

@@ -46,6 +46,7 @@ func (n *Node) handleOperations() {
 	n.handleData()
 	n.handleTopology()
 	n.handleAccess()
+	n.handleIndexes()
 	s.Page("/metrics", n.metricsPage())
 }
 
@@ -102,6 +103,14 @@ func (n *Node) handleTopology() {
 	control.Handle(s, control.ResumeJob, n.opResumeJob)
 }
 
+func (n *Node) handleIndexes() {
+	s := n.control
+	control.Handle(s, control.RebuildIndex, n.opRebuildIndex)
+	control.Handle(s, control.ViewBuildOf, n.opViewBuild)
+	control.Handle(s, control.BuildThroughputOf, n.opBuildThroughput)
+	control.Handle(s, control.SetBuildThroughput, n.opSetBuildThroughput)
+}
+
 // facts are properties of a node that it reports to all other nodes on request.
 type facts struct {
 	Build  string
@@ -111,6 +120,8 @@ type facts struct {
 	// requests for this reason.
 	ClockAhead   time.Duration
 	ClockRefuses bool
+	// Unbuilt are the indexes, of views too, that the node has not built.
+	Unbuilt []schema.StorageID
 }
 
 // factsTimeout bounds the wait for the answers of other nodes.
@@ -133,7 +144,7 @@ func (n *Node) serveControl() {
 }
 
 func (n *Node) ownFacts() facts {
-	f := facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load()}
+	f := facts{Build: control.Build(), Schema: n.cluster.Metadata().Schema.Version().String(), Load: n.load(), Unbuilt: n.ownUnbuilt()}
 	f.ClockAhead, f.ClockRefuses = n.cluster.ClockOffset()
 	return f
 }

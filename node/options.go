@@ -89,10 +89,11 @@ type Options struct {
 	TruncateTimeout time.Duration
 	HintWindow      time.Duration
 
-	StreamThroughput   int64         // bytes per second sent for range movements: stream_throughput_outbound
-	AutoRepair         bool          // repair in the background: auto_repair_enabled
-	AutoRepairInterval time.Duration // for each table: auto_repair_min_repair_interval
-	RepairThroughput   int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
+	IndexBuildThroughput int64         // bytes of rows per second that builds of indexes read: index_build_throughput
+	StreamThroughput     int64         // bytes per second sent for range movements: stream_throughput_outbound
+	AutoRepair           bool          // repair in the background: auto_repair_enabled
+	AutoRepairInterval   time.Duration // for each table: auto_repair_min_repair_interval
+	RepairThroughput     int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
@@ -181,11 +182,12 @@ func DefaultOptions() Options {
 		TruncateTimeout: 60 * time.Second,
 		HintWindow:      3 * time.Hour,
 
-		StreamThroughput:   24 << 20,
-		AutoRepair:         true,
-		Indexes:            definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
-		AutoRepairInterval: 24 * time.Hour,
-		RepairThroughput:   16 << 20,
+		StreamThroughput:     24 << 20,
+		IndexBuildThroughput: 64 << 20,
+		AutoRepair:           true,
+		Indexes:              definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
+		AutoRepairInterval:   24 * time.Hour,
+		RepairThroughput:     16 << 20,
 
 		UserFunctions: true, FunctionLimits: defaultFunctionLimits(),
 
@@ -241,7 +243,7 @@ func (o *Options) Validate() error {
 			bad(name, "must be positive")
 		}
 	}
-	for name, n := range map[string]int64{"stream_throughput_outbound": o.StreamThroughput, "auto_repair_throughput": o.RepairThroughput} {
+	for name, n := range map[string]int64{"stream_throughput_outbound": o.StreamThroughput, "index_build_throughput": o.IndexBuildThroughput, "auto_repair_throughput": o.RepairThroughput} {
 		if n < 64<<10 {
 			bad(name, "must be at least 64KiB/s")
 		}

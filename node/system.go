@@ -15,7 +15,7 @@ import (
 func (n *Node) systemTables() *system.Source {
 	return system.New(system.Options{
 		View: shownRing{n.parts.View}, ClusterName: n.opts.ClusterName, Generation: int32(n.clock.Now().Unix()),
-		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles, Figures: n.shownFigures(),
+		Clients: n.clients, Estimate: n.estimates.shown, Settings: n.opts.settings, Jobs: n.shownJobs, Roles: n.roles, Figures: n.shownFigures(), Builds: n.shownBuilds(),
 	})
 }
 
@@ -89,6 +89,7 @@ func (o *Options) settings() map[string]string {
 		"counter_write_request_timeout":    o.CounterTimeout.String(),
 		"truncate_request_timeout":         o.TruncateTimeout.String(),
 		"max_hint_window":                  o.HintWindow.String(),
+		"index_build_throughput":           size(o.IndexBuildThroughput) + "/s",
 		"stream_throughput_outbound":       size(o.StreamThroughput) + "/s",
 		"auto_repair_enabled":              strconv.FormatBool(o.AutoRepair),
 		"auto_repair_min_repair_interval":  o.AutoRepairInterval.String(),

@@ -66,6 +66,7 @@ func (n *Node) statusChanged() {
 func (n *Node) metadataChanged(old, now *cluster.Metadata) {
 	n.statusChanged()
 	n.followRing(now.Topology)
+	n.builds.retain(now.Schema)
 	clients := n.server.Load()
 	if clients == nil || now.Topology.Node(n.cluster.Self()) == nil { // a node that has left sends no events (docs/adr/0016)
 		return

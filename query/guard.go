@@ -80,6 +80,11 @@ func (run *selectRun) guardRead(r *request.Request) error {
 			return definitionError(err)
 		}
 	}
+	if where := run.plan.where; where.KeyRange && (where.Index() != nil || run.plan.near != nil) {
+		if err := g.Enabled(guardrail.NonPartitionRestrictedIndexQuery); err != nil {
+			return definitionError(err)
+		}
+	}
 	if run.plan.allowFiltering {
 		if err := g.Enabled(guardrail.AllowFiltering); err != nil {
 			return definitionError(err)

@@ -23,6 +23,7 @@ func lowGuardrails() *guardrail.Guardrails {
 	bound(guardrail.VectorDimensions, 4, 6)
 	bound(guardrail.MinimumReplicationFactor, 2, 1)
 	bound(guardrail.MaximumReplicationFactor, 4, 5)
+	bound(guardrail.MaterializedViewsPerTable, 1, 2)
 	bound(guardrail.PageSize, 200, 300)
 	bound(guardrail.PartitionKeysInSelect, 2, 3)
 	bound(guardrail.InSelectProduct, 4, 6)

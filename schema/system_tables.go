@@ -179,6 +179,9 @@ const systemViewsTables = `
 	ssl_cipher_suite text; ssl_enabled boolean; ssl_protocol text; username text
 322 settings | current settings
 	name text P; value text
+324 sai_column_indexes | Storage-attached column index metadata
+	keyspace_name text P; index_name text C; analyzer text; column_name text; is_building boolean; is_queryable boolean;
+	is_string boolean; table_name text
 323 jobs | long-running work: repairs, rebuilds, cleanups, compactions and changes of the ring
 	id text P; attempt int; completion_ratio double; created_at timestamp; ended_at timestamp; error text; kind text; phase text;
 	progress bigint; remaining_seconds bigint; resumable boolean; started_at timestamp; state text; target text; total bigint; unit text

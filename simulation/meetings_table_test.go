@@ -110,6 +110,7 @@ func classified() map[string]map[string]string {
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
 			"updatecidrgroup": opSchema, "dropcidrgroup": opSchema, "listcidrgroups": "- reads", "getcidrgroupsofip": "- reads",
 			"tablesaccounts": "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema, "removetablesaccount": opSchema,
+			"rebuild_index": opSchema, "viewbuildstatus": "- reads", "getindexbuildthroughput": "- reads", "setindexbuildthroughput": opSchema,
 			"reloadssl": "- which certificates are used",
 			"jobs":      "- reads", "watchjob": "- reads", "canceljob": opRepair + ", " + opRebuild, "resumejob": opRepair + ", " + opRebuild,
 		},

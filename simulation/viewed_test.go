@@ -16,7 +16,7 @@ func TestViewsWhileTheRingChanges(t *testing.T) {
 }
 
 // TestViews runs the workload alone, under the faults that the seeds draw.
-func TestViews(t *testing.T) { runAlone(t, alone(), 60, viewedOnly) }
+func TestViews(t *testing.T) { runAlone(t, alone(), 16, viewedOnly) }
 
 // TestTrustedReplicasOfViewsAreFound takes the first version of a row of the base table as the reconciled one. Some seed must find a
 // row at a place in a view that it has left.

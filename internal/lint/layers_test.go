@@ -118,7 +118,7 @@ query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
-query/system: auth internal/wire query/mask ring row schema types
+query/system: auth internal/wire query/mask ring row schema types types/analysis
 query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
@@ -134,7 +134,7 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema server server/frame storage tlsconfig types udf/value view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types udf/value view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node storage/faultfs

@@ -71,6 +71,7 @@ type Options struct {
 	Listing    listing.Options  // limits and test switches
 	Search     search.Options   // limits and test switches
 	Builder    search.BuilderLimits
+	Worked     func(index.Work, error) // see search.BuilderOptions
 	Streams    rebalance.Limits
 	Repair     repair.Limits
 	AutoRepair repair.AutoOptions // without Repairer and Store
@@ -243,7 +244,7 @@ func (p *Parts) assembleSearch(o Options) {
 	p.Searcher = search.New(s)
 	p.Builder = search.NewBuilder(search.BuilderOptions{
 		Keeper: o.Indexes, Tables: func() []schema.StorageID { return p.View.Schema().StorageIDs() }, Clock: o.Clock, Run: o.Run, Log: o.Log,
-		Limits: o.Builder,
+		Limits: o.Builder, Worked: o.Worked,
 	})
 }
 

@@ -145,6 +145,8 @@ type Compactions struct {
 	Swept           int64   `json:"swept"`
 	Purged          int64   `json:"purged"`
 	Levels          []Level `json:"levels"`
+	// Builds are the builds of indexes in progress.
+	Builds []IndexBuild `json:"index_builds,omitempty"`
 }
 
 // Level is one level of the LSM tree.

@@ -30,6 +30,10 @@ func (d *Definer) guard(def Definition) Definition {
 		err = d.guardTable(c)
 	case *schema.AlterTable:
 		err = d.guardAlter(c)
+	case *schema.CreateView:
+		if base := d.Schema.Table(c.Keyspace, c.Base); base != nil && d.Schema.Table(c.Keyspace, c.View) == nil {
+			err = d.Guard.Within(guardrail.MaterializedViewsPerTable, int64(len(base.Views())+1), c.View+" on table "+base.Name)
+		}
 	case *schema.DropTable:
 		err = d.Guard.Enabled(guardrail.DropTruncateTable)
 	case *schema.CreateType:

@@ -23,6 +23,7 @@ const (
 	DropKeyspace
 	DropTruncateTable
 	GroupBy
+	NonPartitionRestrictedIndexQuery
 	ReadBeforeWriteLists
 	SimpleStrategy
 	UncompressedTables
@@ -46,12 +47,14 @@ type flagText struct{ option, name, feature string }
 
 func (f Flag) text() flagText {
 	return [flags]flagText{
-		AllowFiltering:       {"allow_filtering_enabled", "allow_filtering", "Querying with ALLOW FILTERING"},
-		AlterTable:           {"alter_table_enabled", "alter_table", "ALTER TABLE changing columns"},
-		CompactTables:        {"compact_tables_enabled", "compact_tables", "Creation of new COMPACT STORAGE tables"},
-		DropKeyspace:         {"drop_keyspace_enabled", "drop_keyspace_enabled", "DROP KEYSPACE functionality"},
-		DropTruncateTable:    {"drop_truncate_table_enabled", "drop_truncate_table_enabled", "DROP and TRUNCATE TABLE functionality"},
-		GroupBy:              {"group_by_enabled", "group_by", "GROUP BY functionality"},
+		AllowFiltering:    {"allow_filtering_enabled", "allow_filtering", "Querying with ALLOW FILTERING"},
+		AlterTable:        {"alter_table_enabled", "alter_table", "ALTER TABLE changing columns"},
+		CompactTables:     {"compact_tables_enabled", "compact_tables", "Creation of new COMPACT STORAGE tables"},
+		DropKeyspace:      {"drop_keyspace_enabled", "drop_keyspace_enabled", "DROP KEYSPACE functionality"},
+		DropTruncateTable: {"drop_truncate_table_enabled", "drop_truncate_table_enabled", "DROP and TRUNCATE TABLE functionality"},
+		GroupBy:           {"group_by_enabled", "group_by", "GROUP BY functionality"},
+		NonPartitionRestrictedIndexQuery: {"non_partition_restricted_index_query_enabled", "non_partition_restricted_index_query_enabled",
+			"Non-partition key restricted query"},
 		ReadBeforeWriteLists: {"read_before_write_list_operations_enabled", "read_before_write_list_operations", "List operation"},
 		SimpleStrategy:       {"simplestrategy_enabled", "simplestrategy", "SimpleStrategy"},
 		UncompressedTables:   {"uncompressed_tables_enabled", "uncompressed_tables_enabled", "Uncompressed table"},
@@ -75,6 +78,7 @@ const (
 	InSelectProduct
 	ItemsPerCollection
 	Keyspaces
+	MaterializedViewsPerTable
 	MaximumReplicationFactor
 	MinimumReplicationFactor
 	PageSize
@@ -90,7 +94,7 @@ func Thresholds() []Threshold { return sequence[Threshold](int(thresholds)) }
 // Name returns the name of t in messages. In cassandra.yaml it is followed by _warn_threshold or _fail_threshold.
 func (t Threshold) Name() string {
 	return [thresholds]string{"collection_size", "column_value_size", "columns_per_table", "fields_per_udt", "in_select_cartesian_product",
-		"items_per_collection", "keyspaces", "maximum_replication_factor", "minimum_replication_factor", "page_size",
+		"items_per_collection", "keyspaces", "materialized_views_per_table", "maximum_replication_factor", "minimum_replication_factor", "page_size",
 		"partition_keys_in_select", "tables", "vector_dimensions"}[t]
 }
 
@@ -133,7 +137,7 @@ type Guardrails struct {
 
 // BoundsData reports whether a guardrail bounds statements that read or write data.
 func (g *Guardrails) BoundsData() bool {
-	for _, f := range []Flag{AllowFiltering, GroupBy, ReadBeforeWriteLists, UserTimestamps} {
+	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists, UserTimestamps} {
 		if g.Disabled[f] {
 			return true
 		}
@@ -186,8 +190,11 @@ func (g *Guard) EnabledFor(f Flag, feature string) error {
 		return nil
 	}
 	text := violated(f.text().name, "%s is not allowed", feature)
-	if f == AllowFiltering {
+	switch f {
+	case AllowFiltering:
 		text += ". ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance."
+	case NonPartitionRestrictedIndexQuery:
+		text += ". Executing a query on secondary indexes without partition key restriction might degrade performance"
 	}
 	return &Violation{text}
 }

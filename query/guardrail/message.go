@@ -32,6 +32,9 @@ func (t Threshold) message(warning bool, n, bound int64, what string) string {
 	case Keyspaces:
 		return choose(fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.", what, n, bound),
 			fmt.Sprintf("Cannot have more than %d keyspaces, aborting the creation of keyspace %s", bound, what))
+	case MaterializedViewsPerTable:
+		return choose(fmt.Sprintf("Creating materialized view %s, current number of views %d exceeds warning threshold of %d.", what, n, bound),
+			fmt.Sprintf("Tables cannot have more than %d materialized views, aborting the creation of materialized view %s", bound, what))
 	case Tables:
 		return choose(fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", what, n, bound),
 			fmt.Sprintf("Cannot have more than %d tables, aborting the creation of table %s", bound, what))

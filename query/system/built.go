@@ -1,30 +1,167 @@
 package system
 
-import "cqld/schema"
+import (
+	"strconv"
 
-// eachView calls f for every materialized view.
-func (s *Source) eachView(f func(keyspace, view string)) {
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/types"
+	"cqld/types/analysis"
+)
+
+// Build is how far an index, or the index of a materialized view, is built on this node.
+type Build struct {
+	Built bool
+	// Next is the token from which the build goes on. Begun means that there is one.
+	Next  ring.Token
+	Begun bool
+	Rows  int64 // that this process has read for the build
+}
+
+// Builds are the builds of indexes, for the system tables that show them. A nil function leaves its tables empty.
+type Builds struct {
+	// Of returns the build of an index on this node.
+	Of func(table, index schema.StorageID) Build
+	// Unbuilt returns the indexes that the nodes of the ring have not built. It asks the other nodes; those that do not
+	// answer are missing.
+	Unbuilt func() map[ring.NodeID][]schema.StorageID
+}
+
+// eachView calls f for every materialized view and its base table.
+func (s *Source) eachView(f func(view, base *schema.Table)) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		for _, name := range k.ViewNames() {
-			f(k.Name, name)
-		}
-	})
-}
-
-// builtRows adds the rows of system.built_views. A view can be read completely as soon as it exists.
-func (s *Source) builtRows(b *builder) {
-	s.eachView(func(keyspace, view string) {
-		b.add(values{"keyspace_name": text(keyspace), "view_name": text(view), "status_replicated": boolean(true)})
-	})
-}
-
-// buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node.
-func (s *Source) buildStatusRows(b *builder) {
-	s.eachView(func(keyspace, view string) {
-		for _, n := range s.o.View.Topology().Nodes() {
-			if len(n.Tokens) > 0 {
-				b.add(values{"keyspace_name": text(keyspace), "view_name": text(view), "host_id": uuid(n.Host), "status": text("SUCCESS")})
+			if view := k.Table(name); view != nil && k.Table(view.View.Base) != nil {
+				f(view, k.Table(view.View.Base))
 			}
 		}
 	})
+}
+
+// eachIndex calls f for every secondary index.
+func (s *Source) eachIndex(f func(t *schema.Table, x *schema.Index)) {
+	s.keyspaces(false, func(k *schema.Keyspace) {
+		for _, name := range k.TableNames() {
+			for _, x := range k.Table(name).Indexes() {
+				f(k.Table(name), x)
+			}
+		}
+	})
+}
+
+// indexInfoRows adds the rows of system."IndexInfo": the indexes that this node has built. The column table_name contains the
+// keyspace, as in Cassandra.
+func (s *Source) indexInfoRows(b *builder) {
+	if s.o.Builds.Of == nil {
+		return
+	}
+	s.eachIndex(func(t *schema.Table, x *schema.Index) {
+		if s.o.Builds.Of(t.StorageID, x.ID).Built {
+			b.add(values{"table_name": text(t.Keyspace), "index_name": text(x.Name)})
+		}
+	})
+}
+
+// builtRows adds the rows of system.built_views: the views whose indexes this node has built.
+func (s *Source) builtRows(b *builder) {
+	if s.o.Builds.Of == nil {
+		return
+	}
+	s.eachView(func(view, base *schema.Table) {
+		if s.o.Builds.Of(base.StorageID, view.StorageID).Built {
+			b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "status_replicated": boolean(true)})
+		}
+	})
+}
+
+// buildingRows adds the rows of system.view_builds_in_progress. A node builds an index over all its tokens in one pass.
+func (s *Source) buildingRows(b *builder) {
+	if s.o.Builds.Of == nil {
+		return
+	}
+	s.eachView(func(view, base *schema.Table) {
+		build := s.o.Builds.Of(base.StorageID, view.StorageID)
+		if build.Built {
+			return
+		}
+		least := strconv.FormatInt(int64(ring.MinToken), 10)
+		row := values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "start_token": text(least), "end_token": text(least),
+			"keys_built": bigint(build.Rows)}
+		if build.Begun {
+			row["last_token"] = text(strconv.FormatInt(int64(build.Next), 10))
+		}
+		b.add(row)
+	})
+}
+
+// buildStatusRows adds the rows of system_distributed.view_build_status: one for each view and each node that is known to have
+// built it, or to be building it.
+func (s *Source) buildStatusRows(b *builder) {
+	if s.o.Builds.Unbuilt == nil {
+		return
+	}
+	var unbuilt map[ring.NodeID][]schema.StorageID // asked for at the first view
+	s.eachView(func(view, _ *schema.Table) {
+		if unbuilt == nil {
+			unbuilt = s.o.Builds.Unbuilt()
+		}
+		for _, n := range s.o.View.Topology().Nodes() {
+			if status := ViewStatus(view, n, unbuilt); status != UnknownView {
+				b.add(values{"keyspace_name": text(view.Keyspace), "view_name": text(view.Name), "host_id": uuid(n.Host), "status": text(status)})
+			}
+		}
+	})
+}
+
+// The states of the build of a view on a node, as Cassandra names them.
+const (
+	ViewStarted = "STARTED"
+	ViewBuilt   = "SUCCESS"
+	UnknownView = "UNKNOWN"
+)
+
+// ViewStatus returns the state of the build of a view on a node. unbuilt is as Builds.Unbuilt returns it.
+func ViewStatus(view *schema.Table, n *ring.Node, unbuilt map[ring.NodeID][]schema.StorageID) string {
+	of, answered := unbuilt[n.ID]
+	if !answered || len(n.Tokens) == 0 {
+		return UnknownView
+	}
+	for _, id := range of {
+		if id == view.StorageID {
+			return ViewStarted
+		}
+	}
+	return ViewBuilt
+}
+
+// columnIndexRows adds the rows of system_views.sai_column_indexes.
+func (s *Source) columnIndexRows(b *builder) {
+	if s.o.Builds.Of == nil {
+		return
+	}
+	s.eachIndex(func(t *schema.Table, x *schema.Index) {
+		c := t.ColumnByID(x.Column)
+		if x.Class != schema.SAI || c == nil {
+			return
+		}
+		analyzer := "NoOpAnalyzer"
+		if a := analysis.Of(x.Class.String(), x.Options); a != nil {
+			analyzer = a.String()
+		}
+		built := s.o.Builds.Of(t.StorageID, x.ID).Built
+		b.add(values{"keyspace_name": text(t.Keyspace), "index_name": text(x.Name), "analyzer": text(analyzer), "column_name": text(c.Name),
+			"is_building": boolean(!built), "is_queryable": boolean(built), "is_string": boolean(literal(x.TermTypes(c.Type))), "table_name": text(t.Name)})
+	})
+}
+
+// literal reports whether Cassandra indexes terms of these types as byte strings.
+func literal(parts []*types.Type) bool {
+	if len(parts) != 1 {
+		return true // an entry of a map
+	}
+	switch parts[0].Kind() {
+	case types.Text, types.Ascii, types.Boolean, types.Vector, types.List, types.Set, types.Map, types.Tuple, types.UDT:
+		return true
+	}
+	return false
 }

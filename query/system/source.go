@@ -68,6 +68,7 @@ type Options struct {
 	// Roles returns the roles of the cluster; nil means none.
 	Roles   func() *auth.Directory
 	Figures Figures
+	Builds  Builds
 	// Settings returns this node's configuration, by name; nil means none.
 	Settings func() map[string]string
 }
@@ -106,8 +107,12 @@ func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*r
 
 func (s *Source) systemRows(b *builder) {
 	switch b.table.Name {
+	case "IndexInfo":
+		s.indexInfoRows(b)
 	case "built_views":
 		s.builtRows(b)
+	case "view_builds_in_progress":
+		s.buildingRows(b)
 	case "local":
 		s.localRow(b)
 	case "peers":

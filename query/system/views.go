@@ -11,6 +11,8 @@ func (s *Source) viewRows(b *builder) {
 		s.settingRows(b)
 	case "jobs":
 		s.jobRows(b)
+	case "sai_column_indexes":
+		s.columnIndexRows(b)
 	default:
 		s.figureRows(b)
 	}

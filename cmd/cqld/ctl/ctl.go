@@ -45,29 +45,33 @@ type Commands struct {
 	Jobs             jobsCommand            `cmd:"" group:"node" help:"List, watch, cancel and resume long-running work."`
 	Compactionstats  compactionStatsCommand `cmd:"" group:"node" help:"Show the state of the storage engine."`
 	Netstats         netStatsCommand        `cmd:"" group:"node" help:"Show streams, hints and read repairs."`
+	Viewbuildstatus  viewBuildStatusCommand `cmd:"" group:"node" help:"Show on which nodes a materialized view is built."`
 	Listpendinghints pendingHintsCommand    `cmd:"" group:"node" help:"Show pending hints for other nodes."`
 	Clientstats      clientStatsCommand     `cmd:"" group:"node" help:"Show CQL client connections."`
 	Gettimeout       timeoutCommand         `cmd:"" group:"node" help:"Show the timeout of a type of request."`
 
-	Flush            flushCommand          `cmd:"" group:"do" help:"Flush memtables to disk."`
-	Compact          compactCommand        `cmd:"" group:"do" help:"Compact data into the lowest level."`
-	Drain            drainCommand          `cmd:"" group:"do" help:"Disconnect clients and flush, before the node is stopped."`
-	Snapshot         snapshotCommand       `cmd:"" group:"do" help:"Create a snapshot of the node's data."`
-	Listsnapshots    listSnapshotsCommand  `cmd:"" group:"do" help:"List snapshots."`
-	Clearsnapshot    clearSnapshotCommand  `cmd:"" group:"do" help:"Remove snapshots."`
-	Statusbinary     statusBinaryCommand   `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
-	Disablebinary    disableBinaryCommand  `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`
-	Enablebinary     enableBinaryCommand   `cmd:"" group:"do" help:"Accept CQL clients again."`
-	Statushandoff    statusHandoffCommand  `cmd:"" group:"do" help:"Show whether hints are stored."`
-	Disablehandoff   disableHandoffCommand `cmd:"" group:"do" help:"Stop storing hints."`
-	Enablehandoff    enableHandoffCommand  `cmd:"" group:"do" help:"Store hints again."`
-	Getlogginglevels loggingCommand        `cmd:"" group:"do" help:"Show the log level."`
-	Setlogginglevel  setLoggingCommand     `cmd:"" group:"do" help:"Set the log level."`
-	Enableauditlog   enableAuditCommand    `cmd:"" group:"do" help:"Enable the audit log, or change its options."`
-	Disableauditlog  disableAuditCommand   `cmd:"" group:"do" help:"Disable the audit log."`
-	Getauditlog      getAuditCommand       `cmd:"" group:"do" help:"Show the options of the audit log."`
-	TablesAccount    tablesAccountCommand  `cmd:"" group:"do" help:"Create, list, rotate and remove accounts of Azure Tables."`
-	Reloadssl        reloadSSLCommand      `cmd:"" group:"do" help:"Read the certificate files again."`
+	Flush                   flushCommand              `cmd:"" group:"do" help:"Flush memtables to disk."`
+	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
+	RebuildIndex            rebuildIndexCommand       `cmd:"" name:"rebuild_index" group:"do" help:"Build secondary indexes of a table once more."`
+	Drain                   drainCommand              `cmd:"" group:"do" help:"Disconnect clients and flush, before the node is stopped."`
+	Snapshot                snapshotCommand           `cmd:"" group:"do" help:"Create a snapshot of the node's data."`
+	Listsnapshots           listSnapshotsCommand      `cmd:"" group:"do" help:"List snapshots."`
+	Clearsnapshot           clearSnapshotCommand      `cmd:"" group:"do" help:"Remove snapshots."`
+	Statusbinary            statusBinaryCommand       `cmd:"" group:"do" help:"Show whether CQL clients can connect."`
+	Disablebinary           disableBinaryCommand      `cmd:"" group:"do" help:"Disconnect CQL clients and refuse new connections."`
+	Enablebinary            enableBinaryCommand       `cmd:"" group:"do" help:"Accept CQL clients again."`
+	Statushandoff           statusHandoffCommand      `cmd:"" group:"do" help:"Show whether hints are stored."`
+	Disablehandoff          disableHandoffCommand     `cmd:"" group:"do" help:"Stop storing hints."`
+	Enablehandoff           enableHandoffCommand      `cmd:"" group:"do" help:"Store hints again."`
+	Getindexbuildthroughput buildThroughputCommand    `cmd:"" group:"do" help:"Show the rate at which indexes are built."`
+	Setindexbuildthroughput setBuildThroughputCommand `cmd:"" group:"do" help:"Set the rate at which indexes are built."`
+	Getlogginglevels        loggingCommand            `cmd:"" group:"do" help:"Show the log level."`
+	Setlogginglevel         setLoggingCommand         `cmd:"" group:"do" help:"Set the log level."`
+	Enableauditlog          enableAuditCommand        `cmd:"" group:"do" help:"Enable the audit log, or change its options."`
+	Disableauditlog         disableAuditCommand       `cmd:"" group:"do" help:"Disable the audit log."`
+	Getauditlog             getAuditCommand           `cmd:"" group:"do" help:"Show the options of the audit log."`
+	TablesAccount           tablesAccountCommand      `cmd:"" group:"do" help:"Create, list, rotate and remove accounts of Azure Tables."`
+	Reloadssl               reloadSSLCommand          `cmd:"" group:"do" help:"Read the certificate files again."`
 
 	ResetSuperuser    resetSuperuserCommand  `cmd:"" group:"access" help:"Give a superuser a new password. Works only on the machine of the node."`
 	Updatecidrgroup   updateCIDRGroupCommand `cmd:"" group:"access" help:"Create a CIDR group or replace its ranges."`

@@ -191,6 +191,7 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	field("commit log", "%s", size(st.LogBytes))
 	field("purger", "%d entries scanned, %d purged", st.Swept, st.Purged)
 	p.line("")
+	printBuilds(p, st.Builds)
 	t := newTable("Level", "SSTables", "Size", "Score", "Sublevels").alignRight(1, 3, 4)
 	for _, l := range st.Levels {
 		t.row(fmt.Sprintf("L%d", l.Level), fmt.Sprint(l.Files), size(l.Bytes), fmt.Sprintf("%.2f", l.Score), fmt.Sprint(l.Sublevels))

@@ -1,0 +1,123 @@
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"cqld/node/control"
+)
+
+type rebuildIndexCommand struct {
+	Keyspace string   `arg:"" help:"The keyspace."`
+	Table    string   `arg:"" help:"The table."`
+	Indexes  []string `arg:"" help:"Names of indexes, also as table.index or keyspace.table.index."`
+}
+
+// Run builds indexes once more, and waits for them.
+func (c *rebuildIndexCommand) Run(s *session) error {
+	args := control.IndexArgs{TableArgs: control.TableArgs{Keyspace: c.Keyspace, Table: c.Table}}
+	for _, name := range c.Indexes {
+		args.Indexes = append(args.Indexes, name[strings.LastIndexByte(name, '.')+1:])
+	}
+	return ask(s, control.RebuildIndex, args, quiet[control.None])
+}
+
+type viewBuildStatusCommand struct {
+	Keyspace string `arg:"" help:"The keyspace, or keyspace.view."`
+	View     string `arg:"" optional:"" help:"The materialized view."`
+}
+
+// errViewNotBuilt ends the command with status 1, like nodetool.
+var errViewNotBuilt = errors.New("the view is not built on all nodes")
+
+// Run prints on which nodes a view is built.
+func (c *viewBuildStatusCommand) Run(s *session) error {
+	args := control.TableArgs{Keyspace: c.Keyspace, Table: c.View}
+	if c.View == "" {
+		keyspace, view, ok := strings.Cut(c.Keyspace, ".")
+		if !ok {
+			return errors.New("viewbuildstatus requires keyspace and view name arguments")
+		}
+		args = control.TableArgs{Keyspace: keyspace, Table: view}
+	}
+	r, err := fetch(s, control.ViewBuildOf, args)
+	if err != nil {
+		return err
+	}
+	if err := show(s, r, showViewBuild); err != nil {
+		return err
+	}
+	if !viewBuilt(r) {
+		return errViewNotBuilt
+	}
+	return nil
+}
+
+func viewBuilt(r control.ViewBuild) bool {
+	for _, h := range r.Hosts {
+		if h.Status != "SUCCESS" {
+			return false
+		}
+	}
+	return len(r.Hosts) > 0
+}
+
+func showViewBuild(w io.Writer, r control.ViewBuild) error {
+	p := &printer{w: w}
+	if viewBuilt(r) {
+		p.line("%s.%s has finished building", r.Keyspace, r.Table)
+		return p.err
+	}
+	p.line("%s.%s has not finished building; node status is below.\n", r.Keyspace, r.Table)
+	t := newTable("Host", "Info")
+	for _, h := range r.Hosts {
+		t.row("/"+h.Address, h.Status)
+	}
+	p.table(t)
+	return p.err
+}
+
+type buildThroughputCommand struct{}
+
+// Run prints the bound on the rate of builds.
+func (c *buildThroughputCommand) Run(s *session) error {
+	return ask(s, control.BuildThroughputOf, control.None{}, showBuildThroughput)
+}
+
+func showBuildThroughput(w io.Writer, t control.Throughput) error {
+	_, err := fmt.Fprintf(w, "Current index build throughput: %g MiB/s\n", float64(t.BytesPerSecond)/mebibyte)
+	return err
+}
+
+const mebibyte = 1 << 20
+
+type setBuildThroughputCommand struct {
+	Rate int64 `arg:"" help:"MiB of rows that a node reads in a second to build indexes; 0 means no bound."`
+}
+
+// Run changes the bound on the rate of builds until the node is restarted.
+func (c *setBuildThroughputCommand) Run(s *session) error {
+	return ask(s, control.SetBuildThroughput, control.Throughput{BytesPerSecond: c.Rate * mebibyte}, quiet[control.Throughput])
+}
+
+// printBuilds prints builds of indexes like the compactions of nodetool.
+func printBuilds(p *printer, builds []control.IndexBuild) {
+	if len(builds) == 0 {
+		return
+	}
+	t := newTable("id", "compaction type", "target", "completed", "total", "unit", "progress")
+	for _, b := range builds {
+		kind, part := "Secondary index build", "n/a"
+		if b.Kind == "view_build" {
+			kind = "View build"
+		}
+		if b.Total > 0 {
+			part = fmt.Sprintf("%.2f%%", 100*float64(b.Done)/float64(b.Total))
+		}
+		t.row(b.ID, kind, b.Target, fmt.Sprint(b.Done), fmt.Sprint(b.Total), b.Unit, part)
+	}
+	p.table(t)
+	p.line("")
+}
