@@ -70,8 +70,6 @@ func settings() map[string]setting {
 		"auto_repair_min_repair_interval":             duration(func(o *Options) *time.Duration { return &o.AutoRepairInterval }),
 		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
 		"dynamic_data_masking_enabled":                truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
-		"user_defined_functions_enabled":              truth(func(o *Options) *bool { return &o.UserFunctions }),
-		"user_defined_functions_fail_timeout":         duration(func(o *Options) *time.Duration { return &o.UserFunctionTimeout }),
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.MaxClients }),
@@ -82,6 +80,7 @@ func settings() map[string]setting {
 	maps.Copy(all, accessSettings())
 	maps.Copy(all, guardrailSettings())
 	maps.Copy(all, indexSettings())
+	maps.Copy(all, functionSettings())
 	maps.Copy(all, clientLimitSettings())
 	return all
 }

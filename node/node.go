@@ -36,7 +36,6 @@ import (
 	"cqld/schema"
 	"cqld/server"
 	"cqld/storage"
-	"cqld/udf/value"
 )
 
 // Node is one running node.
@@ -323,7 +322,7 @@ func (n *Node) openServer() error {
 		Stored: func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
 		Audit:  n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
 		DropCompactStorage: n.opts.DropCompactStorage, Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
-		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: value.Limits{Time: n.opts.UserFunctionTimeout},
+		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead},

@@ -19,6 +19,7 @@ import (
 	"cqld/query/definition"
 	"cqld/query/guardrail"
 	"cqld/request"
+	"cqld/udf/value"
 )
 
 // CommitLogSync determines when a write is acknowledged.
@@ -97,8 +98,8 @@ type Options struct {
 	Guardrails         guardrail.Guardrails
 	Indexes            definition.Indexes
 
-	UserFunctions       bool          // users may define and call functions: user_defined_functions_enabled
-	UserFunctionTimeout time.Duration // of one call: user_defined_functions_fail_timeout
+	UserFunctions  bool         // users may define and call functions: user_defined_functions_enabled
+	FunctionLimits value.Limits // of one call: user_defined_functions_…
 
 	MaxFrameBytes       int
 	BatchWarnBytes      int
@@ -184,7 +185,7 @@ func DefaultOptions() Options {
 		AutoRepairInterval: 24 * time.Hour,
 		RepairThroughput:   16 << 20,
 
-		UserFunctions: true, UserFunctionTimeout: 1500 * time.Millisecond,
+		UserFunctions: true, FunctionLimits: defaultFunctionLimits(),
 
 		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,
@@ -198,6 +199,9 @@ func DefaultOptions() Options {
 // Validate returns an error that describes all invalid options.
 func (o *Options) Validate() error {
 	var errs []error
+	if err := o.validateFunctions(); err != nil {
+		errs = append(errs, err)
+	}
 	bad := func(name, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
 	}

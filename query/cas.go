@@ -138,7 +138,7 @@ func (x *cas) prepare() error {
 }
 
 func (x *cas) environment() *environment {
-	return &environment{p: x.p, millis: x.p.o.Clock.Now().UnixMilli()}
+	return &environment{p: x.p, request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}
 }
 
 // touchesStatic reports whether m changes static columns or has conditions on some.

@@ -122,7 +122,7 @@ func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Ses
 		return nil, err
 	}
 	x := &explanation{p: p, plan: plan.sel, masks: masks}
-	if err := x.describe(params, r.Consistency); err != nil {
+	if err := x.describe(r, params); err != nil {
 		return nil, err
 	}
 	if plan.analyze {
@@ -135,12 +135,12 @@ func (p *Processor) executeExplain(r *request.Request, plan *explainPlan, s *Ses
 	return result, nil
 }
 
-// describe adds the actions of the plan for the values of the request, at a consistency level.
-func (x *explanation) describe(params *Params, level ring.Consistency) error {
+// describe adds the actions of the plan for the values of the request.
+func (x *explanation) describe(r *request.Request, params *Params) error {
 	p := x.p
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
-	run.begin(p, x.plan, params.Values, p.nowSeconds(params))
+	run.begin(r, p, x.plan, params.Values, p.nowSeconds(params))
 	empty, err := run.where()
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	}
 	x.partitions(run, path.kind)
 	x.add("clustering", "%s", describeSlices(run))
-	atReplicas, atCoordinator := run.filterPlaces(level)
+	atReplicas, atCoordinator := run.filterPlaces(r.Consistency)
 	if len(atReplicas) > 0 {
 		x.add("filter at replicas", "%s", restriction.ColumnNames(atReplicas))
 	}
@@ -181,7 +181,7 @@ func (x *explanation) describe(params *Params, level ring.Consistency) error {
 	if path.kind == pathVirtual {
 		return nil
 	}
-	x.replicas(run, level)
+	x.replicas(run, r.Consistency)
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (run *selectRun) consumeHashed(v *rowview.View) (request.Verdict, error) {
 		}
 		g := hashedGroup{first: v.Clone()}
 		for _, a := range run.plan.selection.Aggregates {
-			g.aggregates = append(g.aggregates, a.Function.New())
+			g.aggregates = append(g.aggregates, a.Function.New(&run.env))
 		}
 		at = len(h.groups)
 		h.index[string(key)], h.groups = at, append(h.groups, g)

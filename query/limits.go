@@ -24,6 +24,8 @@ const (
 	batchFailBytes  = 50 << 10
 	batchPartitions = 10
 	markersMax      = 65535
+	// functionWarningsMax bounds the warnings of a statement about slow functions.
+	functionWarningsMax = 16
 
 	tombstonesWarn = 1000
 

@@ -31,6 +31,8 @@ func (t *Type) Compare(a, b []byte) int {
 		return t.compareFields(a, b)
 	case Vector:
 		return t.compareVector(a, b)
+	case Custom:
+		return t.compareLegacy(a, b)
 	}
 	return bytes.Compare(a, b)
 }

@@ -53,6 +53,12 @@ func (t *Type) AppendText(dst, wire []byte) []byte {
 
 // appendScalarText appends the text of a valid, non-empty value of a scalar type.
 func (t *Type) appendScalarText(dst, wire []byte) []byte {
+	if t.kind == Custom {
+		if t.legacyKindOf() == lexicalUUID {
+			return appendUUIDText(dst, wire)
+		}
+		return appendBlobText(dst, wire)
+	}
 	switch t.kind {
 	case Ascii, Text:
 		return append(dst, wire...)

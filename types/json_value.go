@@ -25,6 +25,9 @@ func (t *Type) fromJSON(v *JSONValue, depth int) ([]byte, error) {
 	if t.kind < List {
 		return t.scalarFromJSON(v)
 	}
+	if t.kind == Custom {
+		return t.legacyFromJSON(v)
+	}
 	if v.kind == jsonString && depth < nestingMax {
 		inner, err := ParseJSON([]byte(v.text))
 		if err != nil {

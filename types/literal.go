@@ -47,6 +47,9 @@ func (k LiteralKind) String() string {
 
 // Assigns reports whether a constant of that kind may be assigned to t.
 func (k LiteralKind) Assigns(t *Type) bool {
+	if t.kind == Custom {
+		return !t.IsEmpty()
+	}
 	//exhaustive:enforce
 	switch k {
 	case StringLiteral:
@@ -155,6 +158,9 @@ func (t *Type) FromLiteral(kind LiteralKind, text string) ([]byte, error) {
 	if !kind.Assigns(t) {
 		return nil, &ConstantError{Kind: kind, Text: text, Type: t}
 	}
+	if t.kind == Custom && kind == HexLiteral {
+		return t.legacyFromHex(text)
+	}
 	return t.FromText(text)
 }
 
@@ -204,6 +210,8 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		return t.temporalFromText(text)
 	case Tuple:
 		return t.tupleFromText(text)
+	case Custom:
+		return t.legacyFromText(text)
 	}
 	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
 }

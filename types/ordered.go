@@ -102,7 +102,9 @@ func (t *Type) appendOrdered(dst, wire []byte) []byte {
 		dst, ok = t.appendOrderedFields(dst, wire)
 	case Vector:
 		dst, ok = t.appendOrderedVector(dst, wire)
-	default: // ascii, blob, duration, inet, text, custom
+	case Custom:
+		dst, ok = t.appendOrderedLegacy(dst, wire)
+	default: // ascii, blob, duration, inet, text
 		return appendEscaped(dst, wire)
 	}
 	if !ok {
@@ -339,6 +341,8 @@ func (t *Type) consumeBody(dst []byte, r *orderedReader) []byte {
 		return t.consumeOrderedFields(dst, r)
 	case Vector:
 		return t.consumeOrderedVector(dst, r)
+	case Custom:
+		return t.consumeLegacy(dst, r)
 	}
 	return r.escaped(dst)
 }

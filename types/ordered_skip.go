@@ -59,6 +59,8 @@ func (t *Type) skipBody(r *orderedReader) {
 		for i := 0; i < t.dims && !r.bad; i++ {
 			t.elems[0].skipOrdered(r)
 		}
+	case Custom:
+		t.consumeLegacy(nil, r)
 	default:
 		r.skipEscaped()
 	}

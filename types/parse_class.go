@@ -222,19 +222,27 @@ func (p *classParser) parse(depth int) *Type {
 	}
 	short := strings.TrimPrefix(name, marshalPackage)
 	switch short {
-	case "FrozenType", "ReversedType":
+	case frozenClass, reversedClass:
 		p.expect('(')
 		t := p.parse(depth + 1)
 		p.expect(')')
-		if short == "FrozenType" {
+		if short == frozenClass {
 			return t.Freeze()
 		}
 		return t
+	case compositeClass:
+		return p.composite(depth)
+	case dynamicCompositeClass:
+		return p.dynamicComposite(depth)
+	case lexicalUUIDClass:
+		p.skipParameters()
+		return newLegacy(lexicalUUIDClass, &legacyType{kind: lexicalUUID})
 	case "ListType", "SetType", "MapType", "TupleType", "VectorType":
 		return p.parts(short, depth)
 	case "UserType":
 		return p.userType(depth)
-	case "EmptyType":
+	case emptyClass:
+		p.skipParameters()
 		return Empty()
 	case "DateType":
 		return Native(Timestamp) // its class before Cassandra 1.2
@@ -243,6 +251,7 @@ func (p *classParser) parse(depth int) *Type {
 	}
 	for k := Ascii; k <= Varint; k++ {
 		if nativeClass(k) == short {
+			p.skipParameters()
 			return Native(k)
 		}
 	}
@@ -323,6 +332,66 @@ func (p *classParser) hexWord() string {
 		p.fail("%q is not the hexadecimal form of a name", w)
 	}
 	return string(b)
+}
+
+// component parses the class of a component. ReversedType reverses its order, twice not.
+func (p *classParser) component(depth int) component {
+	p.space()
+	at := p.at
+	if strings.TrimPrefix(p.word(), marshalPackage) == reversedClass && p.next('(') {
+		c := component{t: Native(Blob)}
+		if depth > nestingMax {
+			p.fail("types nested deeper than %d", nestingMax)
+			return c
+		}
+		c = p.component(depth + 1)
+		p.expect(')')
+		c.reversed = !c.reversed
+		return c
+	}
+	p.at = at
+	return component{t: p.parse(depth + 1)}
+}
+
+func (p *classParser) composite(depth int) *Type {
+	p.expect('(')
+	var components []component
+	for p.err == nil {
+		components = append(components, p.component(depth))
+		if !p.next(',') {
+			break
+		}
+	}
+	p.expect(')')
+	if p.err != nil {
+		return Native(Blob)
+	}
+	return newComposite(components)
+}
+
+// dynamicComposite parses aliases: (a=>Int32Type, b=>UTF8Type). Without parentheses there are none.
+func (p *classParser) dynamicComposite(depth int) *Type {
+	aliases := map[byte]component{}
+	if p.next('(') && !p.next(')') {
+		for p.err == nil {
+			name := p.word()
+			p.expect('=')
+			p.expect('>')
+			if len(name) != 1 {
+				p.fail("an alias must be a single character, not %q", name)
+				break
+			}
+			aliases[name[0]] = p.component(depth)
+			if !p.next(',') {
+				break
+			}
+		}
+		p.expect(')')
+	}
+	if p.err != nil {
+		return Native(Blob)
+	}
+	return newDynamicComposite(aliases)
 }
 
 // skipParameters skips the balanced parameters of an unknown class.

@@ -51,8 +51,9 @@ type Type struct {
 	name     string  // UDT
 	fields   []string
 	dims     int
-	class    string // custom
-	text     string // the result of String
+	class    string      // custom
+	legacy   *legacyType // custom, of a known class
+	text     string      // the result of String
 }
 
 // Kind returns the outermost kind.
@@ -77,7 +78,7 @@ func (t *Type) MultiCell() bool {
 
 // HasDuration reports whether t is duration, or contains it. Such values have no order.
 func (t *Type) HasDuration() bool {
-	return t.kind == Duration || slices.ContainsFunc(t.Elems(), (*Type).HasDuration)
+	return t.kind == Duration || t.legacy.hasDuration() || slices.ContainsFunc(t.Elems(), (*Type).HasDuration)
 }
 
 // IsCollection reports whether t is a list, set or map, frozen or not.

@@ -21,8 +21,8 @@ func (t *Type) malformed(format string, args ...any) error {
 }
 
 // Validate returns a *MalformedError unless wire is a value of the type. It checks the length, the structure, the parts and
-// the encoding of text. Null (nil) is always valid; the empty value is valid if AllowsEmpty returns true. The bytes of a
-// custom type are not checked.
+// the encoding of text. Null (nil) is always valid; the empty value is valid if AllowsEmpty returns true. Of
+// legacy types, only the length is checked.
 func (t *Type) Validate(wire []byte) error {
 	if wire == nil {
 		return nil
@@ -39,6 +39,8 @@ func (t *Type) Validate(wire []byte) error {
 		return t.validateVector(wire)
 	case Duration:
 		return t.validateDuration(wire)
+	case Custom:
+		return t.validateLegacy(wire)
 	case Ascii, Text:
 		return t.validateText(wire)
 	case Decimal:

@@ -58,8 +58,17 @@ func (r *Runtime) Check(f *schema.Function) error {
 	return err
 }
 
-// Call returns the value of a function for arguments in wire form. The error is *Failure.
-func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, err error) {
+// Call returns the value of a function for arguments in wire form, and a warning for the client, or "". The error is *Failure.
+func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warning string, err error) {
+	elapsed := r.elapsed()
+	result, err = r.run(f, args, elapsed)
+	if err == nil && elapsed != nil && r.o.Limits.Warn > 0 && elapsed() > r.o.Limits.Warn {
+		warning = fmt.Sprintf("User defined function %s ran longer than %dms", Signature(f), r.o.Limits.Warn.Milliseconds())
+	}
+	return result, warning, err
+}
+
+func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Duration) (result []byte, err error) {
 	p, err := r.program(f)
 	if err != nil {
 		return nil, &Failure{f, err.Error()}
@@ -70,7 +79,10 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, err er
 			result, err = nil, &Failure{f, failed(f, fmt.Sprintf("internal error: %v", e))}
 		}
 	}()
-	result, err = p.call(value.NewMeter(r.o.Limits, r.elapsed()), args)
+	result, err = p.call(value.NewMeter(r.o.Limits, elapsed), args)
+	if err == nil && int64(len(result)) > r.o.Limits.Output {
+		err = &value.Exceeded{Reason: fmt.Sprintf("its result has more than %d bytes", r.o.Limits.Output)}
+	}
 	if err != nil {
 		return nil, &Failure{f, message(f, err)}
 	}

@@ -64,22 +64,37 @@ func (r *typeResolver) resolve(e *cql.TypeExpr, inFrozen bool) (*types.Type, err
 
 func customType(class string) (*types.Type, error) {
 	t, err := types.ParseClass(class)
-	name, _, composed := strings.Cut(class, "(")
+	name, _, _ := strings.Cut(class, "(")
 	if name = strings.TrimSpace(name); !strings.Contains(name, ".") {
 		name = "org.apache.cassandra.db.marshal." + name
 	}
 	switch {
-	case err == nil && t.Kind() == types.Custom && !composed:
+	case class == "":
+		return types.Native(types.Blob), nil
+	case isAbstractClass(name):
+		return nil, syntaxf("Error setting type %s: Invalid comparator class %s: must define a public static instance field or a public static method "+
+			"getInstance(TypeParser).", class, name)
+	case err == nil && t.Kind() == types.Custom && t.Unknown() && !strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.CompositeType") &&
+		!strings.HasPrefix(t.CustomClass(), "org.apache.cassandra.db.marshal.DynamicCompositeType"):
 		return nil, syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, name)
-	case err != nil || hasCustom(t):
+	case err != nil || t.Unknown():
 		return nil, syntaxf("Error setting type %s: Invalid definition for comparator %s.", class, name)
 	}
 	return t, nil
 }
 
-// hasCustom reports whether t, or a part of it, is not a CQL type.
-func hasCustom(t *types.Type) bool {
-	return t.Kind() == types.Custom || slices.ContainsFunc(t.Elems(), hasCustom)
+// isReversedClass reports whether e is the class ReversedType in quotes, with which a clustering column is in descending order.
+func isReversedClass(e *cql.TypeExpr) bool {
+	return e.Kind == cql.TypeCustom && strings.HasPrefix(strings.TrimPrefix(strings.TrimSpace(e.Custom), "org.apache.cassandra.db.marshal."), "ReversedType")
+}
+
+// isAbstractClass reports whether a class of Cassandra is the superclass of types, and none itself.
+func isAbstractClass(name string) bool {
+	switch strings.TrimPrefix(name, "org.apache.cassandra.db.marshal.") {
+	case "AbstractType", "AbstractCompositeType", "NumberType", "StringType", "TemporalType":
+		return true
+	}
+	return false
 }
 
 // parts resolves the elements of a tuple, which are frozen.

@@ -7,9 +7,9 @@ import (
 )
 
 func (l *Library) addAggregates() {
-	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }}, "countrows")
+	l.add(&Function{Name: "count_rows", Returns: native(types.Bigint), New: func(Env) Accumulator { return new(counter) }}, "countrows")
 	// The argument is a blob, as in Cassandra: values of every type match it. So elements in parentheses are counted, too.
-	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint), New: func() Accumulator { return new(counter) }})
+	l.add(&Function{Name: "count", Args: args(types.Blob), Returns: native(types.Bigint), New: func(Env) Accumulator { return new(counter) }})
 	for name, sign := range map[string]int{"min": -1, "max": 1} {
 		l.make(name, func(name string, c Call) (*Function, error) {
 			arg, err := onlyArg(name, c)
@@ -18,13 +18,13 @@ func (l *Library) addAggregates() {
 			}
 			t := arg.Freeze()
 			return &Function{Name: name, Args: []*types.Type{t}, Returns: t,
-				New: func() Accumulator { return &extreme{t: t, sign: sign} }}, nil
+				New: func(Env) Accumulator { return &extreme{t: t, sign: sign} }}, nil
 		})
 	}
 	for _, k := range numericKinds() {
 		t := native(k)
-		l.add(&Function{Name: "sum", Args: args(k), Returns: t, New: func() Accumulator { return newSum(t, t, false) }})
-		l.add(&Function{Name: "avg", Args: args(k), Returns: t, New: func() Accumulator { return newSum(t, t, true) }})
+		l.add(&Function{Name: "sum", Args: args(k), Returns: t, New: func(Env) Accumulator { return newSum(t, t, false) }})
+		l.add(&Function{Name: "avg", Args: args(k), Returns: t, New: func(Env) Accumulator { return newSum(t, t, true) }})
 	}
 }
 

@@ -15,6 +15,8 @@ type Env interface {
 	TimeUUID() [16]byte
 	// RandomUUID returns a new random UUID.
 	RandomUUID() [16]byte
+	// Warn adds a warning for the client.
+	Warn(text string)
 }
 
 // Match is how well an argument matches a type.
@@ -53,8 +55,8 @@ type Function struct {
 	Returns  *types.Type
 	// Eval computes the value; a nil argument or result is null.
 	Eval Eval
-	// New starts an aggregation.
-	New func() Accumulator
+	// New starts an aggregation of a statement.
+	New func(env Env) Accumulator
 	// Volatile functions may return a different value for every call.
 	Volatile bool
 	// Signatures identify the functions of users that a call executes: the function and, for an aggregate, those that it calls.

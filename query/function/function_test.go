@@ -15,6 +15,7 @@ type testEnv struct{}
 
 func (testEnv) NowMillis() int64     { return 1600000000000 }
 func (testEnv) TimeUUID() [16]byte   { return [16]byte{6: 0x11, 8: 0x80} }
+func (testEnv) Warn(string)          {}
 func (testEnv) RandomUUID() [16]byte { return [16]byte{6: 0x41, 8: 0x80} }
 
 // typed is an argument of one type.
@@ -91,7 +92,7 @@ func call(t *testing.T, f *Function, name string, args [][]byte) {
 	var v []byte
 	var err error
 	if f.IsAggregate() {
-		a := f.New()
+		a := f.New(testEnv{})
 		for range 3 {
 			if err := a.Add(args); err != nil {
 				return

@@ -40,11 +40,11 @@ func (u *Functions) Named(k *schema.Keyspace, name string) []*function.Function 
 func (u *Functions) Scalar(f *schema.Function) *function.Function {
 	return &function.Function{Keyspace: f.Keyspace, Name: f.Name, Args: f.ArgTypes, Returns: f.Returns, Volatile: true,
 		Signatures: []string{f.Signature()},
-		Eval:       func(_ function.Env, args [][]byte) ([]byte, error) { return u.call(f, args) }}
+		Eval:       func(env function.Env, args [][]byte) ([]byte, error) { return u.call(env, f, args) }}
 }
 
 // call calls a function, unless an argument is null and it has RETURNS NULL ON NULL INPUT.
-func (u *Functions) call(f *schema.Function, args [][]byte) ([]byte, error) {
+func (u *Functions) call(env function.Env, f *schema.Function, args [][]byte) ([]byte, error) {
 	if !u.enabled {
 		return nil, &function.Invalid{Msg: "User-defined functions are disabled in cassandra.yaml - set user_defined_functions_enabled=true to enable"}
 	}
@@ -55,7 +55,10 @@ func (u *Functions) call(f *schema.Function, args [][]byte) ([]byte, error) {
 			}
 		}
 	}
-	b, err := u.runtime.Call(f, args)
+	b, warning, err := u.runtime.Call(f, args)
+	if warning != "" && env != nil {
+		env.Warn(warning)
+	}
 	var failure *udf.Failure
 	if errors.As(err, &failure) {
 		return nil, &function.Failure{Keyspace: f.Keyspace, Function: f.Name, Args: schema.ArgumentTexts(f.ArgTypes), Msg: failure.Msg}
@@ -77,8 +80,8 @@ func (u *Functions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *function
 	state, final := k.StateOf(a), k.FinalOf(a)
 	f := &function.Function{Keyspace: a.Keyspace, Name: a.Name, Args: a.ArgTypes, Returns: a.Returns,
 		Signatures: []string{a.Signature(), state.Signature()},
-		New: func() function.Accumulator {
-			return &accumulator{u: u, of: a, step: state, final: final, state: a.Initial}
+		New: func(env function.Env) function.Accumulator {
+			return &accumulator{u: u, env: env, of: a, step: state, final: final, state: a.Initial}
 		}}
 	if final != nil {
 		f.Signatures = append(f.Signatures, final.Signature())
@@ -89,6 +92,7 @@ func (u *Functions) aggregate(k *schema.Keyspace, a *schema.Aggregate) *function
 // accumulator is an aggregation in progress.
 type accumulator struct {
 	u           *Functions
+	env         function.Env
 	of          *schema.Aggregate
 	step, final *schema.Function
 	state       []byte
@@ -104,7 +108,7 @@ func (a *accumulator) Add(args [][]byte) error {
 		}
 	}
 	all := make([][]byte, 0, len(args)+1)
-	next, err := a.u.call(a.step, append(append(all, a.state), args...))
+	next, err := a.u.call(a.env, a.step, append(append(all, a.state), args...))
 	if err != nil {
 		return err
 	}
@@ -117,7 +121,7 @@ func (a *accumulator) Result() ([]byte, error) {
 	if a.final == nil {
 		return a.state, nil
 	}
-	return a.u.call(a.final, [][]byte{a.state})
+	return a.u.call(a.env, a.final, [][]byte{a.state})
 }
 
 // Reset sets the initial state.

@@ -9,6 +9,10 @@ import (
 type Limits struct {
 	Steps int64 // operations
 	Bytes int64 // of memory, including what is no longer used
+	// Output is the largest result, in bytes.
+	Output int64
+	// Warn is the duration of a call after which the client gets a warning.
+	Warn time.Duration
 	// Time is the longest duration of a call; zero means no limit. It protects against slow machines: steps end a call first, and
 	// end it at the same point on every machine.
 	Time time.Duration

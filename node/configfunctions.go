@@ -1,0 +1,86 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"cqld/udf/value"
+)
+
+// The range of the bounds of functions. A WebAssembly memory has pages of 64 KiB.
+const (
+	functionMemoryMin = 64 << 10
+	functionMemoryMax = 1 << 30
+)
+
+// functionSettings returns the options of functions that users define.
+func functionSettings() map[string]setting {
+	return map[string]setting{
+		"user_defined_functions_enabled":         truth(func(o *Options) *bool { return &o.UserFunctions }),
+		"user_defined_functions_warn_timeout":    duration(func(o *Options) *time.Duration { return &o.FunctionLimits.Warn }),
+		"user_defined_functions_fail_timeout":    duration(func(o *Options) *time.Duration { return &o.FunctionLimits.Time }),
+		"user_defined_functions_max_operations":  setFunctionOperations,
+		"user_defined_functions_max_memory":      size64(func(o *Options) *int64 { return &o.FunctionLimits.Bytes }),
+		"user_defined_functions_max_result_size": size64(func(o *Options) *int64 { return &o.FunctionLimits.Output }),
+		"user_function_timeout_policy":           setFunctionTimeoutPolicy,
+	}
+}
+
+// setFunctionOperations reads the number of operations of one call.
+func setFunctionOperations(o *Options, v *yaml.Node) error {
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a positive whole number", v.Value)
+	}
+	o.FunctionLimits.Steps = n
+	return nil
+}
+
+// setFunctionTimeoutPolicy accepts the policy that does not stop the process. Cassandra's others exist because it cannot stop a call.
+func setFunctionTimeoutPolicy(_ *Options, v *yaml.Node) error {
+	switch v.Value {
+	case "ignore":
+		return nil
+	case "die", "die_immediate":
+		return fmt.Errorf("%s is not supported: calls that take too long are stopped, and the node continues; write ignore", v.Value)
+	}
+	return fmt.Errorf("%q is not ignore", v.Value)
+}
+
+// validateFunctions returns an error if the bounds of functions contradict each other.
+func (o *Options) validateFunctions() error {
+	l := o.FunctionLimits
+	switch {
+	case l.Time <= 0 || l.Warn <= 0:
+		return errors.New("user_defined_functions_warn_timeout and user_defined_functions_fail_timeout must be positive")
+	case l.Time < l.Warn:
+		return errors.New("user_defined_functions_warn_timeout must not be longer than user_defined_functions_fail_timeout")
+	case l.Bytes < functionMemoryMin || l.Bytes > functionMemoryMax:
+		return fmt.Errorf("user_defined_functions_max_memory must be between %d KiB and %d MiB", functionMemoryMin>>10, functionMemoryMax>>20)
+	case l.Output < 1 || l.Output > l.Bytes:
+		return errors.New("user_defined_functions_max_result_size must be positive, and not more than user_defined_functions_max_memory")
+	}
+	return nil
+}
+
+// functionValues returns the values of these options, as system_views.settings shows them.
+func (o *Options) functionValues() map[string]string {
+	return map[string]string{
+		"user_defined_functions_enabled":         strconv.FormatBool(o.UserFunctions),
+		"user_defined_functions_warn_timeout":    o.FunctionLimits.Warn.String(),
+		"user_defined_functions_fail_timeout":    o.FunctionLimits.Time.String(),
+		"user_defined_functions_max_operations":  strconv.FormatInt(o.FunctionLimits.Steps, 10),
+		"user_defined_functions_max_memory":      strconv.FormatInt(o.FunctionLimits.Bytes>>10, 10) + "KiB",
+		"user_defined_functions_max_result_size": strconv.FormatInt(o.FunctionLimits.Output>>10, 10) + "KiB",
+		"user_function_timeout_policy":           "ignore",
+	}
+}
+
+// defaultFunctionLimits returns the bounds of one call that a node has without other options.
+func defaultFunctionLimits() value.Limits {
+	return value.Limits{Steps: 5_000_000, Bytes: 64 << 20, Output: 16 << 20, Warn: 500 * time.Millisecond, Time: 1500 * time.Millisecond}
+}

@@ -1,0 +1,260 @@
+package types
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/internal/wire"
+)
+
+// legacyKind is a class of Cassandra that has no name in CQL.
+type legacyKind uint8
+
+const (
+	notLegacy        legacyKind = iota
+	lexicalUUID                 // LexicalUUIDType: a UUID ordered as two signed numbers
+	composite                   // CompositeType: components with types that the class names
+	dynamicComposite            // DynamicCompositeType: components that name their types
+)
+
+// The class names without their package.
+const (
+	lexicalUUIDClass      = "LexicalUUIDType"
+	compositeClass        = "CompositeType"
+	dynamicCompositeClass = "DynamicCompositeType"
+	emptyClass            = "EmptyType"
+	frozenClass           = "FrozenType"
+	reversedClass         = "ReversedType"
+)
+
+// legacyType is what a Custom type of a known class has besides its name.
+type legacyType struct {
+	kind       legacyKind
+	components []component        // of a composite
+	aliases    map[byte]component // of a dynamic composite
+}
+
+// component is the type of a component of a composite.
+type component struct {
+	t        *Type
+	reversed bool
+}
+
+// class returns the component's class, with ReversedType if its order is reversed.
+func (c component) class() string {
+	if c.reversed {
+		return marshalPackage + reversedClass + "(" + c.t.MarshalClass() + ")"
+	}
+	return c.t.MarshalClass()
+}
+
+// newLegacy returns a Custom type.
+func newLegacy(class string, l *legacyType) *Type {
+	t := NewCustom(marshalPackage + class)
+	t.legacy = l
+	return t
+}
+
+func newComposite(components []component) *Type {
+	classes := make([]string, len(components))
+	for i, c := range components {
+		classes[i] = c.class()
+	}
+	return newLegacy(compositeClass+"("+strings.Join(classes, ",")+")", &legacyType{kind: composite, components: components})
+}
+
+func newDynamicComposite(aliases map[byte]component) *Type {
+	var names []byte
+	for name := range aliases {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	classes := make([]string, len(names))
+	for i, name := range names {
+		classes[i] = string(name) + "=>" + aliases[name].class()
+	}
+	return newLegacy(dynamicCompositeClass+"("+strings.Join(classes, ",")+")", &legacyType{kind: dynamicComposite, aliases: aliases})
+}
+
+// legacyKindOf returns the kind of a Custom type.
+func (t *Type) legacyKindOf() legacyKind {
+	if t.legacy == nil {
+		return notLegacy
+	}
+	return t.legacy.kind
+}
+
+// hasDuration reports whether a component contains a duration.
+func (l *legacyType) hasDuration() bool {
+	return l != nil && slices.ContainsFunc(l.components, func(c component) bool { return c.t.HasDuration() })
+}
+
+// A dynamic composite's component begins with two bytes. With aliasFlag, the lower byte is an alias; otherwise they are the length of
+// the name of a class.
+const aliasFlag = 0x8000
+
+// comparator consumes the beginning of a component of a dynamic composite. form is how the type is written: the alias, formShort or
+// formLong.
+func (l *legacyType) comparator(c *wire.Cursor) (of component, form byte, ok bool) {
+	head := c.Uint16()
+	if c.Err() != nil {
+		return component{}, 0, false
+	}
+	if head&aliasFlag != 0 {
+		of, ok = l.aliases[byte(head)]
+		return of, byte(head), ok && byte(head) > formLong
+	}
+	name := string(c.Take(int(head)))
+	if c.Err() != nil {
+		return component{}, 0, false
+	}
+	of, ok = componentOf(name)
+	switch {
+	case !ok:
+		return component{}, 0, false
+	case name == of.class():
+		return of, formLong, true
+	case name == strings.TrimPrefix(of.class(), marshalPackage):
+		return of, formShort, true
+	}
+	return component{}, 0, false
+}
+
+// componentOf parses the class of a component, which must be known.
+func componentOf(class string) (component, bool) {
+	p := &classParser{text: class, freeze: true}
+	c := p.component(0)
+	p.space()
+	if p.err != nil || p.at < len(p.text) || c.t.Unknown() {
+		return component{}, false
+	}
+	return c, true
+}
+
+// Unknown reports whether t, or a part of it, is a class that is neither a CQL type nor one of Cassandra's legacy types.
+func (t *Type) Unknown() bool {
+	if t.kind == Custom && t.legacy == nil && !t.IsEmpty() {
+		return true
+	}
+	if t.legacy != nil && slices.ContainsFunc(t.legacy.components, func(c component) bool { return c.t.Unknown() }) {
+		return true
+	}
+	if t.legacy != nil {
+		for _, c := range t.legacy.aliases {
+			if c.t.Unknown() {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(t.elems, (*Type).Unknown)
+}
+
+// validateLegacy checks the length of values as Cassandra does. It does not check components: Cassandra stores what is not a composite.
+func (t *Type) validateLegacy(b []byte) error {
+	const uuidBytes = 16
+	switch {
+	case t.IsEmpty() && len(b) > 0:
+		return t.malformed("EmptyType only accept empty values; received %x", b)
+	case t.legacyKindOf() == lexicalUUID && len(b) != uuidBytes:
+		return t.malformed("LexicalUUID should be 16 or 0 bytes (%d)", len(b))
+	}
+	return nil
+}
+
+// legacyFromHex returns the value that a constant such as 0x00 contains.
+func (t *Type) legacyFromHex(text string) ([]byte, error) {
+	b, err := Native(Blob).FromText(text)
+	if err == nil && len(b) > 0 {
+		err = t.validateLegacy(b)
+	}
+	if err != nil {
+		return nil, &ValueError{Type: t, Reason: err.Error()}
+	}
+	return b, nil
+}
+
+// legacyFromText returns the value that a constant stands for, in the words of Cassandra's classes.
+func (t *Type) legacyFromText(text string) ([]byte, error) {
+	if text == "" {
+		return []byte{}, nil
+	}
+	switch t.legacyKindOf() {
+	case lexicalUUID:
+		b, err := Native(UUID).FromText(text)
+		if err != nil {
+			return nil, &ValueError{Type: t, Reason: fmt.Sprintf("unable to make UUID from '%s'", text)}
+		}
+		return b, nil
+	case composite:
+		return t.compositeFromText(splitFields(text))
+	case dynamicComposite:
+		return t.dynamicFromText(splitFields(text))
+	}
+	return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to make %s from '%s'", t, text)}
+}
+
+func (t *Type) compositeFromText(fields []string) (b []byte, err error) {
+	if len(fields) > len(t.legacy.components) {
+		return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Invalid composite: %s has %d components, not %d", t, len(t.legacy.components), len(fields))}
+	}
+	for i, f := range fields {
+		v, err := t.legacy.components[i].t.FromText(unescapeField(f))
+		if err != nil {
+			return nil, err
+		}
+		b = appendComponent(b, v)
+	}
+	return b, nil
+}
+
+func (t *Type) dynamicFromText(fields []string) (b []byte, err error) {
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, "@")
+		var of component
+		ok := false
+		if len(name) == 1 {
+			of, ok = t.legacy.aliases[name[0]]
+		}
+		if ok {
+			b = wire.AppendUint16(b, aliasFlag|uint16(name[0]))
+		} else if of, ok = componentOf(name); ok {
+			b = append(wire.AppendUint16(b, uint16(len(name))), name...)
+		} else {
+			return nil, &ValueError{Type: t, Reason: fmt.Sprintf("Unable to find abstract-type class '%s'", marshalPackage+name)}
+		}
+		v, err := of.t.FromText(unescapeField(value))
+		if err != nil {
+			return nil, err
+		}
+		b = appendComponent(b, v)
+	}
+	return b, nil
+}
+
+// unescapeField returns a field of a composite's text without its backslashes.
+func unescapeField(f string) string { return strings.NewReplacer(`\:`, ":", `\@`, "@").Replace(f) }
+
+// appendComponent appends a component's value, and the byte that ends it.
+func appendComponent(b, v []byte) []byte {
+	return append(append(wire.AppendUint16(b, uint16(len(v))), v...), 0)
+}
+
+// compareLegacy compares values by their ordered forms.
+func (t *Type) compareLegacy(a, b []byte) int {
+	return bytes.Compare(t.appendOrdered(nil, a), t.appendOrdered(nil, b))
+}
+
+// legacyFromJSON accepts the text of a constant, and, for composites, the form of a blob, in which AppendJSON writes them.
+func (t *Type) legacyFromJSON(v *JSONValue) ([]byte, error) {
+	switch {
+	case v.kind != jsonString:
+		return nil, t.expected("a string", v)
+	case t.legacyKindOf() != lexicalUUID && strings.HasPrefix(v.text, "0x"):
+		return t.legacyFromHex(v.text)
+	case t.IsEmpty() && v.text == "":
+		return []byte{}, nil
+	}
+	return t.legacyFromText(v.text)
+}

@@ -1,0 +1,145 @@
+package types
+
+import (
+	"strings"
+
+	"cqld/internal/wire"
+)
+
+// The ordered form of a composite is, for each component, its ordered form, inverted if its order is reversed, and the byte that ends
+// it, as a signed number; then bodyEnd. The components of a dynamic composite begin with the name of their class. After bodyEnd, it has
+// a byte for each component: how the class is written.
+const (
+	formShort = 1 // the class without its package
+	formLong  = 2 // the class; larger numbers are aliases
+
+	signBit = 0x80 // maps signed bytes to the order of unsigned ones
+)
+
+// appendOrderedLegacy appends the body of a Custom type, or returns false for bytes that are not a value of the type.
+func (t *Type) appendOrderedLegacy(dst, b []byte) ([]byte, bool) {
+	switch t.legacyKindOf() {
+	case lexicalUUID:
+		const uuidBytes = 16
+		if len(b) != uuidBytes {
+			return dst, false
+		}
+		return appendBE64(appendBE64(dst, be64(b)^1<<63), be64(b[8:])^1<<63), true
+	case composite:
+		return t.legacy.appendComposite(dst, b)
+	case dynamicComposite:
+		return t.legacy.appendDynamic(dst, b)
+	}
+	return appendEscaped(dst, b), true
+}
+
+func (l *legacyType) appendComposite(dst, b []byte) ([]byte, bool) {
+	c := wire.NewCursor(b)
+	for i := 0; c.Len() > 0; i++ {
+		if i == len(l.components) {
+			return dst, false
+		}
+		var ok bool
+		if dst, ok = l.components[i].appendOrdered(dst, &c); !ok {
+			return dst, false
+		}
+	}
+	return append(dst, bodyEnd), true
+}
+
+func (l *legacyType) appendDynamic(dst, b []byte) ([]byte, bool) {
+	c := wire.NewCursor(b)
+	var forms []byte
+	for c.Len() > 0 {
+		of, form, ok := l.comparator(&c)
+		if !ok {
+			return dst, false
+		}
+		forms = append(forms, form)
+		dst = appendEscaped(dst, []byte(strings.TrimPrefix(of.class(), marshalPackage)))
+		if dst, ok = of.appendOrdered(dst, &c); !ok {
+			return dst, false
+		}
+	}
+	return append(append(dst, bodyEnd), forms...), true
+}
+
+// appendOrdered appends the next component of c.
+func (of component) appendOrdered(dst []byte, c *wire.Cursor) ([]byte, bool) {
+	v := c.Take(int(c.Uint16()))
+	end := c.Uint8()
+	if c.Err() != nil {
+		return dst, false
+	}
+	if v == nil {
+		v = []byte{}
+	}
+	return append(of.t.AppendOrdered(dst, v, of.reversed), end^signBit), true
+}
+
+// consumeLegacy appends the wire form of a body.
+func (t *Type) consumeLegacy(dst []byte, r *orderedReader) []byte {
+	switch t.legacyKindOf() {
+	case lexicalUUID:
+		dst = appendBE64(dst, r.uint(8)^1<<63)
+		return appendBE64(dst, r.uint(8)^1<<63)
+	case composite:
+		for i := 0; !r.end() && !r.bad; i++ {
+			if i == len(t.legacy.components) {
+				r.fail()
+				return dst
+			}
+			dst = t.legacy.components[i].consume(dst, r)
+		}
+		return dst
+	case dynamicComposite:
+		return t.legacy.consumeDynamic(dst, r)
+	}
+	return r.escaped(dst)
+}
+
+func (l *legacyType) consumeDynamic(dst []byte, r *orderedReader) []byte {
+	var classes []string
+	var values [][]byte
+	for !r.end() && !r.bad {
+		class := string(r.escaped(nil))
+		of, ok := componentOf(class)
+		if !ok {
+			r.fail()
+			return dst
+		}
+		classes, values = append(classes, class), append(values, of.consume(nil, r))
+	}
+	for i, class := range classes {
+		switch form := r.byte(); form {
+		case formLong:
+			class = marshalPackage + class
+			fallthrough
+		case formShort:
+			dst = append(wire.AppendUint16(dst, uint16(len(class))), class...)
+		default:
+			dst = wire.AppendUint16(dst, aliasFlag|uint16(form))
+		}
+		dst = append(dst, values[i]...)
+	}
+	return dst
+}
+
+// consume appends the wire form of the next component.
+func (of component) consume(dst []byte, r *orderedReader) []byte {
+	start := len(dst)
+	if of.reversed {
+		r.mask ^= 0xFF
+	}
+	dst, null := of.t.consumeOrdered(append(dst, 0, 0), r)
+	if of.reversed {
+		r.mask ^= 0xFF
+	}
+	size := len(dst) - start - 2
+	if null || size > 0xFFFF {
+		r.fail()
+		return dst
+	}
+	dst[start], dst[start+1] = byte(size>>8), byte(size)
+	return append(dst, r.byte()^signBit)
+}
