@@ -6,6 +6,7 @@ type Select struct {
 	Distinct          bool
 	Columns           []SelectColumn // empty means *
 	Table             QualifiedName
+	Fragments         bool // of MUTATION_FRAGMENTS(Table)
 	Where             []Relation
 	GroupBy           []Selector
 	OrderBy           []Ordering

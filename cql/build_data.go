@@ -8,11 +8,12 @@ import (
 
 func (b *builder) selectStatement(ctx *grammar.SelectStatementContext) Statement {
 	s := &Select{
-		JSON:     ctx.K_JSON() != nil,
-		Distinct: ctx.K_DISTINCT() != nil,
-		Columns:  b.selectColumns(ctx.SelectColumns()),
-		Table:    tableName(ctx.TableName()),
-		Where:    b.where(ctx.WhereClause()),
+		JSON:      ctx.K_JSON() != nil,
+		Distinct:  ctx.K_DISTINCT() != nil,
+		Columns:   b.selectColumns(ctx.SelectColumns()),
+		Table:     tableName(ctx.TableName()),
+		Fragments: ctx.K_MUTATION_FRAGMENTS() != nil,
+		Where:     b.where(ctx.WhereClause()),
 	}
 	if c := ctx.GroupBy(); c != nil {
 		s.GroupBy = b.selectorList(c.AllSelector())

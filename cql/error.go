@@ -28,7 +28,11 @@ func (p *parser) syntaxError(text string) *SyntaxError {
 		}
 	}
 	if f.offending.GetTokenType() == grammar.CqlLexerQMARK {
-		if thing := unbindable(f.rule, p.parser.GetParserRuleContext()); thing != "" {
+		rule := f.rule
+		if rule == grammar.CqlParserRULE_selectStatement && f.decision > 0 && p.tokens.Get(f.decision-1).GetTokenType() == grammar.CqlLexerK_FROM {
+			rule = grammar.CqlParserRULE_tableName // the parser has not chosen between a table and its fragments
+		}
+		if thing := unbindable(rule, p.parser.GetParserRuleContext()); thing != "" {
 			return &SyntaxError{Msg: "Bind variables cannot be used for " + thing}
 		}
 	}

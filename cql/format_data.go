@@ -5,7 +5,11 @@ func appendSelect(dst []byte, s *Select) []byte {
 	dst = appendIf(dst, s.JSON, "JSON ")
 	dst = appendIf(dst, s.Distinct, "DISTINCT ")
 	dst = appendSelectColumns(dst, s.Columns)
-	dst = appendQualifiedName(append(dst, " FROM "...), s.Table)
+	if s.Fragments {
+		dst = append(appendQualifiedName(append(dst, " FROM MUTATION_FRAGMENTS("...), s.Table), ')')
+	} else {
+		dst = appendQualifiedName(append(dst, " FROM "...), s.Table)
+	}
 	dst = appendWhere(dst, s.Where)
 	if len(s.GroupBy) > 0 {
 		dst = appendSelectors(append(dst, " GROUP BY "...), s.GroupBy)

@@ -52,7 +52,7 @@ func TestPermissionMatrixVisitsTheGrammar(t *testing.T) {
 	optional := regexp.MustCompile(` > (ifExists|ifNotExists|K_PERMISSIONS?|K_AND|COMMA|SEMICOLON|[LR](PAREN|BRACE|BRACKET))$`)
 	// Cassandra 5.0, which answered the statements of the matrix, does not have these.
 	later := []string{"list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED", "createTable > K_LIKE",
-		"createTable > likeOption", "selectStatement > offset", "selectStatement > timeoutClause", "truncate > timeoutClause",
+		"createTable > likeOption", "selectStatement > offset", "selectStatement > K_MUTATION_FRAGMENTS", "selectStatement > timeoutClause", "truncate > timeoutClause",
 		"usingOption > usingTimeout", "deleteUsing > usingTimeout", "statement > commentOn", "alterTable > columnConstraints",
 		"alterTable > columnDefault", "alterTable > K_SET", "alterTable > K_CHECK", "alterTable > K_DEFAULT"}
 	laterRules := []string{"offset", "timeoutClause", "usingTimeout", "likeOption", "commentOn", "memberName"}

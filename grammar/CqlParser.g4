@@ -81,7 +81,7 @@ use : K_USE ident ;
 truncate : K_TRUNCATE K_COLUMNFAMILY? tableName timeoutClause? ;
 
 selectStatement
-    : K_SELECT K_JSON? K_DISTINCT? selectColumns K_FROM tableName
+    : K_SELECT K_JSON? K_DISTINCT? selectColumns K_FROM ( K_MUTATION_FRAGMENTS LPAREN tableName RPAREN | tableName )
       whereClause? groupBy? orderBy? perPartitionLimit? limit? offset? allowFiltering? timeoutClause?
     ;
 
@@ -701,6 +701,7 @@ laterKeyword
     | K_GENERATED
     | K_ILIKE
     | K_INDEXES
+    | K_MUTATION_FRAGMENTS
     | K_OFFSET
     | K_SUPERUSERS
     | K_TIMEOUT

@@ -9,12 +9,13 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/fragments"
 	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/query/term"
+	"cqld/query/virtual"
 	"cqld/request"
 	"cqld/ring"
-	"cqld/row"
 	"cqld/schema"
 	"cqld/udf/value"
 )
@@ -134,14 +135,7 @@ type View interface {
 }
 
 // VirtualSource generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
-type VirtualSource interface {
-	// Serves reports whether the source generates the rows of t. Otherwise they are read from the Store.
-	Serves(t *schema.Table) bool
-	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
-	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
-	// immutable.
-	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error
-}
+type VirtualSource = virtual.Source
 
 // Timestamps generates write timestamps (µs), each greater than all previous ones.
 type Timestamps interface{ Next() int64 }
@@ -170,6 +164,8 @@ type Options struct {
 	Changer  Changer
 	Roles    *roles.Statements // nil: statements about roles are not supported
 	Virtual  VirtualSource     // nil: there are no virtual tables
+	// Stored reads a page of what this node has stored, for MUTATION_FRAGMENTS. nil means that it is not supported.
+	Stored fragments.Read
 	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is not
 	// known; nil means that nothing is.
 	Estimate   func(t *schema.Table) (partitions, meanBytes int64, ok bool)

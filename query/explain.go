@@ -82,6 +82,9 @@ type explainPlan struct {
 }
 
 func (c *compiler) explain(stmt *cql.Explain) (*explainPlan, error) {
+	if stmt.Select.Fragments {
+		return nil, invalidf("EXPLAIN is not supported for SELECT FROM MUTATION_FRAGMENTS() statements")
+	}
 	sel, err := c.selectStatement(stmt.Select)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (run *selectRun) replicaFilter() (f *row.Filter, whole bool) {
 // receives satisfy all filters, except while the ring changes.
 func (run *selectRun) pushDown(level ring.Consistency) (pushed bool) {
 	run.cursor.Command.Filter = nil
-	if len(run.filters) == 0 || level.IsSerial() || run.p.isVirtual(run.plan.table) {
+	if len(run.filters) == 0 || level.IsSerial() || run.plan.fragments != nil || run.p.isVirtual(run.plan.table) {
 		return false
 	}
 	f, whole := run.replicaFilter()

@@ -25,6 +25,9 @@ func (run *selectRun) read(r *request.Request) error {
 			return run.p.virtualPage(run.plan.table, cmd, r.Principal)
 		}
 	}
+	if shape := run.plan.fragments; shape != nil {
+		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return shape.Page(cmd, run.p.o.Stored) }
+	}
 	if run.plan.where.Index() != nil {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }
 	}

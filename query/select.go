@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cqld/cql"
+	"cqld/query/fragments"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/query/selection"
@@ -33,6 +34,7 @@ type selectPlan struct {
 	single       bool     // one partition, at most one row
 	near         *nearest // of ANN OF
 	masking      *mask.Decision
+	fragments    *fragments.Shape // of MUTATION_FRAGMENTS
 
 	allowFiltering bool
 }
@@ -48,6 +50,11 @@ func (p *selectPlan) aggregates() bool { return p.grouped || len(p.selection.Agg
 
 func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	p := &selectPlan{table: c.Table, distinct: stmt.Distinct, allowFiltering: stmt.AllowFiltering}
+	if stmt.Fragments {
+		if err := c.enterFragments(p, stmt); err != nil {
+			return nil, err
+		}
+	}
 	sel, err := selection.Compile(&c.Compiler, stmt)
 	if err != nil {
 		return nil, err
@@ -94,7 +101,9 @@ func (c *compiler) selectStatement(stmt *cql.Select) (*selectPlan, error) {
 	if err := c.limits(p, stmt); err != nil {
 		return nil, err
 	}
-	p.masking = c.masking(append(p.where.Columns(), p.sortedColumns()...))
+	if p.fragments == nil {
+		p.masking = c.masking(append(p.where.Columns(), p.sortedColumns()...))
+	}
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil

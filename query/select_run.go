@@ -75,6 +75,9 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	}
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
+	if plan.fragments != nil && masks != nil {
+		return nil, fragmentsMasked(r, plan.fragments)
+	}
 	run.masks = masks
 	given := r.Consistency
 	defer func() { r.Consistency = given }()
@@ -177,7 +180,10 @@ func (run *selectRun) resume(params *Params, limit uint32) (start *scan.Position
 	if len(params.PagingState) == 0 {
 		return nil, limit, nil
 	}
-	state, err := paging.Decode(params.PagingState, run.p.pagingKey(), run.plan.table)
+	state, err := paging.Decode(params.PagingState, run.pagingKey(), run.plan.table)
+	if err != nil && run.plan.fragments != nil {
+		return nil, 0, invalidf(fragmentsMoved)
+	}
 	if err != nil {
 		return nil, 0, invalidPagingState()
 	}
@@ -542,7 +548,7 @@ func (run *selectRun) result(r *request.Request, s *Session, params *Params, rem
 		left = remaining - uint32(run.count)
 	}
 	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
-		result.PagingState = paging.Append(nil, run.p.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
+		result.PagingState = paging.Append(nil, run.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
 	}
 	return result, nil
 }

@@ -1,10 +1,8 @@
 package query
 
 import (
-	"bytes"
-	"slices"
-
 	"cqld/auth"
+	"cqld/query/virtual"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -23,60 +21,7 @@ func (p *Processor) hidden(t *schema.Table, client auth.Principal) *schema.Colum
 	return t.Column("salted_hash")
 }
 
-// withoutColumn returns a row without the cells of a column.
-func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
-	stripped := *r
-	stripped.Cells = slices.DeleteFunc(slices.Clone(r.Cells), func(cell row.Cell) bool { return cell.Column == c.ID })
-	return &stripped
-}
-
-// virtualPage executes a command on a virtual table and returns all matching rows that the client may see. The consumer
-// applies limits.
+// virtualPage executes a command on a virtual table and returns all matching rows that the client may see.
 func (p *Processor) virtualPage(t *schema.Table, cmd *row.ReadCommand, client auth.Principal) ([]byte, error) {
-	hidden := p.hidden(t, client)
-	var partitions []*row.Partition
-	order := keyOrder(t)
-	err := p.o.Virtual.Partitions(t, cmd, func(x *row.Partition) bool {
-		if wanted(cmd, x.Key, order) {
-			partitions = append(partitions, x)
-		}
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(partitions, func(a, b *row.Partition) int { return order(a.Key, b.Key) })
-	w := row.NewPageWriter(nil)
-	for _, x := range partitions {
-		w.Partition(x.Key, &x.Header, nil)
-		for i := range x.Rows {
-			r := &x.Rows[i]
-			if cmd.Reversed {
-				r = &x.Rows[len(x.Rows)-1-i]
-			}
-			if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) {
-				if hidden != nil {
-					r = withoutColumn(r, hidden)
-				}
-				w.Row(r)
-			}
-		}
-		w.EndPartition()
-	}
-	return w.Finish(false), nil
-}
-
-// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, that of the keys.
-func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
-	if schema.IsVirtualSystem(t.Keyspace) {
-		return func(a, b row.PartitionKey) int { return bytes.Compare(a.Bytes, b.Bytes) }
-	}
-	return row.PartitionKey.Compare
-}
-
-func wanted(cmd *row.ReadCommand, key row.PartitionKey, order func(a, b row.PartitionKey) int) bool {
-	if cmd.SinglePartition() {
-		return bytes.Equal(cmd.Key.Bytes, key.Bytes)
-	}
-	return cmd.Range.Tokens.Contains(key.Token) && (cmd.Range.After == nil || order(key, *cmd.Range.After) > 0)
+	return virtual.Page(p.o.Virtual, t, cmd, p.hidden(t, client))
 }

@@ -105,6 +105,8 @@ query/guardrail:
 query/batchsize: row schema types
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
+query/fragments: row schema types
+query/virtual: row schema
 query/rowview: internal/wire query/term row schema types
 query/constraint: cql query/function schema types
 query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types types/analysis
@@ -119,7 +121,7 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types types/analysis
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction request ring row scan schema search types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

@@ -148,6 +148,10 @@ func (v *View) clusteringValue(position int) []byte {
 func (v *View) decodeClustering() {
 	rest := v.Clustering
 	for _, c := range v.table.Clustering {
+		if len(rest) > 0 && (rest[0] == 0x00 || rest[0] == 0xFF) { // missing, in the bound of a range: see query/fragments
+			v.clusteringValues, rest = append(v.clusteringValues, nil), rest[1:]
+			continue
+		}
 		start := len(v.memory)
 		value, after, err := c.Type.ConsumeOrdered(v.memory, rest, c.Desc)
 		if err != nil || value == nil {

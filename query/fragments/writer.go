@@ -1,0 +1,170 @@
+package fragments
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// writer converts pages of storage to pages of fragments.
+type writer struct {
+	shape  *Shape
+	slices []row.Slice // of the fragments that are wanted
+	out    row.PageWriter
+	shown  int // partitions in the page of storage
+}
+
+// change is a position from which another range tombstone applies, or none.
+type change struct {
+	at       []byte // clustering of the fragment
+	deletion row.Deletion
+}
+
+// page appends the fragments of a page of storage, and ends the page.
+func (w *writer) page(page []byte) ([]byte, error) {
+	var r row.PageReader
+	r.Reset(page)
+	var end *row.Position
+	for r.NextPartition() {
+		w.shown++
+		end = w.partition(&r)
+	}
+	switch {
+	case r.Err() != nil || !r.More():
+		return w.out.Finish(false), r.Err()
+	case r.End() != nil && !r.End().Whole:
+		end = &row.Position{Key: r.End().Key, Clustering: w.clustering(regionRow, r.End().Clustering, weight(at))}
+	case r.End() != nil:
+		end = r.End()
+	}
+	return w.out.FinishAfter(end), nil
+}
+
+// partition appends the fragments of the partition at which r is. It returns the position after them.
+func (w *writer) partition(r *row.PageReader) *row.Position {
+	key := row.PartitionKey{Token: r.Key.Token, Bytes: bytes.Clone(r.Key.Bytes)}
+	w.out.Partition(key, row.NewRow(), nil)
+	defer w.out.EndPartition()
+	w.emit(w.clustering(regionStart, nil, nil), kindStart, tombstoneOf(r.Header.Deletion), nil)
+	if len(r.Header.Cells)+len(r.Header.Complex) > 0 {
+		metadata, value := w.shape.columns(&r.Header)
+		w.emit(w.clustering(regionStatic, nil, nil), kindStatic, metadata, value)
+	}
+	changes := w.changes(r.RangeTombstones)
+	var x row.Row
+	var last []byte
+	for r.NextRow(&x) {
+		last = w.clustering(regionRow, x.Clustering, weight(at))
+		changes = w.changesUntil(changes, last)
+		metadata, value := w.shape.row(&x)
+		w.emit(last, kindRow, metadata, value)
+	}
+	if r.Continues() {
+		return &row.Position{Key: key, Clustering: last}
+	}
+	w.changesUntil(changes, nil)
+	w.emit(w.clustering(regionEnd, nil, nil), kindEnd, nil, nil)
+	return &row.Position{Key: key, Whole: true}
+}
+
+// changesUntil appends the changes before a position, or all if it is nil, and returns the others.
+func (w *writer) changesUntil(changes []change, position []byte) []change {
+	for len(changes) > 0 && (position == nil || bytes.Compare(changes[0].at, position) < 0) {
+		w.emit(changes[0].at, kindTombstone, tombstoneOf(changes[0].deletion), nil)
+		changes = changes[1:]
+	}
+	return changes
+}
+
+// changes returns where the range tombstones of a partition begin and end, in order. tombstones are disjoint and in order.
+func (w *writer) changes(tombstones []row.RangeTombstone) (out []change) {
+	for i, t := range tombstones {
+		out = append(out, change{w.bound(t.Start), t.Deletion})
+		if i+1 < len(tombstones) && bytes.Equal(t.End, tombstones[i+1].Start) {
+			continue
+		}
+		end := t.End
+		if end == nil {
+			end = []byte{0xFF} // of the partition
+		}
+		out = append(out, change{w.bound(end), row.NoDeletion()})
+	}
+	return out
+}
+
+// bound returns the clustering of a change at a bound of a range tombstone: before all rows that begin with some components, or
+// after them. The missing components of a bound are one byte each, which sorts before or after all values.
+func (w *writer) bound(b []byte) []byte {
+	rest, missing := b, 0
+	columns := w.shape.Base.Clustering
+	for i, c := range columns {
+		after, err := c.Type.SkipOrdered(rest, c.Desc)
+		if err != nil {
+			missing = len(columns) - i
+			break
+		}
+		rest = after
+	}
+	side, fill := before, byte(0)
+	if len(rest) > 0 && rest[0] == 0xFF {
+		side, fill = after, 0xFF
+	}
+	prefix := slices.Clone(b[:len(b)-len(rest)])
+	for range missing {
+		prefix = append(prefix, fill)
+	}
+	return w.clustering(regionRow, prefix, weight(side))
+}
+
+// weight returns the value of position_weight.
+func weight(side int) []byte { return []byte{byte(int8(side))} }
+
+// clustering returns the clustering of a fragment. Without a weight it ends after the region.
+func (w *writer) clustering(region byte, stored, weight []byte) []byte {
+	tinyint := types.Native(types.Tinyint)
+	b := types.Native(types.Text).AppendOrdered(nil, []byte(source), false)
+	b = tinyint.AppendOrdered(b, []byte{region}, false)
+	if weight == nil {
+		return b
+	}
+	return tinyint.AppendOrdered(append(b, stored...), weight, false)
+}
+
+// emit appends a fragment if it is wanted. Metadata and value are JSON; nil means null.
+func (w *writer) emit(clustering []byte, kind string, metadata, value []byte) {
+	if !slices.ContainsFunc(w.slices, func(s row.Slice) bool { return s.Contains(clustering) }) {
+		return
+	}
+	r := row.NewRow()
+	r.Clustering, r.Liveness = clustering, row.Liveness{}
+	s := w.shape
+	for _, c := range []struct {
+		column *schema.Column
+		value  []byte
+	}{{s.metadata, metadata}, {s.kind, []byte(kind)}, {s.value, value}} {
+		if c.value != nil {
+			r.Cells = append(r.Cells, row.Cell{Column: c.column.ID, Value: c.value})
+		}
+	}
+	w.out.Row(r)
+}
+
+// onlyEnd answers a command for the rest of a partition in which no row follows: the end of the partition, if it exists.
+func (w *writer) onlyEnd(stored *row.ReadCommand, read Read) ([]byte, error) {
+	stored.Slices, stored.Limits.Rows = []row.Slice{row.AllRows()}, 1
+	page, err := read(stored)
+	if err != nil {
+		return nil, err
+	}
+	var r row.PageReader
+	r.Reset(page)
+	if r.NextPartition() {
+		w.out.Partition(stored.Key, row.NewRow(), nil)
+		w.emit(w.clustering(regionEnd, nil, nil), kindEnd, nil, nil)
+		w.out.EndPartition()
+	}
+	return w.out.Finish(false), r.Err()
+}

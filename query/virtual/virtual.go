@@ -1,0 +1,77 @@
+// Package virtual answers reads of virtual tables with pages of the rows that a Source generates.
+package virtual
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Source generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
+type Source interface {
+	// Serves reports whether the source generates the rows of t. Otherwise they are read from the Store.
+	Serves(t *schema.Table) bool
+	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
+	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
+	// immutable.
+	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error
+}
+
+// withoutColumn returns a row without the cells of a column.
+func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
+	stripped := *r
+	stripped.Cells = slices.DeleteFunc(slices.Clone(r.Cells), func(cell row.Cell) bool { return cell.Column == c.ID })
+	return &stripped
+}
+
+// Page executes a command on a virtual table and returns all matching rows, without the column hidden unless it is nil. The
+// consumer applies limits.
+func Page(source Source, t *schema.Table, cmd *row.ReadCommand, hidden *schema.Column) ([]byte, error) {
+	var partitions []*row.Partition
+	order := keyOrder(t)
+	err := source.Partitions(t, cmd, func(x *row.Partition) bool {
+		if wanted(cmd, x.Key, order) {
+			partitions = append(partitions, x)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(partitions, func(a, b *row.Partition) int { return order(a.Key, b.Key) })
+	w := row.NewPageWriter(nil)
+	for _, x := range partitions {
+		w.Partition(x.Key, &x.Header, nil)
+		for i := range x.Rows {
+			r := &x.Rows[i]
+			if cmd.Reversed {
+				r = &x.Rows[len(x.Rows)-1-i]
+			}
+			if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) {
+				if hidden != nil {
+					r = withoutColumn(r, hidden)
+				}
+				w.Row(r)
+			}
+		}
+		w.EndPartition()
+	}
+	return w.Finish(false), nil
+}
+
+// keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, that of the keys.
+func keyOrder(t *schema.Table) func(a, b row.PartitionKey) int {
+	if schema.IsVirtualSystem(t.Keyspace) {
+		return func(a, b row.PartitionKey) int { return bytes.Compare(a.Bytes, b.Bytes) }
+	}
+	return row.PartitionKey.Compare
+}
+
+func wanted(cmd *row.ReadCommand, key row.PartitionKey, order func(a, b row.PartitionKey) int) bool {
+	if cmd.SinglePartition() {
+		return bytes.Equal(cmd.Key.Bytes, key.Bytes)
+	}
+	return cmd.Range.Tokens.Contains(key.Token) && (cmd.Range.After == nil || order(key, *cmd.Range.After) > 0)
+}
