@@ -20,6 +20,8 @@ func (c *compiler) constraints(m *modification) error {
 		}
 		switch {
 		case check == nil:
+		case check.Required() && !m.names(col):
+			return check.Missing()
 		case col.Kind == schema.PartitionKey || col.Kind == schema.Clustering:
 			m.keyChecks = append(m.keyChecks, check)
 		default:
@@ -27,6 +29,12 @@ func (c *compiler) constraints(m *modification) error {
 		}
 	}
 	return nil
+}
+
+// names reports whether an INSERT or UPDATE assigns the column. INSERT JSON assigns all columns, and deletions need not name one.
+func (m *modification) names(col *schema.Column) bool {
+	assigns := func(o operation.Operation) bool { return o.Column() == col }
+	return m.kind == restriction.Delete || m.json != nil || slices.ContainsFunc(m.regular, assigns) || slices.ContainsFunc(m.static, assigns)
 }
 
 // checkKeys evaluates the constraints on the key columns of the rows that m writes. Deletions may have any key.
@@ -64,6 +72,8 @@ func (w *write) checkRow(m *modification, kind schema.ColumnKind) error {
 		case at < 0 && check.Required():
 			return check.Missing()
 		case at < 0:
+		case w.row.Cells[at].Tombstone && m.json != nil && kind == schema.Static && !check.Required():
+			// INSERT JSON sets the static columns that the object does not name to null.
 		case w.row.Cells[at].Tombstone:
 			return check.Value(nil)
 		default:

@@ -138,11 +138,8 @@ func (m *modification) addOperation(o operation.Operation) {
 	slices.SortStableFunc(m.regular, byID)
 }
 
-// using compiles USING TIMESTAMP, TTL and TIMEOUT, and the constraints of the table.
+// using compiles USING TIMESTAMP, TTL and TIMEOUT.
 func (c *compiler) using(m *modification, u cql.Using) (err error) {
-	if err := c.constraints(m); err != nil {
-		return err
-	}
 	if m.timeout, err = c.timeout(u.Timeout); err != nil {
 		return err
 	}

@@ -169,6 +169,15 @@ func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
 }
 
 func (c *compiler) modification(pl *plan, stmt cql.Statement) (*modification, error) {
+	m, err := c.unconstrained(pl, stmt)
+	if err == nil {
+		err = c.constraints(m)
+	}
+	return m, err
+}
+
+// unconstrained compiles a modification without the constraints of its table.
+func (c *compiler) unconstrained(pl *plan, stmt cql.Statement) (*modification, error) {
 	switch stmt := stmt.(type) {
 	case *cql.Insert:
 		if err := c.enter(pl, stmt.Table); err != nil {

@@ -75,6 +75,9 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
 	run.masks = masks
+	given := r.Consistency
+	defer func() { r.Consistency = given }()
+	r.Consistency = p.traceLevel(plan.table, given)
 	return run.execute(r, p, plan, s, params, values)
 }
 

@@ -28,6 +28,15 @@ func checkLocalLevel(t *schema.Table, level ring.Consistency) error {
 	return nil
 }
 
+// traceLevel returns the level at which a table is read. A ring of one node answers for both replicas of system_traces, so that a
+// client that reads its traces at the level of its statements, as cqlsh does, finds them.
+func (p *Processor) traceLevel(t *schema.Table, level ring.Consistency) ring.Consistency {
+	if t.Keyspace == "system_traces" && !level.IsSerial() && len(p.o.View.Topology().Nodes()) == 1 {
+		return ring.One
+	}
+	return level
+}
+
 // hidden returns the column of a virtual table that a client may not read although it may read the others, or nil: only
 // superusers see hashes of passwords. The rows do not contain it, so that no restriction, function or order depends on it.
 func (p *Processor) hidden(t *schema.Table, client auth.Principal) *schema.Column {

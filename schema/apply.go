@@ -93,7 +93,12 @@ func applyAlterKeyspace(s *Schema, c *AlterKeyspace) (*Schema, error) {
 		}
 	}
 	k.Extensions = extend(old.Extensions, c.Extend)
-	if k.DurableWrites == old.DurableWrites && k.Replication.Equal(old.Replication) &&
+	if c.Comment != nil {
+		if err := k.setComment(c.Comment); err != nil {
+			return nil, err
+		}
+	}
+	if k.DurableWrites == old.DurableWrites && maps.Equal(k.comments, old.comments) && k.Replication.Equal(old.Replication) &&
 		maps.EqualFunc(k.Extensions, old.Extensions, bytes.Equal) {
 		return s, nil
 	}

@@ -39,7 +39,13 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	return build(k.withTable(t).in(s), s.nextStorage+1), nil
+	next := build(k.withTable(t).in(s), s.nextStorage+1)
+	for i := range c.Indexes {
+		if next, err = applyCreateIndex(next, &c.Indexes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
 }
 
 // currentTypes returns specs with the current versions of the types in k.
@@ -385,8 +391,8 @@ func (t *Table) alterRename(c *AlterTable) error {
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
 		case col.Kind != PartitionKey && col.Kind != Clustering:
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
-		case col.CheckText() != "":
-			return invalidf("Cannot rename column %s: it has a CHECK constraint", r.From)
+		case col.CheckText() != "" && r.Check == "": // added after the change was defined
+			return invalidf("Cannot rename column %s: its CHECK constraint was changed at the same time", r.From)
 		case t.column(r.To) != nil:
 			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
 				r.From, r.To, t.Keyspace, t.Name)
@@ -396,6 +402,9 @@ func (t *Table) alterRename(c *AlterTable) error {
 		}
 		renamed := *col
 		renamed.Name = r.To
+		if r.Check != "" {
+			renamed.Attributes = (&AttributesChange{Check: &r.Check}).apply(col.Attributes)
+		}
 		if col.Kind == PartitionKey {
 			t.PartitionKey[col.Position] = &renamed
 		} else {

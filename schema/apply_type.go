@@ -154,6 +154,7 @@ func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
 		return nil, err
 	}
 	next := k.withType(changed)
+	next.renameFieldComments(c.Name, c.Rename)
 	if err := next.checkExtents(); err != nil {
 		return nil, err
 	}
@@ -265,6 +266,7 @@ func applyDropType(s *Schema, c *DropType) (*Schema, error) {
 	}
 	next := k.clone()
 	delete(next.types, c.Name)
+	next.dropTypeComments(c.Name)
 	return s.with(next), nil
 }
 

@@ -66,7 +66,7 @@ func (t *Table) alterAttributes(c *AttributesChange) error {
 	if c.IfExists {
 		return nil
 	}
-	return invalidf("Column with name '%s' doesn't exist on table '%s'", c.Column, t.Name)
+	return invalidf("Column '%s' doesn't exist", c.Column)
 }
 
 func (c *AttributesChange) apply(old *Attributes) *Attributes {
@@ -87,5 +87,5 @@ func (c *AttributesChange) apply(old *Attributes) *Attributes {
 
 // Constrainable reports whether CHECK is possible on a column of a type.
 func Constrainable(t *types.Type) bool {
-	return !t.MultiCell() && t.Kind() != types.Counter && t.Kind() != types.Duration
+	return !t.MultiCell() && t.Kind() != types.UDT && t.Kind() != types.Tuple
 }

@@ -28,7 +28,8 @@ type AlterKeyspace struct {
 	Replication   *ring.Replication
 	DurableWrites *bool
 	// Extend sets individual extensions and leaves the others unchanged; nil removes one.
-	Extend map[string][]byte `json:",omitempty"`
+	Extend  map[string][]byte `json:",omitempty"`
+	Comment *Comment          `json:",omitempty"`
 }
 
 // DropKeyspace drops a keyspace with all its tables and types.
@@ -45,7 +46,8 @@ type CreateTable struct {
 	ID          UUID
 	Columns     []ColumnSpec // with the hidden ones of a compact table
 	Options     Options
-	Compact     Compact `json:",omitempty"`
+	Compact     Compact       `json:",omitempty"`
+	Indexes     []CreateIndex `json:",omitempty"` // of CREATE TABLE LIKE … WITH INDEXES
 }
 
 // ColumnSpec defines a new column.
@@ -87,7 +89,10 @@ type AlterTable struct {
 }
 
 // Rename changes the name of a key column or of a field of a type.
-type Rename struct{ From, To string }
+type Rename struct {
+	From, To string
+	Check    string `json:",omitempty"` // the constraints of the column with its new name
+}
 
 // DropTable drops a table with its data.
 type DropTable struct {

@@ -48,7 +48,7 @@ func Diff(before, after *Schema) []Event {
 			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
 		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
-			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal):
+			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""):
 			events = append(events, Event{Change: Updated, Target: TargetKeyspace, Keyspace: name})
 		}
 		events = diffKeyspace(events, b, a)
@@ -72,7 +72,7 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 		switch old := b.types[name]; {
 		case old == nil:
 			events = append(events, Event{Change: Created, Target: TargetType, Keyspace: a.Name, Name: name})
-		case !old.Equal(a.types[name]):
+		case !old.Equal(a.types[name]), !a.sameTypeComments(b, name):
 			events = append(events, Event{Change: Updated, Target: TargetType, Keyspace: a.Name, Name: name})
 		}
 	}

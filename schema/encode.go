@@ -29,6 +29,7 @@ type encodedKeyspace struct {
 	Replication   ring.Replication
 	DurableWrites bool
 	Extensions    map[string][]byte  `json:",omitempty"`
+	Comments      map[string]string  `json:",omitempty"`
 	Types         []string           `json:",omitempty"` // classes
 	Tables        []encodedTable     `json:",omitempty"`
 	Functions     []encodedFunction  `json:",omitempty"`
@@ -92,7 +93,8 @@ func marshal(v any) []byte {
 }
 
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
-	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Extensions: k.Extensions}
+	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Extensions: k.Extensions,
+		Comments: k.comments}
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
@@ -184,7 +186,7 @@ func checkFormat(version int) error {
 
 func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
-	k.Extensions = e.Extensions
+	k.Extensions, k.comments = e.Extensions, e.Comments
 	for _, class := range e.Types {
 		t, err := decodeType(class)
 		if err != nil {

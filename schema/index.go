@@ -182,6 +182,27 @@ func (s *Schema) IndexByStorage(id StorageID) (*Table, *Index) {
 
 // indexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use.
 func (k *Keyspace) indexName(t *Table, column string) string {
+	base := defaultIndexName(t, column)
+	name := base
+	for n := 1; ; n++ {
+		if _, taken := k.Index(name); taken == nil {
+			return name
+		}
+		name = base + "_" + strconv.Itoa(n)
+	}
+}
+
+// IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a number.
+func IsDefaultIndexName(t *Table, col *Column, name string) bool {
+	number, ok := strings.CutPrefix(name, defaultIndexName(t, col.Name))
+	if number, ok = strings.CutPrefix(number, "_"); !ok {
+		return name == defaultIndexName(t, col.Name)
+	}
+	_, err := strconv.ParseUint(number, 10, 32)
+	return err == nil
+}
+
+func defaultIndexName(t *Table, column string) string {
 	word := func(text string) string {
 		return strings.Map(func(r rune) rune {
 			if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -190,14 +211,7 @@ func (k *Keyspace) indexName(t *Table, column string) string {
 			return -1
 		}, text)
 	}
-	base := word(t.Name) + "_" + word(column) + "_idx"
-	name := base
-	for n := 1; ; n++ {
-		if _, taken := k.Index(name); taken == nil {
-			return name
-		}
-		name = base + "_" + strconv.Itoa(n)
-	}
+	return word(t.Name) + "_" + word(column) + "_idx"
 }
 
 // dependent returns the names of the indexes on a column, separated by commas.

@@ -108,7 +108,7 @@ func TestIndexedColumnsStay(t *testing.T) {
 	s := indexed(t, createIndex("a", "v", IndexSimple), createIndex("b", "c", IndexSimple))
 	for want, c := range map[string]Change{
 		"Cannot drop column v because it has dependent secondary indexes (a)":  &AlterTable{Keyspace: "k", Table: "t", Drop: []string{"v"}},
-		"Can't rename column c because it has dependent secondary indexes (b)": &AlterTable{Keyspace: "k", Table: "t", Rename: []Rename{{"c", "d"}}},
+		"Can't rename column c because it has dependent secondary indexes (b)": &AlterTable{Keyspace: "k", Table: "t", Rename: []Rename{{From: "c", To: "d"}}},
 	} {
 		if _, err := Apply(s, c); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

@@ -23,6 +23,7 @@ type Keyspace struct {
 	Extensions map[string][]byte
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen
+	comments   map[string]string      // by commentKey; immutable
 	functions  map[string]*Function   // by signature
 	aggregates map[string]*Aggregate  // by signature
 }

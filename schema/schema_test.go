@@ -90,7 +90,7 @@ func TestColumnComesBackUnderItsOldID(t *testing.T) {
 func TestRenameKeepsTheID(t *testing.T) {
 	s := mustApply(t, Initial(), createKeyspace("k"), createTable("k", "t", 1))
 	id := s.Table("k", "t").Column("c").ID
-	s = mustApply(t, s, &AlterTable{Keyspace: "k", Table: "t", Rename: []Rename{{"c", "cc"}}})
+	s = mustApply(t, s, &AlterTable{Keyspace: "k", Table: "t", Rename: []Rename{{From: "c", To: "cc"}}})
 	if c := s.Table("k", "t").Column("cc"); c == nil || c.ID != id || s.Table("k", "t").Column("c") != nil {
 		t.Fatalf("renamed: %+v", c)
 	}

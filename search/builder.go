@@ -3,6 +3,7 @@ package search
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/internal/env"
@@ -17,6 +18,8 @@ type Keeper interface {
 	DropIndex(table, id schema.StorageID) error
 	Sweep(n int, now int64) (removed int, wrapped bool, err error)
 	Refresh(tables []schema.StorageID, n int) (index.Graphs, error)
+	Progress(table, id schema.StorageID) index.Progress
+	Rebuild(table, id schema.StorageID) error
 }
 
 // BuilderOptions configures a Builder. Keeper, Tables, Clock and Run are required.
@@ -28,6 +31,9 @@ type BuilderOptions struct {
 	Run    func(func()) // runs a function that blocks on the disk
 	Log    *slog.Logger // nil discards
 	Limits BuilderLimits
+	// Worked is called after each step of a build, with the error of a step that failed, and after an index was dropped. It may
+	// be nil, and must not block.
+	Worked func(index.Work, error)
 }
 
 // Builder builds the indexes of this node, removes the entries of those that were dropped, fills graphs of vectors, and looks for stale
@@ -35,7 +41,9 @@ type BuilderOptions struct {
 type Builder struct {
 	o       BuilderOptions
 	sweepAt time.Duration // monotonic; of the next step of the sweep
-	mu      struct {
+	// throughput is BuilderLimits.BuildThroughput as it is now. rows, bytes and built count what builds have done.
+	throughput, rows, bytes, built atomic.Int64
+	mu                             struct {
 		sync.Mutex
 		started, closed bool
 		running         bool // a step runs
@@ -49,7 +57,43 @@ func NewBuilder(o BuilderOptions) *Builder {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Builder{o: o}
+	if o.Worked == nil {
+		o.Worked = func(index.Work, error) {}
+	}
+	b := &Builder{o: o}
+	b.throughput.Store(o.Limits.BuildThroughput)
+	return b
+}
+
+// Throughput returns how many bytes of rows builds read in a second at most.
+func (b *Builder) Throughput() int64 { return b.throughput.Load() }
+
+// SetThroughput changes Throughput; zero means no bound but the rest between steps.
+func (b *Builder) SetThroughput(bytes int64) { b.throughput.Store(bytes) }
+
+// Progress returns how far the build of an index is on this node.
+func (b *Builder) Progress(table, id schema.StorageID) index.Progress {
+	return b.o.Keeper.Progress(table, id)
+}
+
+// Rebuild builds an index once more from the beginning. Searches find no replica here until it is built.
+func (b *Builder) Rebuild(table, id schema.StorageID) error {
+	if err := b.o.Keeper.Rebuild(table, id); err != nil {
+		return err
+	}
+	b.Start()
+	return nil
+}
+
+// BuilderStats are counts since the start.
+type BuilderStats struct {
+	Rows, Bytes int64 // that builds have read
+	Built       int64 // builds that are complete
+}
+
+// Stats returns the counts.
+func (b *Builder) Stats() BuilderStats {
+	return BuilderStats{Rows: b.rows.Load(), Bytes: b.bytes.Load(), Built: b.built.Load()}
 }
 
 // Start begins, or looks at once for work that has come: the schema has changed.
@@ -109,16 +153,40 @@ func (b *Builder) work() time.Duration {
 	}
 	w := pending[0]
 	var err error
+	rest := b.o.Limits.BuildPause
 	if w.Drop {
 		err = b.o.Keeper.DropIndex(w.Table, w.Index)
 	} else {
-		_, err = b.o.Keeper.Build(w.Table, w.Index)
+		rest, err = b.build(w)
 	}
+	b.o.Worked(w, err)
 	if err != nil {
 		b.o.Log.Error("an index could not be built or dropped; it is tried again", "table", w.Table, "index", w.Index, "err", err)
 		return b.o.Limits.Retry
 	}
-	return b.o.Limits.BuildPause
+	return rest
+}
+
+// build does one step of a build. It returns how long to rest after it.
+func (b *Builder) build(w index.Work) (time.Duration, error) {
+	before, began := b.o.Keeper.Progress(w.Table, w.Index), b.o.Clock.Monotonic()
+	more, err := b.o.Keeper.Build(w.Table, w.Index)
+	if err != nil {
+		return 0, err
+	}
+	after := b.o.Keeper.Progress(w.Table, w.Index)
+	if !more && after.Built {
+		b.built.Add(1)
+	}
+	read := max(after.Bytes-before.Bytes, 0) // what was read before the entries were lost does not count
+	b.rows.Add(max(after.Rows-before.Rows, 0))
+	b.bytes.Add(read)
+	rest := b.o.Limits.BuildPause
+	if rate := b.throughput.Load(); rate > 0 {
+		due := time.Duration(float64(read) / float64(rate) * float64(time.Second))
+		rest = max(rest, due-(b.o.Clock.Monotonic()-began))
+	}
+	return rest, nil
 }
 
 // maintain fills graphs of vectors, and sweeps if it is time.

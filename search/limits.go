@@ -34,8 +34,11 @@ func setDefault[T ~int | ~int64](v *T, d T) {
 
 // BuilderLimits are the rates of a Builder. Zero means the default.
 type BuilderLimits struct {
-	// BuildPause is the rest between the steps of a build, of 2,000 rows each: a build takes at most half of a processor.
+	// BuildPause is the least rest between the steps of a build, of 2,000 rows each: a build takes at most half of a processor.
 	BuildPause time.Duration
+	// BuildThroughput bounds the bytes of rows that builds read in a second (index_build_throughput). Builder.SetThroughput
+	// changes it.
+	BuildThroughput int64
 	// SweepEntries is how many entries a step of the sweep looks at, SweepPause the rest between steps, and SweepRest that between
 	// sweeps: 10,000 entries a second.
 	SweepEntries          int
@@ -51,6 +54,7 @@ type BuilderLimits struct {
 // withDefaults replaces zero by the defaults.
 func (l BuilderLimits) withDefaults() BuilderLimits {
 	setDefault(&l.BuildPause, 10*time.Millisecond)
+	setDefault(&l.BuildThroughput, 64<<20)
 	setDefault(&l.SweepEntries, 1_000)
 	setDefault(&l.SweepPause, 100*time.Millisecond)
 	setDefault(&l.SweepRest, time.Minute)

@@ -307,7 +307,11 @@ func (op *searchOp) answered(n *node, plan int, from position, page *Page, err e
 	} else {
 		op.s.counts.scanned.Add(uint64(page.Scanned))
 		n.state, n.position = nodeReady, reached
-		n.candidates = append(n.candidates, page.Candidates...)
+		if len(n.candidates) == 0 {
+			n.candidates = page.Candidates
+		} else {
+			n.candidates = append(n.candidates, page.Candidates...)
+		}
 		n.scanned += page.Scanned
 		op.out.scanned = max(op.out.scanned, n.scanned)
 	}

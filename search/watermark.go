@@ -81,8 +81,11 @@ func (op *searchOp) mergeLocked() {
 	if op.compare(to, op.watermark) <= 0 {
 		return
 	}
-	for _, at := range op.newLocked(to) {
-		if c, ok := op.candidateLocked(at); ok {
+	found := op.newLocked(to)
+	memory := make([]candidate, len(found))
+	op.queue = slices.Grow(op.queue, len(found))
+	for i, at := range found {
+		if c := &memory[i]; op.candidateLocked(c, at) {
 			op.queue = append(op.queue, c)
 		}
 	}
@@ -105,6 +108,7 @@ func endOf(tokens ring.Range) []byte {
 // newLocked returns the positions of the candidates behind the watermark, up to to, in order.
 func (op *searchOp) newLocked(to position) (out []position) {
 	for _, n := range op.nodes {
+		out = slices.Grow(out, len(n.candidates))
 		for _, c := range n.candidates {
 			if at := (position{key: c.At}); op.compare(at, to) <= 0 && op.compare(at, op.watermark) > 0 {
 				out = append(out, at)
@@ -115,21 +119,20 @@ func (op *searchOp) newLocked(to position) (out []position) {
 	return slices.CompactFunc(out, func(a, b position) bool { return bytes.Equal(a.key, b.key) })
 }
 
-// candidateLocked returns the candidate at a position. It is settled if all replicas that have come so far have returned the same
+// candidateLocked makes c the candidate at a position. It is settled if all replicas that have come so far have returned the same
 // page.
-func (op *searchOp) candidateLocked(at position) (*candidate, bool) {
-	c := &candidate{at: at}
+func (op *searchOp) candidateLocked(c *candidate, at position) (ok bool) {
+	c.at = at
 	place := index.PlaceOf(op.req.Order, at.key)
-	var ok bool
 	if c.key, c.kind, c.clustering, ok = index.ParsePlace(place); !ok {
-		return nil, false // of a node with a fault
+		return false // of a node with a fault
 	}
 	i := slices.IndexFunc(op.pieces[:op.window], func(p piece) bool { return p.tokens.Contains(c.key.Token) })
 	if i < 0 {
-		return nil, false
+		return false
 	}
 	if op.def.Partitions {
-		return c, true // its rows are read
+		return true // its rows are read
 	}
 	equal := true
 	for _, n := range op.sets[op.pieces[i].set].nodes {
@@ -146,7 +149,7 @@ func (op *searchOp) candidateLocked(at position) (*candidate, bool) {
 		c.state = settled
 		op.s.counts.settled.Add(1)
 	}
-	return c, true
+	return true
 }
 
 // pageAt returns the page of a node's candidate at a position; nil if it has none.

@@ -24,6 +24,7 @@ type filtereds struct {
 	clients
 	table *schema.Table
 	parts []*filteredPartition
+	drawn func() []byte // draws values instead of digits, if it is not nil
 	tried int
 	acked int
 }
@@ -91,7 +92,12 @@ func (w *filtereds) clustering(i int) []byte {
 
 func filteredInt(i int) []byte { return []byte{0, 0, 0, byte(i)} }
 
-func (w *filtereds) value() []byte { return []byte{'0' + byte(w.rand.Intn(filteredValues))} }
+func (w *filtereds) value() []byte {
+	if w.drawn != nil {
+		return w.drawn()
+	}
+	return []byte{'0' + byte(w.rand.Intn(filteredValues))}
+}
 
 // change draws what is done to a partition.
 func (w *filtereds) change(l *process, p *filteredPartition) *row.Mutation {

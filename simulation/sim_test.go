@@ -15,7 +15,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 1, "the first seed of TestSim")
-	seeds     = flag.Int("seeds", 300, "how many seeds TestSim runs")
+	seeds     = flag.Int("seeds", 150, "how many seeds TestSim runs")
 	every     = flag.Uint64("every", 1, "the distance of one seed to the next, for several processes")
 	traceFile = flag.String("trace-file", "", "file to which TestSimTrace writes")
 	shrink    = flag.Bool("shrink", false, "look for a smaller run that fails, too")
@@ -39,7 +39,7 @@ var (
 // optionsOf returns the options of a seed, overridden by the flags.
 func optionsOf(t *testing.T, seed uint64) Options {
 	o := DrawnOptions(seed)
-	o.Extra = append(o.Extra, filteredKind(), indexedKind(), viewedKind())
+	o.Extra = append(o.Extra, filteredKind(), indexedKind(), viewedKind(), nearestKind())
 	if NewStream(seed, "options filtered").Chance(200) {
 		o.Workloads = append(o.Workloads, "filtered")
 	}

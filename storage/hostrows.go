@@ -2,11 +2,15 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 )
@@ -42,6 +46,14 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 		next = bytes.Clone(iter.Key())
 	}
 	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
+}
+
+// TokenOfPosition returns the token at which a position of Rows is.
+func TokenOfPosition(position []byte) (t ring.Token, ok bool) {
+	if len(position) < tableSize+tokenSize {
+		return 0, false
+	}
+	return ring.Token(binary.BigEndian.Uint64(position[tableSize:]) ^ (1 << 63)), true
 }
 
 // enteredAt returns the entry at which an iterator is.
@@ -102,7 +114,12 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	r := p.r
 	r.begin(p.e, dst, cmd)
 	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
-	if err = r.run(); err == nil {
+	if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return !s.Exact() }) {
+		err = r.run()
+	} else {
+		err = r.readRows()
+	}
+	if err == nil {
 		page = r.finish()
 	}
 	p.tombstones += r.tombstones
@@ -116,6 +133,35 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 		return dst, err
 	}
 	return page, nil
+}
+
+// readRows is run for a command whose slices are single rows of one partition.
+func (r *reader) readRows() error {
+	if err := r.checkLost(); err != nil {
+		return err
+	}
+	if err := r.openRows(); err != nil {
+		return err
+	}
+	return r.readOpened()
+}
+
+// openRows creates the iterator for rows that are found by their whole keys. Its bounds are those of the table, so that they stay
+// from one partition to the next, and a search for a later key begins where the last one ended. lower is the key of the header.
+func (r *reader) openRows() error {
+	if len(r.cmd.Key.Bytes) > keyBytesMax {
+		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
+	}
+	if r.iter == nil || r.wide != r.cmd.Table {
+		r.lower, r.upper = appendTable(r.lower[:0], r.cmd.Table), appendTableEnd(r.upper[:0], r.cmd.Table)
+		if err := r.open(); err != nil {
+			return err
+		}
+		r.wide = r.cmd.Table
+	}
+	r.prefix = appendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
+	return nil
 }
 
 // Stored returns what is stored under a key of a partition, nil if nothing is: the header, or a row.

@@ -12,6 +12,7 @@ import (
 	"cqld/internal/env"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
 )
 
 // Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
@@ -98,11 +99,13 @@ type reader struct {
 	end          row.Position // where the page ends; Key.Bytes is nil unless rows after the last one were read
 
 	lower, upper, seek []byte
-	headerValue        []byte
-	arena              []byte
-	raw                []row.RangeTombstone
-	stored, canonical  row.Row
-	nothing            row.Row
+	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
+	wide              schema.StorageID
+	headerValue       []byte
+	arena             []byte
+	raw               []row.RangeTombstone
+	stored, canonical row.Row
+	nothing           row.Row
 }
 
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
@@ -178,6 +181,11 @@ func (r *reader) readOne() error {
 	if err := r.openOne(); err != nil {
 		return err
 	}
+	return r.readOpened()
+}
+
+// readOpened reads the partition of a key with the iterator that was opened for it.
+func (r *reader) readOpened() error {
 	r.beginPartition(r.cmd.Key)
 	// The flag must be checked after the iterator was created: see headerFlags.
 	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
@@ -252,6 +260,7 @@ func (r *reader) toNextPartition() bool {
 }
 
 func (r *reader) open() (err error) {
+	r.wide = 0
 	if r.iter != nil { // that of the previous partition
 		r.iter.SetBounds(r.lower, r.upper)
 		return nil

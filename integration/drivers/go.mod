@@ -7,6 +7,7 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/data/aztables v1.4.1
 	github.com/apache/cassandra-gocql-driver/v2 v2.1.2
 	github.com/gocql/gocql v1.7.0
+	github.com/golang-migrate/migrate/v4 v4.20.1
 	gopkg.in/inf.v0 v0.9.1
 )
 

@@ -128,7 +128,7 @@ func (p *Player) Play(d *datadriven.TestData) (string, error) {
 		var text string
 		switch d.Cmd {
 		case "cql":
-			text, err = rq.run(c, s.text)
+			text, err = rq.settled(c, p.keyspace, s.text)
 		case "prepare":
 			text, err = describePrepared(c, s.text)
 		default:

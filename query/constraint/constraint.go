@@ -5,6 +5,7 @@ package constraint
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,13 +45,55 @@ func Define(keyspace, table string, col *schema.Column, all []cql.Constraint) (s
 		return "", nil
 	}
 	if !schema.Constrainable(col.Type) {
-		return "", function.Invalidf("Constraint cannot be defined on the column %s of type %s for the table %s.%s.",
-			col.Name, col.Type, keyspace, table)
+		advice := ""
+		if col.Type.MultiCell() && col.Type.Kind() != types.UDT {
+			advice = " When using collections, constraints can be used only of frozen collections."
+		}
+		return "", function.Invalidf("Constraint cannot be defined on the column %s of type %s for the table %s.%s.%s",
+			col.Name, col.Type, keyspace, table, advice)
+	}
+	for i := range all {
+		if err := recognize(col, &all[i]); err != nil {
+			return "", err
+		}
+	}
+	if err := satisfiable(col, all); err != nil {
+		return "", err
 	}
 	if _, err := compile(col, all); err != nil {
 		return "", err
 	}
 	return string(cql.AppendConstraints(nil, all)), nil
+}
+
+// Renamed returns the constraints of a column as those of the column with another name.
+func Renamed(col *schema.Column, to string) (string, error) {
+	all, err := cql.ParseConstraints(col.CheckText())
+	if err != nil {
+		return "", err
+	}
+	for i := range all {
+		if all[i].Column != "" {
+			all[i].Column = to
+		}
+	}
+	return string(cql.AppendConstraints(nil, all)), nil
+}
+
+// recognize returns an error for a function that does not exist, and for a comparison of another column.
+func recognize(col *schema.Column, c *cql.Constraint) error {
+	compared := c.Operator != cql.OperatorInvalid
+	switch {
+	case c.Column != "" && c.Column != col.Name:
+		return function.Invalidf("Constraint %s was not specified on a column it operates on: %s but on: %s",
+			cql.AppendConstraints(nil, []cql.Constraint{*c}), col.Name, c.Column)
+	case c.Column != "":
+		return nil
+	case !compared && (c.Function == cql.NotNullConstraint || c.Function == "JSON"),
+		compared && (c.Function == "LENGTH" || c.Function == "OCTET_LENGTH" || c.Function == "REGEXP"):
+		return nil
+	}
+	return function.Invalidf("Unrecognized constraint function: %s", strings.ToLower(c.Function))
 }
 
 func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
@@ -74,8 +117,8 @@ func compile(col *schema.Column, all []cql.Constraint) (*Check, error) {
 }
 
 func checkNotNull(col *schema.Column, c *cql.Constraint) error {
-	if len(c.Args) > 0 || c.Operator != cql.OperatorInvalid {
-		return function.Invalidf("Constraint %s has neither parameters nor a comparison", c.Function)
+	if err := checkArguments(c); err != nil {
+		return err
 	}
 	switch col.Kind {
 	case schema.PartitionKey:
@@ -86,80 +129,101 @@ func checkNotNull(col *schema.Column, c *cql.Constraint) error {
 	return nil
 }
 
+func checkArguments(c *cql.Constraint) error {
+	if len(c.Args) > 0 {
+		return function.Invalidf("Constraint %s does not accept any arguments.", c.Function)
+	}
+	return nil
+}
+
 func compileOne(col *schema.Column, c *cql.Constraint) (condition, error) {
+	if err := recognize(col, c); err != nil {
+		return nil, err
+	}
 	if c.Column != "" {
 		return scalar(col, c)
 	}
-	if len(c.Args) > 0 {
-		return nil, function.Invalidf("Constraint %s has no parameters", c.Function)
+	if err := checkArguments(c); err != nil {
+		return nil, err
 	}
-	text, ascii, blob := types.Native(types.Text), types.Native(types.Ascii), types.Native(types.Blob)
 	switch c.Function {
 	case "LENGTH":
 		length := function.UTF16Length
 		if col.Type.Kind() == types.Blob {
 			length = func(v []byte) int { return len(v) }
 		}
-		return lengthOf(col, c, length, blob, text, ascii)
+		return lengthOf(col, c, length)
 	case "OCTET_LENGTH":
-		return lengthOf(col, c, func(v []byte) int { return len(v) }, blob, text, ascii)
+		return lengthOf(col, c, func(v []byte) int { return len(v) })
 	case "JSON":
-		return isJSON(col, c, text, ascii)
-	case "REGEXP":
-		return matches(col, c, text, ascii)
+		return isJSON(col, c)
 	}
-	return nil, function.Invalidf("Unrecognized constraint function: %s", c.Function)
+	return matches(col, c)
 }
 
-// scalar compares a number with the column.
+// scalar compares the column with a constant.
 func scalar(col *schema.Column, c *cql.Constraint) (condition, error) {
-	switch {
-	case c.Column != col.Name:
-		return nil, function.Invalidf("Constraint %s was not specified on a column it operates on: %s but on: %s",
-			cql.AppendConstraints(nil, []cql.Constraint{*c}), c.Column, col.Name)
-	case !col.Type.IsNumber():
-		return nil, function.Invalidf("Column '%s' is not a number type.", col.Name)
+	err := checkType(col, c.Column+" "+c.Operator.String(), types.Tinyint, types.Counter, types.Decimal, types.Double, types.Float, types.Int,
+		types.Varint, types.Bigint, types.Smallint, types.Time, types.Date, types.Timestamp)
+	if err != nil {
+		return nil, err
 	}
-	bound, err := col.Type.FromText(c.Value.Text)
-	if err != nil || len(bound) == 0 {
-		return nil, function.Invalidf("%s and %s need to be numbers.", col.Name, c.Value.Text)
+	bound, err := constant(col, c)
+	if err != nil {
+		return nil, err
 	}
 	return func(v []byte) error {
 		if len(v) > 0 && holds(c.Operator, col.Type.Compare(v, bound)) {
 			return nil
 		}
 		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It should be %s %s %s",
-			col.Name, col.Name, c.Operator, c.Value.Text)
+			col.Name, col.Name, c.Operator, valueText(c))
 	}, nil
 }
 
-func lengthOf(col *schema.Column, c *cql.Constraint, length func([]byte) int, allowed ...*types.Type) (condition, error) {
-	if err := checkType(col, c, allowed); err != nil {
+// constant returns the encoding of the constant with which a constraint compares the column.
+func constant(col *schema.Column, c *cql.Constraint) ([]byte, error) {
+	if quoted := c.Value.Kind == cql.LiteralString; !quoted || takesStrings(col.Type) {
+		if bound, err := col.Type.FromText(c.Value.Text); err == nil && len(bound) > 0 && col.Type.Kind() != types.Counter {
+			return bound, nil
+		}
+	}
+	return nil, unparsed(col, c)
+}
+
+// takesStrings reports whether constants of a type are strings in CQL.
+func takesStrings(t *types.Type) bool {
+	return t.Kind() == types.Date || t.Kind() == types.Time || t.Kind() == types.Timestamp
+}
+
+func unparsed(col *schema.Column, c *cql.Constraint) error {
+	return function.Invalidf("Cannot parse constraint value from %s for column '%s'", valueText(c), col.Name)
+}
+
+// valueText returns the constant of a constraint as CQL text.
+func valueText(c *cql.Constraint) string { return cql.FormatTerm(c.Value) }
+
+func lengthOf(col *schema.Column, c *cql.Constraint, length func([]byte) int) (condition, error) {
+	if err := checkType(col, c.Function, types.Blob, types.Text, types.Ascii); err != nil {
 		return nil, err
 	}
-	if c.Operator == cql.OperatorInvalid {
-		return nil, function.Invalidf("Constraint %s needs a comparison", c.Function)
-	}
-	bound, err := strconv.Atoi(c.Value.Text)
-	if err != nil || bound < 0 {
-		return nil, function.Invalidf("Constraint %s needs a length, and not %s", c.Function, c.Value.Text)
+	bound, err := strconv.ParseInt(c.Value.Text, 10, 32)
+	if err != nil || c.Value.Kind != cql.LiteralInteger {
+		return nil, unparsed(col, c)
 	}
 	return func(v []byte) error {
 		n := length(v)
-		if holds(c.Operator, n-bound) {
+		if holds(c.Operator, n-int(bound)) {
 			return nil
 		}
 		return function.Invalidf("Column value does not satisfy value constraint for column '%s'. It has a length of %d and it should be %s %s",
-			col.Name, n, c.Operator, c.Value.Text)
+			col.Name, n, c.Operator, valueText(c))
 	}, nil
 }
 
-func isJSON(col *schema.Column, c *cql.Constraint, allowed ...*types.Type) (condition, error) {
-	if err := checkType(col, c, allowed); err != nil {
+func isJSON(col *schema.Column, c *cql.Constraint) (condition, error) {
+	if err := checkType(col, c.Function, types.Text, types.Ascii); err != nil {
 		return nil, err
-	}
-	if c.Operator != cql.OperatorInvalid {
-		return nil, function.Invalidf("Constraint %s has no comparison", c.Function)
 	}
 	return func(v []byte) error {
 		if json.Valid(v) {
@@ -171,12 +235,12 @@ func isJSON(col *schema.Column, c *cql.Constraint, allowed ...*types.Type) (cond
 
 // matches compares the whole value with a regular expression in the syntax of RE2, which has no backreferences and no lookaround, and
 // is evaluated in linear time.
-func matches(col *schema.Column, c *cql.Constraint, allowed ...*types.Type) (condition, error) {
-	if err := checkType(col, c, allowed); err != nil {
+func matches(col *schema.Column, c *cql.Constraint) (condition, error) {
+	if err := checkType(col, c.Function, types.Text, types.Ascii); err != nil {
 		return nil, err
 	}
-	if c.Operator != cql.Equal && c.Operator != cql.NotEqual || c.Value.Kind != cql.LiteralString {
-		return nil, function.Invalidf("Constraint %s is compared with a string by = or !=", c.Function)
+	if c.Operator != cql.Equal && c.Operator != cql.NotEqual {
+		return nil, function.Invalidf("%s constraint of relation '%s' is not supported. Only these are: [=, !=]", c.Function, c.Operator)
 	}
 	if _, err := regexp.Compile(c.Value.Text); err != nil {
 		return nil, function.Invalidf("String '%s' is not a valid regular expression", c.Value.Text)
@@ -188,24 +252,34 @@ func matches(col *schema.Column, c *cql.Constraint, allowed ...*types.Type) (con
 	return func(v []byte) error {
 		switch match := expression.Match(v); {
 		case c.Operator == cql.Equal && !match:
-			return function.Invalidf("Value does not match regular expression %s", cql.QuoteString(c.Value.Text))
+			return function.Invalidf("Value does not match regular expression %s", valueText(c))
 		case c.Operator == cql.NotEqual && match:
-			return function.Invalidf("Value does match regular expression %s", cql.QuoteString(c.Value.Text))
+			return function.Invalidf("Value does match regular expression %s", valueText(c))
 		}
 		return nil
 	}, nil
 }
 
-func checkType(col *schema.Column, c *cql.Constraint, allowed []*types.Type) error {
-	names := make([]string, len(allowed))
-	for i, t := range allowed {
-		if t.Kind() == col.Type.Kind() {
-			return nil
-		}
-		names[i] = t.String()
+func checkType(col *schema.Column, name string, allowed ...types.Kind) error {
+	if slices.Contains(allowed, col.Type.Kind()) {
+		return nil
 	}
-	return function.Invalidf("Constraint '%s' can be used only for columns of type [%s] but it was %s",
-		c.Function, strings.Join(names, ", "), col.Type)
+	classes := make([]string, len(allowed))
+	for i, kind := range allowed {
+		classes[i] = class(types.Native(kind))
+	}
+	return function.Invalidf("Constraint '%s' can be used only for columns of type [%s] but it was class %s",
+		name, strings.Join(classes, ", "), class(col.Type))
+}
+
+// class returns the name of a type's class in Cassandra, without its parameters.
+func class(t *types.Type) string {
+	name := t.MarshalClass()
+	if inner, frozen := strings.CutPrefix(name, "org.apache.cassandra.db.marshal.FrozenType("); frozen {
+		name = inner
+	}
+	name, _, _ = strings.Cut(name, "(")
+	return name
 }
 
 // holds reports whether a comparison with result n satisfies the operator.

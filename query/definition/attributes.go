@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"slices"
+
 	"cqld/cql"
 	"cqld/query/constraint"
 	"cqld/query/term"
@@ -12,7 +14,11 @@ import (
 func (d *Definer) attributes(keyspace, table string, spec *schema.ColumnSpec, def *cql.ColumnDefinition) error {
 	all := def.Constraints
 	if def.NotNull {
-		all = append([]cql.Constraint{{Function: cql.NotNullConstraint}}, all...)
+		required := cql.Constraint{Function: cql.NotNullConstraint}
+		if slices.ContainsFunc(all, func(c cql.Constraint) bool { return c.Function == required.Function }) {
+			return invalidf("Duplicate definition of NOT NULL constraint")
+		}
+		all = append(all[:len(all):len(all)], required)
 	}
 	col := &schema.Column{Name: spec.Name, Kind: spec.Kind, Type: spec.Type}
 	check, err := constraint.Define(keyspace, table, col, all)
@@ -65,6 +71,20 @@ func (d *Definer) alterConstraints(c *schema.AlterTable, t *schema.Table, a *cql
 	return err
 }
 
+// renames returns the changes of names, and of the constraints that contain them.
+func renames(t *schema.Table, a *cql.RenameColumns) (out []schema.Rename, err error) {
+	for _, r := range a.Renames {
+		change := schema.Rename{From: r.From, To: r.To}
+		if col := t.Column(r.From); col != nil && col.CheckText() != "" {
+			if change.Check, err = constraint.Renamed(col, r.To); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, change)
+	}
+	return out, nil
+}
+
 // alterDefault defines ALTER c SET DEFAULT … and ALTER c DROP DEFAULT.
 func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.AlterColumnDefault) error {
 	c.Attributes = &schema.AttributesChange{Column: a.Column, IfExists: a.IfExists, Default: new(string)}
@@ -77,18 +97,34 @@ func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.Alt
 	return err
 }
 
-// commentOn defines COMMENT ON TABLE and COMMENT ON COLUMN. Null removes a comment.
+// commentOn defines COMMENT ON. Null removes a comment.
 func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
-	if stmt.Kind != cql.CommentTable && stmt.Kind != cql.CommentColumn {
-		return refuse(notSupported("COMMENT ON KEYSPACE, TYPE and FIELD"))
+	if stmt.Kind == cql.CommentKeyspace {
+		return d.commentOnKeyspace(stmt, stmt.Name.Name)
 	}
 	keyspace, err := d.KeyspaceOf(stmt.Name)
 	if err != nil {
 		return refuse(err)
 	}
+	if stmt.Kind == cql.CommentType || stmt.Kind == cql.CommentField {
+		return d.commentOnKeyspace(stmt, keyspace)
+	}
 	name := stmt.Name.Name
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
 		return refuse(err)
+	}
+	t := d.Schema.Table(keyspace, name)
+	switch {
+	case d.Schema.Keyspace(keyspace) == nil:
+		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+	case t == nil:
+		return refuse(invalidf("Table '%s.%s' doesn't exist", keyspace, name))
+	case t.View != nil:
+		return refuse(invalidf("Cannot set comment on non-regular table '%s.%s'", keyspace, name))
+	case stmt.Kind == cql.CommentColumn && t.Column(stmt.Member) == nil:
+		return refuse(invalidf("Column '%s' doesn't exist in table '%s.%s'", stmt.Member, keyspace, name))
+	case isEmptyComment(stmt):
+		return refuse(emptyComment())
 	}
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
@@ -96,11 +132,35 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Comment: &stmt.Comment.Text}
 		return def
 	}
-	t := d.Schema.Table(keyspace, name)
-	if t == nil {
-		return def // Apply returns this error
-	}
 	c.Options, c.Set = t.Options, []string{"comment"}
 	c.Options.Comment = stmt.Comment.Text
 	return def
 }
+
+// commentOnKeyspace defines the comment on a keyspace, on a type of it, or on a field of such a type.
+func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Definition {
+	comment := schema.Comment{Text: stmt.Comment.Text}
+	event := schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: keyspace}
+	what := "keyspace " + keyspace
+	if stmt.Kind != cql.CommentKeyspace {
+		comment.Type, comment.Field = stmt.Name.Name, stmt.Member
+		event.Target, event.Name = schema.TargetType, stmt.Name.Name
+		what = "all tables in " + keyspace
+	}
+	if err := mayChange(keyspace, "ALTER", what); err != nil {
+		return refuse(err)
+	}
+	switch {
+	case d.Schema.Keyspace(keyspace) == nil:
+		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+	case isEmptyComment(stmt):
+		return refuse(emptyComment())
+	}
+	return Definition{Change: &schema.AlterKeyspace{Keyspace: keyspace, Comment: &comment}, Event: event}
+}
+
+func isEmptyComment(stmt *cql.CommentOn) bool {
+	return stmt.Comment.Kind == cql.LiteralString && stmt.Comment.Text == ""
+}
+
+func emptyComment() error { return invalidf("Cannot set comment to empty string") }

@@ -169,6 +169,10 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 		case kind == cql.DescribeTable:
 			return invalidf("Table '%s' not found in keyspace '%s'", name, k.Name)
 		}
+		if t, ix := k.Index(name); ix != nil {
+			d.addIndex(t, ix)
+			return nil
+		}
 		return invalidf("'%s' not found in keyspace '%s'", name, k.Name)
 	case cql.DescribeType:
 		if t := k.Type(name); t != nil {
@@ -215,7 +219,7 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 }
 
 func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
-	d.addRow(types.QuoteName(k.Name), "type", types.QuoteName(t.UDTName()), typeText(t))
+	d.addRow(types.QuoteName(k.Name), "type", types.QuoteName(t.UDTName()), typeText(k, t))
 }
 
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"cqld/cql"
@@ -10,7 +11,7 @@ import (
 )
 
 // createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the options, which
-// WITH changes. Comments on columns are copied WITH COMMENTS only; rows and indexes are not.
+// WITH changes. Comments on columns are copied WITH COMMENTS only, indexes WITH INDEXES only, and rows are not.
 func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -25,23 +26,21 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	}
 	source := d.Schema.Table(from, stmt.Source.Name)
 	switch {
-	case d.Schema.Keyspace(from) == nil:
+	case d.Schema.Keyspace(from) == nil || schema.IsLocalSystem(from) || schema.IsVirtualSystem(from):
 		return refuse(invalidf("Source Keyspace '%s' doesn't exist", from))
 	case source == nil:
-		return refuse(invalidf("Souce Table '%s.%s' doesn't exist", from, stmt.Source.Name)) // Cassandra's spelling
-	case source.Virtual:
+		return refuse(invalidf("Source Table '%s.%s' doesn't exist", from, stmt.Source.Name))
+	case source.View != nil:
+		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a materialized view '%s.%s'.", from, stmt.Source.Name))
+	case source.Virtual: // of another keyspace
 		return refuse(invalidf("Cannot use CREATE TABLE LIKE on a virtual table '%s.%s'.", from, stmt.Source.Name))
 	case d.Schema.Keyspace(keyspace) == nil:
 		return refuse(invalidf("Target Keyspace '%s' doesn't exist", keyspace))
-	case source.Compact != schema.NotCompact:
-		return refuse(notSupported("CREATE TABLE … LIKE a table with COMPACT STORAGE"))
-	case stmt.Indexes && len(source.Indexes()) > 0:
-		return refuse(notSupported("CREATE TABLE … LIKE … WITH INDEXES"))
 	}
 	name := stmt.Table.Name
-	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID()}
+	c := &schema.CreateTable{Keyspace: keyspace, Table: name, IfNotExists: stmt.IfNotExists, ID: d.NewID(), Compact: source.Compact}
 	if (properties{stmt.Properties}).has("id") {
-		return refuse(configf("The id of a table cannot be set by CREATE TABLE LIKE"))
+		return refuse(configf("Cannot alter table id."))
 	}
 	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
 		return refuse(err)
@@ -49,14 +48,49 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	if c.Columns, err = d.likeColumns(keyspace, source, stmt.Comments); err != nil {
 		return refuse(err)
 	}
-	return Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
+	if stmt.Indexes && d.Schema.Table(keyspace, name) == nil {
+		err = d.likeIndexes(&def, c, source)
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	return def
+}
+
+// likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it chooses for the new
+// table; another keeps its name if the keyspace has no index of that name, and otherwise gets a number.
+func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *schema.Table) error {
+	taken := d.Schema.Keyspace(c.Keyspace).IndexNames()
+	for _, ix := range source.Indexes() {
+		col := source.ColumnByID(ix.Column)
+		if err := d.Indexes.allow(ix.Class); err != nil {
+			return err
+		}
+		like := schema.CreateIndex{Keyspace: c.Keyspace, Table: c.Table, Class: ix.Class, Column: col.Name, Target: ix.Target, Options: ix.Options}
+		if !schema.IsDefaultIndexName(source, col, ix.Name) {
+			like.Name = ix.Name
+			for n := 1; slices.Contains(taken, like.Name); n++ {
+				like.Name = ix.Name + "_" + strconv.Itoa(n)
+			}
+			taken = append(taken, like.Name)
+		}
+		c.Indexes = append(c.Indexes, like)
+		if ix.Class == schema.SASI && !slices.Contains(def.Warnings, sasiWarning) {
+			def.Warnings = append(def.Warnings, sasiWarning)
+		}
+		if ix.Class == schema.SAI && col.Type.Kind() == types.Vector && !slices.Contains(def.Warnings, vectorIndexWarning) {
+			def.Warnings = append(def.Warnings, vectorIndexWarning)
+		}
+	}
+	return nil
 }
 
 // likeColumns returns the columns of a table as those of a new one in a keyspace.
 func (d *Definer) likeColumns(keyspace string, source *schema.Table, comments bool) ([]schema.ColumnSpec, error) {
 	var specs []schema.ColumnSpec
 	var missing []string
-	for _, col := range source.Columns() {
+	for _, col := range source.StoredColumns() {
 		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask, Attributes: col.Attributes}
 		if !comments && col.Comment() != "" {
 			plain := *col.Attributes

@@ -260,9 +260,7 @@ func (d *Definer) alterTable(stmt *cql.AlterTable) Definition {
 	case *cql.DropColumns:
 		err = d.alterDrop(c, a)
 	case *cql.RenameColumns:
-		for _, r := range a.Renames {
-			c.Rename = append(c.Rename, schema.Rename{From: r.From, To: r.To})
-		}
+		c.Rename, err = renames(t, a)
 	case *cql.AlterColumnType:
 		err = invalidf("Altering column types is no longer supported")
 	case *cql.AlterColumnMask:

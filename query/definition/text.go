@@ -23,7 +23,8 @@ func keyspaceText(k *schema.Keyspace) string {
 			"Structure, for reference:\nVIRTUAL KEYSPACE " + types.QuoteName(k.Name) + ";\n*/"
 	}
 	return "CREATE KEYSPACE " + types.QuoteName(k.Name) + " WITH replication = " + replicationText(k.Replication) +
-		"  AND durable_writes = " + strconv.FormatBool(k.DurableWrites) + ";"
+		"  AND durable_writes = " + strconv.FormatBool(k.DurableWrites) + ";" +
+		commentText(cql.CommentKeyspace, types.QuoteName(k.Name), k.Comment("", ""))
 }
 
 func replicationText(r ring.Replication) string {
@@ -37,12 +38,23 @@ func replicationText(r ring.Replication) string {
 	return text + "}"
 }
 
-func typeText(t *types.Type) string {
-	var fields []string
-	for i, name := range t.FieldNames() {
-		fields = append(fields, "    "+types.QuoteName(name)+" "+t.Elems()[i].String())
+// commentText returns the statement that sets the comment on an object, in a line of its own, or nothing without a comment.
+func commentText(kind cql.CommentKind, name, comment string) string {
+	if comment == "" {
+		return ""
 	}
-	return "CREATE TYPE " + qualified(t.UDTKeyspace(), t.UDTName()) + " (\n" + strings.Join(fields, ",\n") + "\n);"
+	return "\nCOMMENT ON " + kind.String() + " " + name + " IS " + cql.QuoteString(comment) + ";"
+}
+
+func typeText(k *schema.Keyspace, t *types.Type) string {
+	name := qualified(t.UDTKeyspace(), t.UDTName())
+	comments := commentText(cql.CommentType, name, k.Comment(t.UDTName(), ""))
+	var fields []string
+	for i, field := range t.FieldNames() {
+		fields = append(fields, "    "+types.QuoteName(field)+" "+t.Elems()[i].String())
+		comments += commentText(cql.CommentField, name+"."+types.QuoteName(field), k.Comment(t.UDTName(), field))
+	}
+	return "CREATE TYPE " + name + " (\n" + strings.Join(fields, ",\n") + "\n);" + comments
 }
 
 func qualified(keyspace, name string) string {

@@ -38,7 +38,11 @@ func (x *Values) Build(table, id schema.StorageID) (more bool, err error) {
 		entries := x.scratch.Get().(*scratch)
 		defer x.scratch.Put(entries)
 		of := []Definition{def}
-		next.position, err = x.host.Rows(table, s.position, x.rows, func(e *storage.Entered) { entries.enter(d, of, e, false) })
+		next.position, err = x.host.Rows(table, s.position, x.rows, func(e *storage.Entered) {
+			next.rows++
+			next.bytes += int64(len(e.Key.Bytes) + len(e.Clustering) + len(e.Value))
+			entries.enter(d, of, e, false)
+		})
 		if err == nil && next.position != nil {
 			d.MarkWith(id, next.mark(table))
 		}
@@ -84,11 +88,11 @@ func (x *Values) built(table schema.StorageID, s, next indexState) (more bool, e
 	case now.voids != s.voids || now.state != unbuilt: // the next step begins again
 		return true, nil
 	case next.position != nil:
-		now.position = next.position
+		now.position, now.rows, now.bytes = next.position, next.rows, next.bytes
 		x.put(table, now)
 		return true, nil
 	}
-	now.state, now.position = built, nil
+	now.state, now.position, now.rows, now.bytes = built, nil, next.rows, next.bytes
 	if err := x.host.Write(true, func(d storage.Derived) error { d.MarkWith(s.id, now.mark(table)); return nil }); err != nil {
 		return true, err
 	}

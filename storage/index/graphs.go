@@ -136,32 +136,31 @@ func (g *graphs) begin(d *Definition) *graph {
 	return x
 }
 
-// drain applies up to n pending changes and returns how many there were.
+// drain applies up to n pending changes, the oldest first, and returns how many there were.
 func (g *graphs) drain(x *graph, n int) (applied int) {
 	g.mu.Lock()
-	list := make(map[string]change, min(n, len(x.pending)))
-	for entry, c := range x.pending {
-		if len(list) == n {
-			break
-		}
-		list[entry] = c
+	entries := slices.SortedFunc(maps.Keys(x.pending), func(a, b string) int { return x.pending[a].number - x.pending[b].number })
+	entries = entries[:min(n, len(entries))]
+	list := make([]change, len(entries))
+	for i, entry := range entries {
+		list[i] = x.pending[entry]
 	}
 	g.mu.Unlock()
-	for entry, c := range list {
-		if c.vector == nil {
+	for i, entry := range entries {
+		if list[i].vector == nil {
 			x.nearest.Delete(entry)
 		} else {
-			x.set(entry, c.vector)
+			x.set(entry, list[i].vector)
 		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for entry, c := range list {
-		if x.pending[entry].number == c.number {
+	for i, entry := range entries {
+		if x.pending[entry].number == list[i].number {
 			delete(x.pending, entry)
 		}
 	}
-	return len(list)
+	return len(entries)
 }
 
 // set adds a vector. One that cannot be compared has no entry, so the error is impossible.
@@ -253,7 +252,7 @@ func (x *Values) compareEntries(table schema.StorageID, d *Definition, g *graph,
 }
 
 // inGraph passes entries on to offer that the graph of the index finds, as far as it has one: the best ones behind the position of
-// the query, and all that are pending.
+// the query, and all that are pending. Of entries with equal scores, it passes on all: their places decide.
 func (s *search) inGraph(best *bestScored) (ok bool) {
 	nearest, pending := s.x.graphs.find(s.q.Index)
 	if nearest == nil {
@@ -279,11 +278,12 @@ func (s *search) inGraph(best *bestScored) (ok bool) {
 		if !ok {
 			return true
 		}
+		if offered > best.most && r.Score < best.worst() {
+			best.dropped = true
+			return true
+		}
 		if raw = encode(raw[:0], r.Vector); s.offer(best, []byte(r.Key), raw) {
-			if offered++; offered > best.most {
-				best.dropped = true
-				return true
-			}
+			offered++
 		}
 	}
 }

@@ -15,6 +15,10 @@ const (
 	stepBytes   = 256 << 10
 	searchBytes = 1 << 20
 	stepDropped = 64
+	// The memory of the candidates of a step begins with candidatesBegun of them, and comes in pieces of keptMin to keptMax bytes.
+	candidatesBegun = 128
+	keptMin         = 1 << 10
+	keptMax         = 64 << 10
 	// cancelEvery is how many partitions a listing looks at, of which each is a read, before it looks whether it is canceled.
 	// scanCancelEvery is how many entries a search passes over, without a read.
 	cancelEvery     = 32

@@ -104,7 +104,10 @@ type search struct {
 	slice  [1]row.Slice
 	end    []byte // of slice
 	raw    []byte // memory of a page
+	kept   []byte // memory of candidates, of which none is used twice
 	reader row.PageReader
+	cmd    row.ReadCommand // of a row
+	source Source
 }
 
 func (s *search) run() error {
@@ -187,13 +190,25 @@ func (s *search) look(entry []byte, e *entryOf, p *storage.Prober) error {
 
 // add adds a candidate at the last position.
 func (s *search) add(page []byte) {
-	at := append(make([]byte, 0, len(s.page.Last)+len(page)), s.page.Last...)
-	c := Candidate{At: Position(at[:len(at):len(at)])}
+	c := Candidate{At: Position(s.keep(s.page.Last))}
 	if page != nil {
-		c.Page = append(at[len(at):], page...)
+		c.Page = s.keep(page)
+	}
+	if s.page.Candidates == nil {
+		s.page.Candidates = make([]Candidate, 0, min(s.q.Limit, candidatesBegun))
 	}
 	s.page.Candidates = append(s.page.Candidates, c)
-	s.bytes += len(at) + len(page)
+	s.bytes += len(c.At) + len(page)
+}
+
+// keep returns a copy of b that belongs to the page.
+func (s *search) keep(b []byte) []byte {
+	if cap(s.kept)-len(s.kept) < len(b) {
+		s.kept = make([]byte, 0, max(len(b), min(keptMax, max(keptMin, 2*cap(s.kept)))))
+	}
+	n := len(s.kept)
+	s.kept = append(s.kept, b...)
+	return s.kept[n:len(s.kept):len(s.kept)]
 }
 
 // position appends the position of an entry, behind its row.
@@ -214,8 +229,8 @@ func (s *search) position(dst []byte, e *entryOf) []byte {
 func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has bool, err error) {
 	s.end = append(append(s.end[:0], e.clustering...), 0)
 	s.slice[0] = row.Slice{Start: s.end[:len(e.clustering):len(e.clustering)], End: s.end}
-	cmd := row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter, Cancel: s.q.Cancel}
-	if page, err = p.Read(s.raw[:0], &cmd); err != nil {
+	s.cmd = row.ReadCommand{Table: s.q.Table, Key: e.key, Slices: s.slice[:], Now: s.q.Now, Filter: s.q.Filter, Cancel: s.q.Cancel}
+	if page, err = p.Read(s.raw[:0], &s.cmd); err != nil {
 		return nil, false, false, err
 	}
 	s.raw = page
@@ -225,7 +240,8 @@ func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has 
 		return nil, false, s.q.Filter != nil, s.reader.Err() // the filter may have omitted a row that has the term
 	}
 	s.scratch.found.Reset()
-	s.def.Terms.Append(&s.scratch.found, &Source{Key: e.key, Kind: e.kind, Row: r}, s.q.Now)
+	s.source = Source{Key: e.key, Kind: e.kind, Row: r}
+	s.def.Terms.Append(&s.scratch.found, &s.source, s.q.Now)
 	if s.q.Order != ByToken {
 		s.scratch.key = consumeTerm(s.scratch.key[:0], e.term)
 		has = s.def.has(&s.scratch.found, s.scratch.key)
@@ -246,8 +262,8 @@ func (s *search) lookPartition(entry []byte, e *entryOf, p *storage.Prober) erro
 		}
 		return err
 	}
-	cmd := row.ReadCommand{Table: s.q.Table, Key: e.key, Now: s.q.Now, Cancel: s.q.Cancel}
-	page, err := p.Read(s.raw[:0], &cmd)
+	s.cmd = row.ReadCommand{Table: s.q.Table, Key: e.key, Now: s.q.Now, Cancel: s.q.Cancel}
+	page, err := p.Read(s.raw[:0], &s.cmd)
 	if err != nil {
 		return err
 	}
@@ -255,7 +271,8 @@ func (s *search) lookPartition(entry []byte, e *entryOf, p *storage.Prober) erro
 	s.reader.Reset(page)
 	s.scratch.found.Reset()
 	if s.reader.NextPartition() {
-		s.def.Terms.Append(&s.scratch.found, &Source{Key: e.key, Kind: e.kind, Row: &s.reader.Header}, s.q.Now)
+		s.source = Source{Key: e.key, Kind: e.kind, Row: &s.reader.Header}
+		s.def.Terms.Append(&s.scratch.found, &s.source, s.q.Now)
 	}
 	if s.scratch.found.InAny(s.q.Terms) {
 		s.add(nil)

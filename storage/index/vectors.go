@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"container/heap"
 	"crypto/sha256"
 	"encoding/binary"
@@ -28,6 +29,8 @@ const (
 	codeSize = 4
 	// nearestExtra is how many more entries than candidates a step of a search ByScore looks at: some are stale.
 	nearestExtra = 64
+	// scoreError bounds the relative difference between the scores of graphs and of positions.
+	scoreError = 1e-5
 )
 
 // VectorDefinition returns the definition of an index of a regular column of the type vector<float, n>.
@@ -79,6 +82,15 @@ func (v *Vectors) appendScore(dst []byte, near []float32, vector []byte) []byte 
 	return binary.BigEndian.AppendUint32(dst, bits)
 }
 
+// scoreOf returns the score of a position.
+func scoreOf(position []byte) float32 {
+	bits := binary.BigEndian.Uint32(position)
+	if bits>>31 == 0 {
+		bits = ^bits &^ (1 << 31)
+	}
+	return math.Float32frombits(bits)
+}
+
 // HasScoreOf reports whether one of the terms of found has the score of a position in ByScore, for a search with near.
 func (d *Definition) HasScoreOf(found *Found, near []byte, at Position) bool {
 	to := similarity.Decode(nil, near)
@@ -96,6 +108,11 @@ type scored struct {
 	entry    []byte
 }
 
+// compare orders s and an entry by position. The entry decides between a stale vector of a row and another with the same score.
+func (s *scored) compare(position, entry []byte) int {
+	return cmp.Or(bytes.Compare(s.position, position), bytes.Compare(s.entry, entry))
+}
+
 // bestScored is a heap of the entries with the first positions, the last of them on top.
 type bestScored struct {
 	list    []scored
@@ -108,7 +125,7 @@ func (h *bestScored) Len() int { return len(h.list) }
 
 // Less implements heap.Interface.
 func (h *bestScored) Less(i, k int) bool {
-	return bytes.Compare(h.list[i].position, h.list[k].position) > 0
+	return h.list[i].compare(h.list[k].position, h.list[k].entry) > 0
 }
 
 // Swap implements heap.Interface.
@@ -124,6 +141,12 @@ func (h *bestScored) Pop() any {
 	return last
 }
 
+// worst returns a score that is less than those of all entries that are kept. Graphs round scores differently.
+func (h *bestScored) worst() float32 {
+	score := scoreOf(h.list[0].position)
+	return score - scoreError*max(1, float32(math.Abs(float64(score))))
+}
+
 // offer keeps an entry if it is among the first. The slices are valid during the call.
 func (h *bestScored) offer(position, entry []byte) {
 	if len(h.list) < h.most {
@@ -131,7 +154,7 @@ func (h *bestScored) offer(position, entry []byte) {
 		return
 	}
 	h.dropped = true
-	if bytes.Compare(position, h.list[0].position) < 0 {
+	if h.list[0].compare(position, entry) > 0 {
 		h.list[0] = scored{append(h.list[0].position[:0], position...), append(h.list[0].entry[:0], entry...)}
 		heap.Fix(h, 0)
 	}
@@ -172,7 +195,7 @@ func (s *search) nearest(open func(bounds) (*storage.Entries, error), f func(fun
 			return err
 		}
 	}
-	slices.SortFunc(best.list, func(a, b scored) int { return bytes.Compare(a.position, b.position) })
+	slices.SortFunc(best.list, func(a, b scored) int { return a.compare(b.position, b.entry) })
 	next := best.list
 	return f(func() ([]byte, bool, error) {
 		if len(next) == 0 {

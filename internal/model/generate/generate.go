@@ -50,6 +50,8 @@ type Options struct {
 	Stamps bool // every write has a small explicit timestamp, so that some are equal
 	// Filters makes most queries filter on arbitrary columns.
 	Filters bool
+	// Compact gives the table compact storage: no static columns and no collections, and one regular column if it has clustering columns.
+	Compact bool
 }
 
 // Generator generates one table, statements that change its rows, and queries.
@@ -66,17 +68,21 @@ type Generator struct {
 // New returns a generator for a table with that name.
 func New(r *rand.Rand, table string, o Options) *Generator {
 	g := &Generator{Options: o, r: r, table: table}
-	if o.Types {
+	if o.Types && !o.Compact {
 		g.udt = &Type{Name: table + "_u", Elems: []*Type{native("int"), native("text")}, Fields: []string{"f", "g"}, Multi: true}
 		g.Counters = g.oneIn(8)
 	}
 	g.columns("p", PartitionKey, 1+b2i(g.oneIn(3)))
 	clustering := g.r.IntN(4)
 	g.columns("c", Clustering, clustering)
-	if clustering > 0 {
+	if clustering > 0 && !o.Compact {
 		g.columns("s", Static, g.r.IntN(3))
 	}
-	g.columns("v", Regular, 1+g.r.IntN(3))
+	regular := 1 + g.r.IntN(3)
+	if o.Compact && clustering > 0 && !g.oneIn(12) {
+		regular = 1
+	}
+	g.columns("v", Regular, regular)
 	return g
 }
 
@@ -193,6 +199,11 @@ func (g *Generator) Definitions() []string {
 	with := ""
 	if len(order) > 0 {
 		with = " WITH CLUSTERING ORDER BY (" + strings.Join(order, ", ") + ")"
+	}
+	if g.Compact && with == "" {
+		with = " WITH COMPACT STORAGE"
+	} else if g.Compact {
+		with += " AND COMPACT STORAGE"
 	}
 	return append(out, fmt.Sprintf("CREATE TABLE %s (%s, PRIMARY KEY (%s))%s",
 		g.table, strings.Join(lines, ", "), strings.Join(key, ", "), with))

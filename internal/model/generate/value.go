@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -62,6 +63,8 @@ func (g *Generator) value(t *Type) Value {
 		return g.collectionValue(t, kind)
 	case "tuple", "udt":
 		return g.tupleValue(t)
+	case "vector":
+		return g.vectorValue(t)
 	default:
 		return g.scalar(kind)
 	}
@@ -190,4 +193,21 @@ func (g *Generator) tupleValue(t *Type) Value {
 		open, end = "{", "}"
 	}
 	return Value{open + strings.Join(parts, ", ") + end, b}
+}
+
+// vectorValue generates a vector of floats, which are hardly ever equal to others.
+func (g *Generator) vectorValue(t *Type) Value {
+	var v Value
+	var parts []string
+	for range t.Elems {
+		n := 1 + g.r.IntN(999)
+		parts = append(parts, fmt.Sprintf("0.%03d", n))
+		f, err := strconv.ParseFloat(parts[len(parts)-1], 32)
+		if err != nil {
+			panic(err)
+		}
+		v.Bytes = binary.BigEndian.AppendUint32(v.Bytes, math.Float32bits(float32(f)))
+	}
+	v.Literal = "[" + strings.Join(parts, ", ") + "]"
+	return v
 }

@@ -1,0 +1,104 @@
+//go:build integration
+
+package integration
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"cqld/integration/transcript"
+)
+
+// openBoth connects to Cassandra, at the address CQLD_ORACLE, and to a node.
+func openBoth(t *testing.T) (players [2]*transcript.Player) {
+	oracle := os.Getenv("CQLD_ORACLE")
+	if oracle == "" {
+		t.Skip("CQLD_ORACLE is not set; recorded statements are replayed by TestTranscripts")
+	}
+	node := os.Getenv("CQLD_NODE")
+	if node == "" {
+		node = ringAddress(t)
+	}
+	for i, address := range []string{oracle, node} {
+		p, err := transcript.Open(address, *generatedKeyspace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		players[i] = p
+	}
+	return players
+}
+
+// differential compares the answers of Cassandra with those of a node, table by table.
+type differential struct {
+	t                             *testing.T
+	oracle, node                  *transcript.Player
+	compared, different, excluded int
+
+	seed        uint64
+	definitions []string
+	history     []string
+	reported    bool
+}
+
+// begin creates the objects of a table.
+func (d *differential) begin(seed uint64, definitions []string) {
+	d.seed, d.definitions, d.history, d.reported = seed, definitions, nil, false
+	for _, x := range definitions {
+		d.run(x+";", false)
+	}
+}
+
+// run executes one statement on both, and compares the answers, or only the rows of all pages.
+func (d *differential) run(input string, rowsOnly bool, options ...string) {
+	want, got := comparable(play(d.oracle, input, options...)), comparable(play(d.node, input, options...))
+	d.compared++
+	d.history = append(d.history, input)
+	switch {
+	case want == got || rowsOnly && slices.Equal(rowsOf(want), rowsOf(got)) || onPurpose(input, want):
+		return
+	case strings.Contains(want, "READ_FAILURE: ") || strings.Contains(want, "SERVER_ERROR: "): // exceptions in Cassandra
+		d.excluded++
+		return
+	}
+	if d.different++; d.different > 60 {
+		return
+	}
+	if !d.reported {
+		d.reported = true
+		d.t.Logf("before:\n%s", strings.Join(d.history, "\n"))
+	}
+	d.t.Errorf("seed %d: %s\n%s %v\n---- Cassandra\n%s---- cqld\n%s", d.seed, d.definitions, input, options, want, got)
+}
+
+// end executes statements that drop the objects of a table, without comparison.
+func (d *differential) end(statements []string) {
+	for _, x := range statements {
+		play(d.oracle, x)
+		play(d.node, x)
+	}
+}
+
+// signatures matches the list of a function's signatures in an error, whose order varies in Cassandra.
+var signatures = regexp.MustCompile(`(known type|following) signatures: .*\)`)
+
+// experimental matches warnings of Cassandra that cqld does not send, or sends less often.
+var experimental = regexp.MustCompile(`(?m)^warning: (Materialized views are experimental.*|SAI ANN indexes on vector columns are experimental(\n.*)*?\n\* Filters on columns.*)\n`)
+
+func comparable(text string) string {
+	return experimental.ReplaceAllString(signatures.ReplaceAllString(text, "$1 signatures"), "")
+}
+
+// onPurpose reports whether Cassandra refuses the statement, and cqld executes it as docs/differences.md describes.
+func onPurpose(input, cassandra string) bool {
+	if !strings.HasPrefix(cassandra, "INVALID: ") || !strings.Contains(input, "ALLOW FILTERING") {
+		return false
+	}
+	return strings.HasPrefix(cassandra, "INVALID: LIKE restriction is only supported on properly indexed columns.") ||
+		strings.HasPrefix(cassandra, "INVALID: ORDER BY with 2ndary indexes is not supported") ||
+		strings.HasPrefix(cassandra, "INVALID: ORDER BY is only supported when the partition key is restricted")
+}

@@ -1,0 +1,144 @@
+package generate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// userFunction is a function in Java that Cassandra and cqld can both execute.
+type userFunction struct {
+	name      string
+	arguments []string // types
+	returns   string
+	body      string
+	called    bool // ON NULL INPUT
+}
+
+// bodies returns functions without names. No body contains a question mark, which would be a bind marker.
+func bodies() []userFunction {
+	return []userFunction{
+		{arguments: []string{"int"}, returns: "int", body: "return x0 + 1;"},
+		{arguments: []string{"int", "int"}, returns: "int", body: "return x0 + x1;"},
+		{arguments: []string{"int", "int"}, returns: "int", body: "return x0 / x1;"},
+		{arguments: []string{"int", "int"}, returns: "int", body: "return Math.max(x0, x1);"},
+		{arguments: []string{"int", "int"}, returns: "int", body: "if (x1 == null) return x0; return x0 + x1;", called: true},
+		{arguments: []string{"int", "int"}, returns: "int", body: "if (x0 == null) return x1; return x0;", called: true},
+		{arguments: []string{"int", "text"}, returns: "int", body: "return x0 + x1.length();"},
+		{arguments: []string{"int"}, returns: "text", body: "return Integer.toString(x0);"},
+		{arguments: []string{"int"}, returns: "bigint", body: "long y = x0; for (int i = 0; i < 10; i++) y = y * 3; return y;"},
+		{arguments: []string{"text"}, returns: "text", body: "return x0.toUpperCase();"},
+		{arguments: []string{"text"}, returns: "text", body: "return x0.substring(1);"},
+		{arguments: []string{"text"}, returns: "int", body: "return x0.length();"},
+		{arguments: []string{"text", "text"}, returns: "text", body: "return x0 + x1;"},
+		{arguments: []string{"text", "int"}, returns: "text", body: "return x0 + x1;"},
+		{arguments: []string{"text"}, returns: "text", body: "if (x0 == null) return \"null\"; return x0;", called: true},
+		{arguments: []string{"bigint"}, returns: "double", body: "return Math.sqrt(x0);"},
+		{arguments: []string{"double", "double"}, returns: "double", body: "return x0 * x1 + 0.5;"},
+		{arguments: []string{"boolean"}, returns: "boolean", body: "return !x0;"},
+		{arguments: []string{"list<int>"}, returns: "int", body: "return x0.size();"},
+		{arguments: []string{"set<text>"}, returns: "int", body: "return x0.size();"},
+		{arguments: []string{"int"}, returns: "int", body: "return missing;"},
+	}
+}
+
+// createFunction generates CREATE FUNCTION or CREATE AGGREGATE.
+func (o *Objects) createFunction() Step {
+	if len(o.functions) > 0 && o.oneIn(3) {
+		return o.createAggregate()
+	}
+	all := bodies()
+	f := all[o.r.IntN(len(all))]
+	f.name = fmt.Sprintf("%s_f%d", o.table, o.r.IntN(4))
+	arguments := make([]string, len(f.arguments))
+	for i, a := range f.arguments {
+		arguments[i] = fmt.Sprintf("x%d %s", i, a)
+	}
+	nulls := "RETURNS NULL"
+	if f.called {
+		nulls = "CALLED"
+	}
+	t := &text{}
+	t.add("CREATE %sFUNCTION %s%s (%s) %s ON NULL INPUT RETURNS %s LANGUAGE java AS '%s'", []string{"", "", "OR REPLACE "}[o.r.IntN(3)],
+		[]string{"", "", "IF NOT EXISTS "}[o.r.IntN(3)], f.name, strings.Join(arguments, ", "), nulls, f.returns, f.body)
+	o.functions = append(o.functions, f)
+	return step(t)
+}
+
+func (o *Objects) createAggregate() Step {
+	f := o.functions[o.r.IntN(len(o.functions))]
+	name := fmt.Sprintf("%s_a%d", o.table, o.r.IntN(3))
+	arguments := f.arguments[1:]
+	if o.oneIn(10) {
+		arguments = f.arguments
+	}
+	t := &text{}
+	t.add("CREATE %sAGGREGATE %s (%s) SFUNC %s STYPE %s", []string{"", "", "OR REPLACE "}[o.r.IntN(3)], name, strings.Join(arguments, ", "), f.name, f.returns)
+	if o.oneIn(3) {
+		t.add(" FINALFUNC %s", o.functions[o.r.IntN(len(o.functions))].name)
+	}
+	if o.oneIn(2) {
+		initial := "0"
+		if f.returns == "text" {
+			initial = "'z'"
+		}
+		t.add(" INITCOND %s", initial)
+	}
+	o.aggregates = append(o.aggregates, name)
+	return step(t)
+}
+
+// selectCalls generates a SELECT that calls the functions.
+func (o *Objects) selectCalls() Step {
+	t := &text{}
+	t.add("SELECT ")
+	group := o.oneIn(3)
+	t.each(1+o.r.IntN(3), ", ", func(int) {
+		if len(o.aggregates) > 0 && (group || o.oneIn(3)) {
+			t.add("%s(%s)", o.aggregates[o.r.IntN(len(o.aggregates))], o.any(o.Columns).Name)
+			return
+		}
+		f := o.functions[o.r.IntN(len(o.functions))]
+		t.add("%s(", f.name)
+		t.each(len(f.arguments), ", ", func(i int) { t.WriteString(o.argument(f.arguments[i])) })
+		t.add(")")
+	})
+	t.add(" FROM %s", o.table)
+	if o.oneIn(3) {
+		t.add(" WHERE ")
+		t.each(len(o.of(PartitionKey)), " AND ", func(i int) { o.relation(t, o.of(PartitionKey)[i], false) })
+	}
+	if group {
+		t.add(" GROUP BY %s", strings.Join(names(o.of(PartitionKey)), ", "))
+	}
+	return step(t)
+}
+
+// argument returns a column or a constant of the type, sometimes of another one.
+func (o *Objects) argument(kind string) string {
+	var fitting []Column
+	for _, c := range o.Columns {
+		if c.Type.Name == kind {
+			fitting = append(fitting, c)
+		}
+	}
+	switch {
+	case len(fitting) > 0 && !o.oneIn(6):
+		return o.any(fitting).Name
+	case o.oneIn(6):
+		return o.any(o.Columns).Name
+	case strings.Contains(kind, "<"):
+		return "null"
+	}
+	return "(" + kind + ")" + o.scalar(kind).Literal
+}
+
+func (o *Objects) dropFunction(t *text) {
+	name, kind := o.table+"_f0", "FUNCTION"
+	if len(o.aggregates) > 0 && o.oneIn(2) {
+		name, kind = o.aggregates[o.r.IntN(len(o.aggregates))], "AGGREGATE"
+	}
+	t.add("DROP %s %s%s", kind, ifExists(o.oneIn(4)), name)
+	if o.oneIn(3) {
+		t.add("(int)")
+	}
+}

@@ -1,0 +1,80 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// createView generates CREATE MATERIALIZED VIEW: the key of the table in another order, and perhaps one more column. Some are invalid.
+func (o *Objects) createView() Step {
+	name := fmt.Sprintf("%s_w%d", o.table, len(o.created))
+	key := o.of(PartitionKey, Clustering)
+	if candidates := o.of(Regular, Static); len(candidates) > 0 && !o.oneIn(3) {
+		key = append(key, o.any(candidates))
+	}
+	o.r.Shuffle(len(key), func(i, j int) { key[i], key[j] = key[j], key[i] })
+	if o.oneIn(12) {
+		key = key[1:]
+	}
+	if len(key) == 0 {
+		key = o.of(PartitionKey)
+	}
+	view := &Generator{r: o.r, table: name, Options: o.Options, udt: o.udt}
+	partition := 1 + b2i(len(key) > 1 && o.oneIn(3))
+	for i, c := range key {
+		c.Kind, c.Desc = PartitionKey, false
+		if i >= partition {
+			c.Kind, c.Desc = Clustering, o.oneIn(3)
+		}
+		view.Columns = append(view.Columns, c)
+	}
+	all := o.oneIn(2)
+	for _, c := range o.of(Static, Regular) {
+		inKey := slices.ContainsFunc(key, func(x Column) bool { return x.Name == c.Name })
+		if !inKey && (all || o.oneIn(2)) && (c.Kind == Regular || all || o.oneIn(4)) {
+			c.Kind = Regular
+			view.Columns = append(view.Columns, c)
+		}
+	}
+	o.created, o.views = append(o.created, name), append(o.views, view)
+	return o.viewStatement(view, all)
+}
+
+func (o *Objects) viewStatement(view *Generator, all bool) Step {
+	t := &text{}
+	t.add("CREATE MATERIALIZED VIEW %s%s AS SELECT ", []string{"", "", "", "IF NOT EXISTS "}[o.r.IntN(4)], view.table)
+	if all {
+		t.add("*")
+	} else {
+		t.WriteString(strings.Join(names(view.Columns), ", "))
+	}
+	t.add(" FROM %s WHERE ", o.table)
+	key := view.of(PartitionKey, Clustering)
+	t.each(len(key), " AND ", func(i int) {
+		if c := key[i]; o.oneIn(12) {
+			t.add("%s %s %s", c.Name, []string{"=", ">=", "<"}[o.r.IntN(3)], o.value(c.Type).Literal)
+		} else {
+			t.add("%s IS NOT NULL", c.Name)
+		}
+	})
+	if o.oneIn(20) {
+		c := o.any(o.Columns)
+		t.add(" AND %s = %s", c.Name, o.value(c.Type).Literal)
+	}
+	t.add(" PRIMARY KEY ((%s)", strings.Join(names(view.of(PartitionKey)), ", "))
+	var order []string
+	for _, c := range view.of(Clustering) {
+		t.add(", %s", c.Name)
+		direction := " ASC"
+		if c.Desc {
+			direction = " DESC"
+		}
+		order = append(order, c.Name+direction)
+	}
+	t.add(")")
+	if len(order) > 0 {
+		t.add(" WITH CLUSTERING ORDER BY (%s)", strings.Join(order, ", "))
+	}
+	return step(t)
+}

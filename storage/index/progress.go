@@ -1,0 +1,46 @@
+package index
+
+import (
+	"cqld/ring"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// Progress is how far the build of an index is on one node.
+type Progress struct {
+	Built bool
+	// Fraction is the part of the ring, from the least token on, whose rows have entries: 0 to 1.
+	Fraction float64
+	// Token is that of the partition from which the build goes on. Begun means that there is one.
+	Token ring.Token
+	Begun bool
+	// Rows and Bytes are what this process has read for the build: entries of rows and partitions, as they are stored.
+	Rows, Bytes int64
+}
+
+// Progress returns how far the build of an index is. One that is unknown is not built.
+func (x *Values) Progress(table, id schema.StorageID) Progress {
+	s, _ := x.state(table, id)
+	p := Progress{Built: s.state == built, Rows: s.rows, Bytes: s.bytes}
+	if p.Built {
+		p.Fraction = 1
+		return p
+	}
+	if p.Token, p.Begun = storage.TokenOfPosition(s.position); p.Begun {
+		p.Fraction = float64(uint64(p.Token)^(1<<63)) / (1 << 64)
+	}
+	return p
+}
+
+// Rebuild voids what is built of an index: Build begins again. Entries that exist stay, because those of new rows are among
+// them; the build writes the same ones once more.
+func (x *Values) Rebuild(table, id schema.StorageID) error {
+	x.building.Lock()
+	defer x.building.Unlock()
+	x.deciding.Lock()
+	defer x.deciding.Unlock()
+	if _, ok := x.definition(table, id); !ok {
+		return nil
+	}
+	return x.void(table, id, unbuilt)
+}
