@@ -94,7 +94,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 
 // prepare determines the partition, and the conditions on each row.
 func (x *cas) prepare() error {
-	s := &term.Scope{Env: x.environment()}
+	s := &term.Scope{Env: &environment{p: x.p, Request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}}
 	for i, st := range x.statements {
 		s.Values = st.values
 		if st.m.json != nil {
@@ -135,10 +135,6 @@ func (x *cas) prepare() error {
 	}
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
 	return nil
-}
-
-func (x *cas) environment() *environment {
-	return &environment{p: x.p, request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}
 }
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
