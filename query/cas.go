@@ -409,7 +409,7 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 			b := v.Value(c)
 			if x.masks != nil {
 				var err error
-				if b, err = x.masks.Value(x.environment(), c, b); err != nil {
+				if b, err = x.masks.Value(&environment{p: x.p, Request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}, c, b); err != nil {
 					return nil, err
 				}
 			}
