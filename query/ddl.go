@@ -30,7 +30,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
 		NowMicros: p.timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
 		Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
-		Env: &environment{p: p, request: r, millis: p.o.Clock.Now().UnixMilli()}, Guard: p.guard(r), Ordinary: p.ordinary(r), DropCompact: p.o.DropCompactStorage}
+		Env: &environment{p: p, Request: r, millis: p.o.Clock.Now().UnixMilli()}, Guard: p.guard(r), Ordinary: p.ordinary(r), DropCompact: p.o.DropCompactStorage}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = p.runtime.Check
 	}

@@ -1,16 +1,12 @@
 package query
 
-import (
-	"slices"
-
-	"cqld/request"
-)
+import "cqld/request"
 
 // environment provides clocks, UUIDs and warnings to the functions of one statement.
 type environment struct {
-	p       *Processor
-	request *request.Request // nil drops warnings
-	millis  int64
+	*request.Request // for warnings
+	p                *Processor
+	millis           int64
 }
 
 // NowMillis returns the time at which the statement began.
@@ -21,13 +17,6 @@ func (e *environment) TimeUUID() [16]byte { return e.p.ids.TimeUUID(e.millis) }
 
 // RandomUUID returns a new random UUID.
 func (e *environment) RandomUUID() [16]byte { return e.p.ids.RandomUUID() }
-
-// Warn adds a warning, once, up to a bound.
-func (e *environment) Warn(text string) {
-	if e.request != nil && len(e.request.Warnings) < functionWarningsMax && !slices.Contains(e.request.Warnings, text) {
-		e.request.Warn(text)
-	}
-}
 
 // nowSeconds returns the time that determines what has expired: the request's, or the clock's.
 func (p *Processor) nowSeconds(params *Params) int64 {

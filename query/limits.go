@@ -24,10 +24,7 @@ const (
 	batchFailBytes  = 50 << 10
 	batchPartitions = 10
 	markersMax      = 65535
-	// functionWarningsMax bounds the warnings of a statement about slow functions.
-	functionWarningsMax = 16
-
-	tombstonesWarn = 1000
+	tombstonesWarn  = 1000
 
 	// sortRowsMax bounds the rows that ORDER BY sorts in memory; their bytes are bounded by pageBytesMax.
 	sortRowsMax = 10000

@@ -195,7 +195,7 @@ func (run *selectRun) resume(params *Params, limit uint32) (start *scan.Position
 
 func (run *selectRun) begin(r *request.Request, p *Processor, plan *selectPlan, values []wire.Value, now int64) {
 	run.p, run.plan = p, plan
-	run.env = environment{p: p, request: r, millis: p.o.Clock.Now().UnixMilli()}
+	run.env = environment{p: p, Request: r, millis: p.o.Clock.Now().UnixMilli()}
 	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks, Aggregates: run.x.Aggregates[:0]}
 	for _, a := range plan.selection.Aggregates {
 		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))

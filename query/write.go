@@ -44,7 +44,7 @@ func (w *write) begin(p *Processor, r *request.Request, params *Params, values [
 	if w.guard = p.dataGuard(r); !w.guard.BoundsValues() {
 		w.guard = nil
 	}
-	w.env = environment{p: p, request: r, millis: p.o.Clock.Now().UnixMilli()}
+	w.env = environment{p: p, Request: r, millis: p.o.Clock.Now().UnixMilli()}
 	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: p.ids, Millis: w.env.millis, Now: now}
 }
 

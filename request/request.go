@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"cqld/auth"
@@ -33,5 +34,9 @@ type Request struct {
 	observation *coordinator.Observation // nil unless Measure was called
 }
 
-// Warn adds a warning for the client.
-func (r *Request) Warn(text string) { r.Warnings = append(r.Warnings, text) }
+// Warn adds a warning for the client, unless it has been added.
+func (r *Request) Warn(text string) {
+	if !slices.Contains(r.Warnings, text) {
+		r.Warnings = append(r.Warnings, text)
+	}
+}

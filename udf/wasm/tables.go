@@ -11,25 +11,16 @@ var errMalformed = errors.New("the body is not a WebAssembly module")
 // checkTables refuses modules with large tables, which the runtime would allocate for each call. Without the feature of reference types
 // tables do not grow.
 func checkTables(b []byte) error {
-	const header = 8
-	if len(b) < header || string(b[:4]) != "\x00asm" {
-		return errMalformed
+	sections, err := sectionsOf(b)
+	if err != nil {
+		return err
 	}
-	r := reader{b[header:]}
-	for len(r.b) > 0 {
-		id := r.b[0]
-		r.b = r.b[1:]
-		size, ok := r.number()
-		if !ok || uint64(size) > uint64(len(r.b)) {
-			return errMalformed
-		}
-		const tableSection = 4
-		if id == tableSection {
-			if err := checkTableSection(reader{r.b[:size]}); err != nil {
+	for _, s := range sections {
+		if s.id == tableSection {
+			if err := checkTableSection(reader{s.body}); err != nil {
 				return err
 			}
 		}
-		r.b = r.b[size:]
 	}
 	return nil
 }

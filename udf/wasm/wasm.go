@@ -29,7 +29,9 @@ const (
 	moduleBytesMax = 1 << 20
 	pageBytes      = 64 << 10
 	tableMax       = 10000 // elements of a table
-	resultBytesMax = 16 << 20
+	// nestingMax bounds the blocks within blocks of a function: the time to compile it grows with their square.
+	nestingMax = 500
+	loopsMax   = 500 // of a function, for the same reason
 )
 
 // Program is a compiled module. It is immutable and safe for concurrent use.
@@ -61,6 +63,9 @@ func Compile(f Function, limits value.Limits) (*Program, error) {
 	if err := checkTables(binary); err != nil {
 		return nil, err
 	}
+	if binary, err = metered(binary, limits.Steps); err != nil {
+		return nil, err
+	}
 	ctx := context.Background()
 	features := api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue | api.CoreFeatureNonTrappingFloatToIntConversion |
 		api.CoreFeatureBulkMemoryOperations
@@ -81,9 +86,6 @@ func Compile(f Function, limits value.Limits) (*Program, error) {
 
 // check checks what the module imports and exports.
 func (p *Program) check() error {
-	if len(p.module.ImportedFunctions())+len(p.module.ImportedMemories()) > 0 {
-		return errors.New("the module imports functions or memories; there is nothing to import")
-	}
 	def := p.module.ExportedFunctions()[p.f.Name]
 	if def == nil {
 		return fmt.Errorf("the module does not export a function %q", p.f.Name)
@@ -174,14 +176,22 @@ func (p *Program) Run(args [][]byte) (result []byte, err error) {
 	params := make([]uint64, len(args))
 	for i, a := range args {
 		if params[i], err = p.param(ctx, instance, p.f.ArgTypes[i], a); err != nil {
-			return nil, p.fault(err)
+			return nil, p.trapped(instance, err)
 		}
 	}
 	results, err := instance.ExportedFunction(p.f.Name).Call(ctx, params...)
 	if err != nil {
-		return nil, p.fault(err)
+		return nil, p.trapped(instance, err)
 	}
 	return p.result(instance, results[0])
+}
+
+// trapped converts an error of a call in instance.
+func (p *Program) trapped(instance api.Module, err error) error {
+	if int64(instance.ExportedGlobal(meterName).Get()) < 0 {
+		return &value.Exceeded{Reason: fmt.Sprintf("it executed more than %d operations", p.limits.Steps)}
+	}
+	return p.fault(err)
 }
 
 // fault converts an error of the runtime.
@@ -244,7 +254,7 @@ func (p *Program) result(instance api.Module, v uint64) ([]byte, error) {
 			return nil, nil
 		}
 		b, ok := instance.Memory().Read(uint32(v), size)
-		if !ok || size > resultBytesMax {
+		if !ok || int64(size) > p.limits.Output {
 			return nil, &value.Fault{Msg: fmt.Sprintf("the result of %d bytes at %d is outside of the memory, or too large", size, uint32(v))}
 		}
 		b = append([]byte{}, b...)

@@ -31,7 +31,7 @@ func module(extra []byte, code ...byte) string {
 func compiled(t *testing.T, body string) (*Program, error) {
 	t.Helper()
 	i := types.Native(types.Int)
-	return Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i}, value.Limits{Bytes: 1 << 20, Time: 50 * time.Millisecond})
+	return Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i}, value.Limits{Steps: 100_000, Bytes: 1 << 20, Output: 1 << 16, Time: 5 * time.Second})
 }
 
 func TestCall(t *testing.T) {
