@@ -70,17 +70,17 @@ func TestSafeguards(t *testing.T) {
 			"acceptors remember what they promised and accepted", "cas", "restart-storm reorder one-way",
 			func(o *Options) {
 				o.UnsafePaxos.NoPersist, o.UnsafePaxos.NoArbiter, o.Nodes, o.Factor, o.Keys = true, true, 3, 3, 1
-			}, "linearizable", 200,
+			}, "linearizable", 850,
 		},
 		{
 			"a proposal without promises is taken only when nothing happened since", "cas", "clock-jump clock-drift slow-links reorder pause",
-			func(o *Options) { o.UnsafePaxos.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 0,
+			func(o *Options) { o.UnsafePaxos.NoPrevious, o.Nodes, o.Factor, o.Keys = true, 3, 3, 1 }, "linearizable", 120,
 		},
 		{
 			"who has forgotten refuses what is not after the floor", "cas", "slow-links reorder pause clock-drift",
 			func(o *Options) {
 				o.UnsafePaxos.NoLowBound, o.PaxosMargin, o.Nodes, o.Factor, o.Keys = true, time.Millisecond, 3, 3, 1
-			}, "linearizable", 0,
+			}, "linearizable", 50,
 		},
 		{
 			"acceptors answer when what they accepted is synced", "cas", "power-all power-one restart-storm",
