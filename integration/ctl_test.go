@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"cqld/integration/process"
 )
@@ -39,6 +40,10 @@ func ctlCases(address string) []ctlCase {
 		{args: "describering ctl", want: `(?s)^Schema Version:` + someID + `\nTokenRange: \n(\tTokenRange\(start_token:-?\d+, end_token:-?\d+, endpoints:\[127\.\S+, 127\.\S+, 127\.\S+, 127\.\S+\], rpc_endpoints:\[[^]]+\], endpoint_details:\[[^]]+\]\)\n){64}$`},
 		{args: "getendpoints ctl t 7", want: `^(127\.\S+\n){4}$`},
 		{args: "getseeds", want: `does not contain any remote node`},
+		{args: "rebuild_index ctl t by_v", want: `^$`},
+		{args: "viewbuildstatus ctl.t_by_v", want: `^ctl\.t_by_v has finished building\n$`},
+		{args: "setindexbuildthroughput 32", want: `^$`},
+		{args: "getindexbuildthroughput", want: `^Current index build throughput: 32 MiB/s\n$`},
 		{args: "members", want: `(?s)(127\.\S+\n  ID:\d+\n  HOST_ID:` + someID + `\n  STATUS:Normal\n  ALIVE:true\n  DC:datacenter1\n.*){4}`},
 		{args: "gossipinfo", want: `HOST_ID`},
 		{args: "operations", want: `^The ring is not changing\.\n$`},
@@ -108,9 +113,12 @@ func TestControl(t *testing.T) {
 	for i := range 100 {
 		statements = append(statements, fmt.Sprintf("SELECT v FROM ctl.t WHERE k = %d", i))
 	}
+	statements = append(statements, "CREATE INDEX by_v ON ctl.t (v)",
+		"CREATE MATERIALIZED VIEW ctl.t_by_v AS SELECT * FROM ctl.t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
 	if err := process.Ask(s.Address, statements...); err != nil {
 		t.Fatal(err)
 	}
+	awaitView(t, s)
 	run := map[string]bool{}
 	host := s.Address[:strings.LastIndexByte(s.Address, ':')]
 	for _, c := range ctlCases(host) {
@@ -140,10 +148,24 @@ func TestControl(t *testing.T) {
 	controlDrains(t, ring)
 }
 
+// awaitView waits until all nodes have reported that the view is built.
+func awaitView(t *testing.T, s *process.Server) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		out, err := ctl(t, s, "viewbuildstatus", "ctl", "t_by_v")
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the view is not built: %v\n%s", err, out)
+		}
+	}
+}
+
 // ctlNames returns the commands in the help.
 func ctlNames(t *testing.T, s *process.Server) (names []string) {
 	out := mustCtl(t, s, "--help")
-	for _, m := range regexp.MustCompile(`(?m)^  ctl ([a-z-]+)`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  ctl ([a-z_-]+)`).FindAllStringSubmatch(out, -1) {
 		names = append(names, m[1])
 	}
 	if len(names) < 30 {
