@@ -132,8 +132,16 @@ func (rs *Set) findIndexes() {
 	}
 }
 
+// equalsVector reports whether a vector with an index is restricted by =.
+func (rs *Set) equalsVector() bool {
+	return slices.ContainsFunc(rs.other, func(r *restriction) bool {
+		return r.kind == kindEqual && r.first().Type.Kind() == types.Vector &&
+			slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool { return ix.Column == r.first().ID && ix.Class == schema.SAI })
+	})
+}
+
 // queriable reports whether an index finds some restriction.
-func (rs *Set) queriable() bool { return len(rs.indexed) > 0 }
+func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.refusedLater }
 
 // queriableClustering reports whether an index finds a restriction of clustering columns.
 func (rs *Set) queriableClustering() bool {

@@ -41,7 +41,11 @@ type Set struct {
 	filters    []*restriction // by which rows are filtered, including extra
 	writes     bool           // the statement changes rows
 
-	indexed   []indexedPart  // what indexes can find
+	indexed []indexedPart // what indexes can find
+	// refusedLater reports that an indexed vector is restricted by =, which BeforeOthers refuses. As in Cassandra, the restrictions of
+	// the primary key are valid as if the index found the vector.
+	refusedLater bool
+
 	usesIndex bool           // by Cassandra's rules
 	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
 	chosen    *indexedPart   // of indexed; nil if rows are not found by an index
@@ -73,6 +77,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	}
 	if o.Statement == Select {
 		rs.findIndexes()
+		rs.refusedLater = o.BeforeOthers != nil && rs.equalsVector()
 	}
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
