@@ -175,8 +175,8 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 	return !slices.Contains(found, false)
 }
 
-// chooseIndex chooses the index by which rows are found. For the rows that Cassandra filters, there may be one, too: for IN.
-func (rs *Set) chooseIndex() {
+// chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one, too: for IN.
+func (rs *Set) chooseIndexes() {
 	rs.analyze()
 	if rs.exactRows() || rs.writes {
 		return
@@ -195,9 +195,7 @@ func (rs *Set) chooseIndex() {
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
-	if len(parts) > 0 {
-		rs.chosen = &parts[0]
-	}
+	rs.candidates = parts[:min(len(parts), candidatesMax)]
 }
 
 // exactRows reports whether WHERE names the rows, of few partitions.
@@ -208,18 +206,16 @@ func (rs *Set) exactRows() bool {
 // UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
 func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
-// Index returns the index by which rows are found, or nil.
+// Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each execution.
 func (rs *Set) Index() *schema.Index {
-	if rs.chosen == nil {
+	if len(rs.candidates) == 0 {
 		return nil
 	}
-	return rs.chosen.index
+	return rs.candidates[0].index
 }
 
-// IndexTerms evaluates the intervals of terms in which Index is searched, ascending and disjoint. WHERE must still be evaluated
-// on the rows that are found.
-func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
-	p := rs.chosen
+// terms evaluates the intervals of terms in which the index is searched, ascending and disjoint.
+func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	col := p.of.columns[p.column]
 	if p.element >= 0 {
 		return p.elementTerms(s, col)

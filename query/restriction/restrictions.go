@@ -46,9 +46,9 @@ type Set struct {
 	// the primary key are valid as if the index found the vector.
 	refusedLater bool
 
-	usesIndex bool           // by Cassandra's rules
-	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
-	chosen    *indexedPart   // of indexed; nil if rows are not found by an index
+	usesIndex  bool           // by Cassandra's rules
+	expected   []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
+	candidates []indexedPart  // by which rows can be found, the expected best first; none if they are not found by an index
 }
 
 // Options contains what the rules depend on besides WHERE.
@@ -107,7 +107,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if rs.usesIndex && rs.KeyLists {
 		return nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
-	rs.chooseIndex()
+	rs.chooseIndexes()
 	return rs, nil
 }
 
