@@ -8,7 +8,9 @@ import (
 	"cqld/query/system"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/storage"
+	"cqld/storage/index"
 )
 
 // estimateAge is how long an estimate of a table is used before it is computed again.
@@ -96,4 +98,11 @@ func (e *estimates) measure(t *schema.Table, topology *ring.Topology, now time.D
 	}
 	out.partitions = p
 	return out
+}
+
+// indexEntries implements query.Options.IndexEntries with the entries that this node has.
+func (n *Node) indexEntries(req *search.Request, most int) (entries int, ok bool) {
+	entries, err := n.instance.Values.Count(&index.Query{Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Key: req.Key,
+		Tokens: req.Tokens}, most)
+	return entries, err == nil
 }

@@ -324,7 +324,7 @@ func (n *Node) openServer() error {
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		Stored: func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
-		Audit:  n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
+		Audit:  n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
 		DropCompactStorage: n.opts.DropCompactStorage, Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},

@@ -17,6 +17,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
 	"cqld/udf/value"
 )
 
@@ -168,13 +169,16 @@ type Options struct {
 	Stored fragments.Read
 	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is not
 	// known; nil means that nothing is.
-	Estimate   func(t *schema.Table) (partitions, meanBytes int64, ok bool)
-	Clock      env.Clock
-	Rand       env.Rand       // for uuid() and similar functions; query serializes its use
-	Timestamps Timestamps     // nil means a generator from Clock
-	PagingKey  func() []byte  // authenticates paging states; must be equal on all nodes of a cluster
-	Local      netip.AddrPort // this node's native address, for traces
-	Timeouts   Timeouts       // zero means Cassandra's defaults
+	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
+	// IndexEntries counts the entries on this node that a search would look at, at most most, to choose one of several indexes. It is
+	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
+	IndexEntries func(req *search.Request, most int) (n int, ok bool)
+	Clock        env.Clock
+	Rand         env.Rand       // for uuid() and similar functions; query serializes its use
+	Timestamps   Timestamps     // nil means a generator from Clock
+	PagingKey    func() []byte  // authenticates paging states; must be equal on all nodes of a cluster
+	Local        netip.AddrPort // this node's native address, for traces
+	Timeouts     Timeouts       // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
 	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.

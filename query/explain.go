@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
 	"cqld/types"
 )
 
@@ -38,12 +40,12 @@ type accessPath struct {
 }
 
 // paths returns the candidates in the order of their cost, cheapest first. The last one is always usable. A virtual
-// table has one: this node generates its rows.
-func (p *selectPlan) paths(virtual bool) []accessPath {
+// table has one: this node generates its rows. Rows are found by ix if it is not nil.
+func (p *selectPlan) paths(virtual bool, ix *schema.Index) []accessPath {
 	if virtual {
 		return []accessPath{{pathVirtual, true, "this node makes the rows"}}
 	}
-	if ix := p.where.Index(); ix != nil {
+	if ix != nil {
 		where := "all partitions"
 		switch {
 		case !p.where.KeyRange:
@@ -70,7 +72,7 @@ func (p *selectPlan) path(virtual, empty bool) pathKind {
 	if empty {
 		return pathNone
 	}
-	paths := p.paths(virtual)
+	paths := p.paths(virtual, p.where.Index())
 	return paths[slices.IndexFunc(paths, func(a accessPath) bool { return a.usable })].kind
 }
 
@@ -146,7 +148,7 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 	if err != nil {
 		return err
 	}
-	paths := x.plan.paths(p.isVirtual(x.plan.table))
+	paths := x.plan.paths(p.isVirtual(x.plan.table), cmp.Or(run.index.Index, x.plan.where.Index()))
 	chosen := slices.IndexFunc(paths, func(a accessPath) bool { return a.usable })
 	path := paths[chosen]
 	if empty {
@@ -156,6 +158,13 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 	x.add("path", "%s: %s", path.kind, path.reason)
 	for _, other := range paths[:chosen] {
 		x.add("rejected path", "%s: %s", other.kind, other.reason)
+	}
+	for _, c := range run.index.Counted {
+		least := ""
+		if c.More {
+			least = " or more"
+		}
+		x.add("index entries on this node", "%s: %d%s", c.Index.Name, c.Entries, least)
 	}
 	if path.kind == pathNone {
 		return nil

@@ -3,6 +3,7 @@ package query
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"cqld/request"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/search"
 )
 
 // rowsAsText renders a result of text columns.
@@ -82,7 +84,12 @@ func explainProcessor(n *oneNode, store request.Coordinator) *Processor {
 	}
 	n.topology = ring.NewTopology(2, nodes)
 	return New(Options{View: halfView{n}, Changer: n, Executor: over(store), Clock: &testClock{}, Rand: testSource{}, PagingKey: func() []byte { return []byte("key") },
-		Estimate: func(*schema.Table) (partitions, meanBytes int64, ok bool) { return 1000, 300, true }})
+		Estimate: func(*schema.Table) (partitions, meanBytes int64, ok bool) { return 1000, 300, true },
+		IndexEntries: func(req *search.Request, most int) (n int, ok bool) {
+			i := slices.IndexFunc(req.Table.Indexes(), func(ix *schema.Index) bool { return ix.ID == req.Index })
+			n, ok = map[string]int{"t_v_idx": 1 << 20, "t_s_idx": 70, "t_d_idx": 5}[req.Table.Indexes()[i].Name]
+			return min(n, most), ok
+		}})
 }
 
 // halfView is a view in which node 3 is down.

@@ -186,6 +186,7 @@ func TestIndexesDoNotChangeAnswers(t *testing.T) {
 		with, plain := &pagingCase{r: r, g: g}, &pagingCase{r: r, g: g}
 		with.p, with.s = newTestProcessor(t, store)
 		plain.p, plain.s = newTestProcessor(t, store)
+		with.p.o.IndexEntries = func(_ *search.Request, most int) (int, bool) { return r.IntN(most + 1), r.IntN(8) > 0 }
 		with.history = g.Definitions()
 		for _, d := range with.history {
 			mustQuery(t, with.p, with.s, d)

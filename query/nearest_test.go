@@ -34,7 +34,9 @@ func vectorIndexOf(function string) string {
 func TestNearestAnswersAsCassandra(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{},
 		"CREATE TABLE t (pk int, ck int, v vector<float,3>, w vector<float,3>, x int, s text, m map<text,text>, PRIMARY KEY (pk,ck))",
-		"CREATE TABLE t4 (pk int PRIMARY KEY, i vector<int,3>, f frozen<list<float>>)")
+		"CREATE TABLE t4 (pk int PRIMARY KEY, i vector<int,3>, f frozen<list<float>>)",
+		"CREATE TABLE t5 (a int, b int, c int, d int, v vector<float,3>, PRIMARY KEY ((a, b), c, d))")
+	mustQuery(t, p, s, "CREATE INDEX ON t5 (v) USING 'sai'")
 	mustQuery(t, p, s, vectorIndexOf("cosine"))
 	mustQuery(t, p, s, "CREATE INDEX ON t (x) USING 'sai'")
 	mustQuery(t, p, s, "CREATE CUSTOM INDEX ON t (ENTRIES(m)) USING 'org.apache.cassandra.index.sai.StorageAttachedIndex'")

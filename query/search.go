@@ -3,15 +3,17 @@ package query
 import (
 	"errors"
 
+	"cqld/query/restriction"
 	"cqld/request"
 	"cqld/row"
+	"cqld/schema"
 	"cqld/search"
 )
 
 // search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and possibly others.
 func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
 	req := &search.Request{
-		Table: run.plan.table, Index: run.plan.where.Index().ID, Terms: run.terms, Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
+		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
 		Filter: cmd.Filter, Reversed: cmd.Reversed, Order: search.ByToken, Limit: int(cmd.Limits.Rows), Consistency: r.Consistency,
 		Now: cmd.Now, Timeout: run.p.o.Timeouts.Range, Cancel: cmd.Cancel,
 	}
@@ -21,7 +23,7 @@ func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, 
 		req.From = search.BehindPartition(*cmd.Range.After)
 	}
 	if r.Trace != nil && r.Trace.Detailed() {
-		r.Trace.Add(run.p.o.View.Self(), "Searching with index "+run.plan.where.Index().Name)
+		r.Trace.Add(run.p.o.View.Self(), "Searching with index "+run.index.Index.Name)
 	}
 	for {
 		result, err := run.p.o.Executor.Search(r, req)
@@ -41,11 +43,25 @@ func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, 
 	}
 }
 
+// entryCounter returns a function that counts entries on this node, or nil. They are those of the partition if one is selected.
+func (run *selectRun) entryCounter() restriction.EntryCounter {
+	if run.p.o.IndexEntries == nil {
+		return nil
+	}
+	return func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool) {
+		req := &search.Request{Table: run.plan.table, Index: ix.ID, Terms: terms, Tokens: run.cursor.Tokens}
+		if len(run.cursor.Keys) == 1 {
+			req.Key = run.cursor.Keys[0]
+		}
+		return run.p.o.IndexEntries(req, most)
+	}
+}
+
 // searchError converts the error of a search by an index that this node does not know: it was just dropped.
 func (run *selectRun) searchError(err error) error {
 	var notBuilt *search.NotBuilt
 	if errors.As(err, &notBuilt) && notBuilt.Failure == nil {
-		return invalidf("The secondary index '%s' is not yet available", run.plan.where.Index().Name)
+		return invalidf("The secondary index '%s' is not yet available", run.index.Index.Name)
 	}
 	return err
 }

@@ -39,9 +39,9 @@ type selectState struct {
 	env   environment
 	begun bool // the scan has taken the cursor
 	masks *mask.Table
-	terms []row.Slice // in which the index of the plan is searched
-	grow  bool        // each command requests twice as many rows as the previous one
-	fixed int         // columns of the view that the partition's header has
+	index restriction.Choice // by which rows are found
+	grow  bool               // each command requests twice as many rows as the previous one
+	fixed int                // columns of the view that the partition's header has
 	buf   *rowBuffer
 	count int32
 
@@ -295,10 +295,10 @@ func (run *selectRun) where() (empty bool, err error) {
 		return false, err
 	}
 	if rs.Index() != nil {
-		if run.terms, err = rs.IndexTerms(s); err != nil {
+		if run.index, err = rs.ChooseIndex(s, run.entryCounter()); err != nil {
 			return false, err
 		}
-		empty = empty || len(run.terms) == 0
+		empty = empty || len(run.index.Terms) == 0
 	}
 	return empty, nil
 }

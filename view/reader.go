@@ -95,7 +95,7 @@ func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 	cmd := op.req.Command
 	op.examined++
 	of, ok := op.mapper.Row(&op.dst, key, x, cmd.Now)
-	if !ok || !cmd.ReadsPartition(of) || !reads(cmd.Slices, op.dst.Clustering) {
+	if !ok || !readsPartition(cmd, of) || !reads(cmd.Slices, op.dst.Clustering) {
 		return
 	}
 	op.last.Key, op.last.Clustering = of, append(op.last.Clustering[:0], op.dst.Clustering...)
@@ -103,6 +103,16 @@ func (op *readOp) offer(key row.PartitionKey, x *row.Row) {
 		return
 	}
 	op.kept.add(of, &op.dst)
+}
+
+// readsPartition reports whether a command on a view reads a partition. Unlike a table, a view may have a partition with an empty
+// key. Its token is the least one, which is in the ranges that have no other lower bound.
+func readsPartition(cmd *row.ReadCommand, key row.PartitionKey) bool {
+	if key.Token != ring.MinToken || cmd.SinglePartition() {
+		return cmd.ReadsPartition(key)
+	}
+	tokens := cmd.Range.Tokens
+	return (tokens.Start == ring.MinToken || tokens.Contains(key.Token)) && (cmd.Range.After == nil || key.Compare(*cmd.Range.After) > 0)
 }
 
 func reads(slices []row.Slice, clustering []byte) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"cqld/cql"
 	"cqld/query/term"
@@ -71,7 +72,7 @@ func (rs *Set) analyze() {
 		case !rs.usesIndex || p.analyzer == nil || len(p.of.columns) > 1:
 		case p.element >= 0:
 			p.of.elements[p.element].analyzer = p.analyzer
-		case p.of.kind == kindEqual, p.of.kind == kindLike:
+		case p.of.kind == kindEqual, p.of.kind == kindLike && !p.of.folded:
 			p.of.analyzer = p.analyzer
 		}
 	}
@@ -89,9 +90,18 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	case kindSlice:
 		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type) && !findsParts(ix)
 	case kindLike:
-		return ix.Class == schema.SASI && !r.folded
+		return ix.Class == schema.SASI && !r.folded || r.folded && whole && foldsCase(ix, col)
 	}
 	return false
+}
+
+// foldsCase reports whether an index has the texts of a column in lower case, which ILIKE finds.
+func foldsCase(ix *schema.Index, col *schema.Column) bool {
+	if k := col.Type.Kind(); k != types.Text && k != types.Ascii {
+		return false
+	}
+	analyzer := analysis.Of(ix.Class.String(), ix.Options)
+	return analyzer != nil && !analyzer.Divides() && string(analyzer.Pattern([]byte("Aa"))) == "aa"
 }
 
 // findsParts reports whether a SASI index finds parts of its values. Such an index finds no ranges in Cassandra.
@@ -132,8 +142,16 @@ func (rs *Set) findIndexes() {
 	}
 }
 
+// equalsVector reports whether a vector with an index is restricted by =.
+func (rs *Set) equalsVector() bool {
+	return slices.ContainsFunc(rs.other, func(r *restriction) bool {
+		return r.kind == kindEqual && r.first().Type.Kind() == types.Vector &&
+			slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool { return ix.Column == r.first().ID && ix.Class == schema.SAI })
+	})
+}
+
 // queriable reports whether an index finds some restriction.
-func (rs *Set) queriable() bool { return len(rs.indexed) > 0 }
+func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.refusedLater }
 
 // queriableClustering reports whether an index finds a restriction of clustering columns.
 func (rs *Set) queriableClustering() bool {
@@ -167,8 +185,8 @@ func (rs *Set) found(r *restriction, attached bool) bool {
 	return !slices.Contains(found, false)
 }
 
-// chooseIndex chooses the index by which rows are found. For the rows that Cassandra filters, there may be one, too: for IN.
-func (rs *Set) chooseIndex() {
+// chooseIndexes determines by which indexes rows can be found. For the rows that Cassandra filters, there may be one, too: for IN.
+func (rs *Set) chooseIndexes() {
 	rs.analyze()
 	if rs.exactRows() || rs.writes {
 		return
@@ -187,9 +205,7 @@ func (rs *Set) chooseIndex() {
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
-	if len(parts) > 0 {
-		rs.chosen = &parts[0]
-	}
+	rs.candidates = parts[:min(len(parts), candidatesMax)]
 }
 
 // exactRows reports whether WHERE names the rows, of few partitions.
@@ -200,18 +216,16 @@ func (rs *Set) exactRows() bool {
 // UsesIndex reports whether, by Cassandra's rules, an index is used. Index may still be nil, if WHERE names the rows.
 func (rs *Set) UsesIndex() bool { return rs.usesIndex }
 
-// Index returns the index by which rows are found, or nil.
+// Index returns the index by which rows are found, or nil. If there are several, ChooseIndex decides for each execution.
 func (rs *Set) Index() *schema.Index {
-	if rs.chosen == nil {
+	if len(rs.candidates) == 0 {
 		return nil
 	}
-	return rs.chosen.index
+	return rs.candidates[0].index
 }
 
-// IndexTerms evaluates the intervals of terms in which Index is searched, ascending and disjoint. WHERE must still be evaluated
-// on the rows that are found.
-func (rs *Set) IndexTerms(s *term.Scope) ([]row.Slice, error) {
-	p := rs.chosen
+// terms evaluates the intervals of terms in which the index is searched, ascending and disjoint.
+func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	col := p.of.columns[p.column]
 	if p.element >= 0 {
 		return p.elementTerms(s, col)
@@ -311,6 +325,9 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if err != nil {
 		return nil, err
 	}
+	if x.folded {
+		return []row.Slice{x.foldedTerms(col.Type)}, nil
+	}
 	contains := strings.EqualFold(p.index.Options[schema.OptionMode], "CONTAINS")
 	if p.analyzer != nil && contains && p.analyzer.Divides() && x.end && !x.begin {
 		return nil, invalidf("%s LIKE '<term>%%' %s is only supported on properly indexed columns", col.Name, x.text)
@@ -324,9 +341,7 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	if !x.begin {
 		exact := row.ExactRow(col.Type.AppendOrdered(nil, x.text, false))
 		if x.end {
-			// The ordered form of a text is a tag, its bytes and an end, of which longer texts have only the tag and the bytes.
-			end := len(exact.Start) - (len(col.Type.AppendOrdered(nil, []byte{'a'}, false)) - 2)
-			exact = row.Slice{Start: exact.Start[:end:end], End: row.After(exact.Start[:end:end])}
+			exact = termsWithPrefix(col.Type, x.text)
 		}
 		return []row.Slice{exact}, nil
 	}
@@ -338,6 +353,28 @@ func (p *indexedPart) patternTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 		return nil, invalidf("%s LIKE %s %s is only supported on properly indexed columns", col.Name, shown, x.text)
 	}
 	return []row.Slice{row.AllRows()}, nil
+}
+
+// termsWithPrefix returns the interval of the terms of texts that begin with prefix.
+func termsWithPrefix(t *types.Type, prefix []byte) row.Slice {
+	b := t.AppendOrdered(nil, prefix, false)
+	// The ordered form of a text is a tag, its bytes and an end, of which longer texts have only the tag and the bytes.
+	end := len(b) - (len(t.AppendOrdered(nil, []byte{'a'}, false)) - 2)
+	return row.Slice{Start: b[:end:end], End: row.After(b[:end:end])}
+}
+
+// foldedTerms returns an interval of terms in lower case that contains those of all texts which match. The case of some texts depends
+// on what follows (Σ), and a character can be composed with the next one, so it is determined by the first characters of ASCII only. The
+// letter i also comes from İ, which has two characters in lower case.
+func (p *pattern) foldedTerms(t *types.Type) row.Slice {
+	n := 0
+	for n < len(p.text) && p.text[n] < utf8.RuneSelf && p.text[n] != 'i' {
+		n++
+	}
+	if p.begin || n < 2 {
+		return row.AllRows()
+	}
+	return termsWithPrefix(t, p.text[:n-1])
 }
 
 // refuseExpression returns the error for expr(index, …): no class of indexes has a language of its own.

@@ -9,4 +9,9 @@ const (
 	keysMax = 1 << 17
 	// keyBytesMax is the maximum size of partition keys and written clusterings.
 	keyBytesMax = math.MaxUint16
+	// candidatesMax bounds the indexes among which one is chosen for an execution. entriesCounted is how many entries of each are
+	// counted at most, in 0.2 ms; entriesFew are so few that the other indexes are not examined.
+	candidatesMax  = 8
+	entriesCounted = 1_000
+	entriesFew     = 16
 )

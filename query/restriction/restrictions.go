@@ -41,10 +41,14 @@ type Set struct {
 	filters    []*restriction // by which rows are filtered, including extra
 	writes     bool           // the statement changes rows
 
-	indexed   []indexedPart  // what indexes can find
-	usesIndex bool           // by Cassandra's rules
-	expected  []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
-	chosen    *indexedPart   // of indexed; nil if rows are not found by an index
+	indexed []indexedPart // what indexes can find
+	// refusedLater reports that an indexed vector is restricted by =, which BeforeOthers refuses. As in Cassandra, the restrictions of
+	// the primary key are valid as if the index found the vector.
+	refusedLater bool
+
+	usesIndex  bool           // by Cassandra's rules
+	expected   []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
+	candidates []indexedPart  // by which rows can be found, the expected best first; none if they are not found by an index
 }
 
 // Options contains what the rules depend on besides WHERE.
@@ -73,6 +77,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	}
 	if o.Statement == Select {
 		rs.findIndexes()
+		rs.refusedLater = o.BeforeOthers != nil && rs.equalsVector()
 	}
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
@@ -102,7 +107,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	if rs.usesIndex && rs.KeyLists {
 		return nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
 	}
-	rs.chooseIndex()
+	rs.chooseIndexes()
 	return rs, nil
 }
 

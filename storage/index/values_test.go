@@ -356,8 +356,8 @@ func (m *valuesRun) search() {
 	for {
 		page, err := m.values.Search(q)
 		if !m.values.Built(testTable, def.ID) {
-			if err != ErrNotBuilt {
-				m.t.Errorf("search by an index that is not built: %v", err)
+			if _, counted := m.values.Count(q, 1); err != ErrNotBuilt || counted != ErrNotBuilt {
+				m.t.Errorf("search by an index that is not built: %v, %v", err, counted)
 			}
 			return
 		}
@@ -390,8 +390,23 @@ func (m *valuesRun) search() {
 			want[i].term = ""
 		}
 	}
+	m.count(q, len(got))
 	if !slices.Equal(got, want) {
 		m.t.Errorf("found %.2000s\nwant %.2000s", fmt.Sprintf("%q", got), fmt.Sprintf("%q", want))
+	}
+}
+
+// count checks that a query which finds rows in the order of tokens has at least as many entries.
+func (m *valuesRun) count(q *Query, rows int) {
+	if q.Order != ByToken {
+		return
+	}
+	all, err := m.values.Count(q, 1<<20)
+	m.check("count", err)
+	some, err := m.values.Count(q, 2)
+	m.check("count", err)
+	if all < rows || some != min(all, 2) {
+		m.t.Errorf("%d entries, %d of at most 2, for %d rows", all, some, rows)
 	}
 }
 

@@ -1,0 +1,52 @@
+package index
+
+import (
+	"errors"
+	"slices"
+
+	"cqld/row"
+	"cqld/storage"
+)
+
+// Count counts the entries that a search in ByToken looks at, at most most, without reading rows: entries of single terms in the
+// bounds of the query, and all entries of other intervals. Stale entries count. ErrNotBuilt is the error for an index that is not built.
+func (x *Values) Count(q *Query, most int) (n int, err error) {
+	if err := x.host.Failed(); err != nil {
+		return 0, err
+	}
+	def, ok := x.definition(q.Table, q.Index)
+	if !ok || !x.Built(q.Table, q.Index) {
+		return 0, ErrNotBuilt
+	}
+	s := search{x: x, q: q, def: &def}
+	if s.bounds = s.placeBounds(); s.bounds.empty() {
+		return 0, nil
+	}
+	for _, t := range s.cutTerms() {
+		if n >= most || err != nil {
+			break
+		}
+		if !t.Empty() {
+			err = s.count(t, most, &n)
+		}
+	}
+	return n, err
+}
+
+// count counts the entries of an interval of terms, until there are most in all.
+func (s *search) count(t row.Slice, most int, n *int) (err error) {
+	b := s.keyBounds(t)
+	if t.Exact() {
+		prefix := appendTerm(appendIndex(nil, s.q.Index), t.Start)
+		b = bounds{append(slices.Clone(prefix), s.bounds.start...), append(slices.Clone(prefix), s.bounds.end...)}
+	}
+	var e *storage.Entries
+	if e, err = s.x.host.Entries(s.q.Table, b.start, b.end); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	for valid := e.First(); valid && *n < most; valid = e.Next() {
+		*n++
+	}
+	return nil
+}
