@@ -192,6 +192,8 @@ func controlRefuses(t *testing.T, s *process.Server) {
 		"enableauditlog --blocking maybe":          "use true or false",
 		"setlogginglevel loud":                     "not one of debug, info, warn, error",
 		"toppartitions ctl t 0":                    "must be more than 0",
+		"killquery 18446744073709551615":           "is not in progress on this node",
+		"killquery SELECT":                         "is not the thread_id of a query",
 		"removenode unknown":                       "unknown",
 		"abort":                                    "0 operations are in progress",
 		"nonsense":                                 "nonsense",

@@ -185,6 +185,7 @@ func (c figuresCollector) requests(m metricSink) {
 		m.gauge("client_bytes", "Bytes of requests in memory and of replies not sent yet.", l.Bytes)
 		m.counter("client_requests", "Requests executed.", l.Completed)
 		m.counter("client_requests_refused", "Requests refused because too many waited.", l.Refused)
+		m.counter("client_requests_killed", "Requests that an operator has ended.", s.Killed())
 		for code, count := range s.Errors() {
 			m.send(prometheus.CounterValue, "client_errors_total", "Errors that CQL clients were answered, by the protocol's code.", float64(count),
 				[]string{"code"}, []string{fmt.Sprintf("0x%04X", uint32(code))})

@@ -59,6 +59,7 @@ func (n *Node) handleFigures() {
 	control.Handle(s, control.CompactionStats, n.opCompactions)
 	control.Handle(s, control.NetStats, n.opNet)
 	control.Handle(s, control.ClientStats, n.opClients)
+	control.Handle(s, control.KillQuery, n.opKillQuery)
 	control.Handle(s, control.PendingHintsOf, n.opPendingHints)
 }
 

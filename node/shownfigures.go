@@ -9,7 +9,7 @@ import (
 
 // shownFigures returns the measurements of this node for system_views.
 func (n *Node) shownFigures() system.Figures {
-	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Tables: n.shownTables}
+	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries, Tables: n.shownTables}
 }
 
 func (n *Node) shownCaches() []system.Cache {

@@ -44,7 +44,9 @@ func newMatrixServer(t *testing.T, m *matrix.Matrix) *matrixServer {
 	clock := &testClock{now: time.Unix(1700000000, 0)}
 	store := &modelStore{}
 	s.p = New(Options{View: s, Changer: s, Virtual: matrixVirtual{}, Clock: clock, Rand: rand.NewPCG(1, 2), ClusterName: "Test Cluster", DynamicDataMasking: true,
-		DropCompactStorage: true, IsSuperuser: func(role string) bool { return s.roles().IsSuperuser(role) },
+		DropCompactStorage: true, Stored: func(cmd *row.ReadCommand) ([]byte, error) { return store.table(cmd.Table).Read(cmd), nil },
+		PagingKey:   func() []byte { return []byte("key") },
+		IsSuperuser: func(role string) bool { return s.roles().IsSuperuser(role) },
 		Executor: request.New(request.Options{Coordinator: store, Searcher: store, Batches: testBatches{store}, Counters: testCounters{store}, Proposer: store, Clock: clock,
 			Authorizer: auth.CassandraAuthorizer{Directory: s.roles}}),
 		Roles: roles.New(roles.Options{Directory: s.roles, Schema: s.Schema, Topology: s.Topology, Changer: s,

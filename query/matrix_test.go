@@ -126,6 +126,44 @@ func TestExplainNeedsThePermissionsOfItsSelect(t *testing.T) {
 	}
 }
 
+// TestMutationFragmentsNeedThePermissionsOfTheirTable: fragments are refused to the users to whom a SELECT of the table is. If the table
+// has masks, they are also refused to users without UNMASK, to whom a SELECT returns masked values.
+func TestMutationFragmentsNeedThePermissionsOfTheirTable(t *testing.T) {
+	m := loadMatrix(t)
+	s := newMatrixServer(t, m)
+	play := func(statement string) matrix.Answers {
+		answers, err := m.Play(s, &matrix.Row{Statement: statement})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers
+	}
+	want, got := play("SELECT * FROM mx.t WHERE k = 1"), play("SELECT * FROM MUTATION_FRAGMENTS(mx.t) WHERE k = 1")
+	if text := m.Differences(want, got); text != "" {
+		t.Errorf("fragments differ from the SELECT:\n%s", text)
+	}
+	selected, fragments := play("SELECT * FROM mx.m WHERE k = 1"), play("SELECT * FROM MUTATION_FRAGMENTS(mx.m) WHERE k = 1")
+	refusals := map[string]bool{
+		"UNAUTHORIZED: User $me has no UNMASK nor SELECT_MASKED permission on table mx.m, cannot query masked columns [s]": false,
+		"UNAUTHORIZED: User $me has no UNMASK permission on table mx.m, cannot read its mutation fragments":                false,
+	}
+	for _, u := range m.Users {
+		answer := fragments[u.Label]
+		_, masked := refusals[answer]
+		switch {
+		case masked && selected[u.Label] == "OK" && !strings.Contains(u.Label, "UNMASK"):
+			refusals[answer] = true
+		case answer != selected[u.Label]:
+			t.Errorf("%s: %s, but the SELECT answers %s", u.Label, answer, selected[u.Label])
+		}
+	}
+	for answer, seen := range refusals {
+		if !seen {
+			t.Errorf("no user is answered %s", answer)
+		}
+	}
+}
+
 // differences are the entries of differences.txt, by statement.
 type differences struct {
 	expected map[string]*matrix.Difference

@@ -73,11 +73,11 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 	if err != nil {
 		return nil, err
 	}
-	run := p.selects.Get().(*selectRun)
-	defer run.put()
 	if plan.fragments != nil && masks != nil {
 		return nil, fragmentsMasked(r, plan.fragments)
 	}
+	run := p.selects.Get().(*selectRun)
+	defer run.put()
 	run.masks = masks
 	given := r.Consistency
 	defer func() { r.Consistency = given }()

@@ -194,6 +194,8 @@ const systemViewsTables = `
 	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
 334 pending_hints | Pending hints that this node has for other nodes
 	host_id uuid P; address inet; dc text; files int; newest timestamp; oldest timestamp; port int; rack text; status text
+336 queries | Lists currently running queries
+	thread_id text P; queued_micros bigint; running_micros bigint; task text
 335 thread_pools
 	name text P; active_tasks int; active_tasks_limit int; blocked_tasks bigint; blocked_tasks_all_time bigint; completed_tasks bigint;
 	pending_tasks int

@@ -71,6 +71,10 @@ type conn struct {
 
 	edgeState
 	out    output
+	leases struct { // contexts of requests that no request uses now
+		sync.Mutex
+		free []*lease
+	}
 	budget *budget
 	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
 	stage  atomic.Uint32  // written by the reader

@@ -72,6 +72,7 @@ func requestError(err error) *frame.Error {
 		unprepared    *query.Unprepared
 		failure       *query.FunctionFailure
 		notServing    *query.NotServing
+		killed        *Killed
 	)
 	switch {
 	case errors.Is(err, wire.ErrShort):
@@ -86,7 +87,7 @@ func requestError(err error) *frame.Error {
 		return coded(frame.CodeBadCredentials)
 	case errors.As(err, &syntax):
 		return coded(frame.CodeSyntaxError)
-	case errors.As(err, &invalid):
+	case errors.As(err, &invalid), errors.As(err, &killed): // drivers do not repeat these requests
 		return coded(frame.CodeInvalid)
 	case errors.As(err, &notServing):
 		return coded(frame.CodeBootstrapping)

@@ -14,6 +14,10 @@ import (
 // the Processor does.
 type worker struct {
 	next chan job
+	slot *slot // shows the request
+
+	id    uint64 // of the request
+	lease *lease // its context
 
 	query   frame.Query
 	prepare frame.Prepare
@@ -40,7 +44,9 @@ func (w *worker) run(j job) {
 		}
 	}()
 	defer c.server.guard.Recover("CQL reply", c.fail)
+	w.enter(j)
 	result, err := w.processGuarded(j)
+	err = w.leave(c, err)
 	payload := w.costPayload(c.server)
 	w.reply = w.reply[:0]
 	if err != nil {
@@ -92,16 +98,19 @@ func (w *worker) process(j job) (*query.Result, error) {
 		if err := w.query.Consume(&cur, v); err != nil {
 			return nil, err
 		}
+		w.slot.describe(w.query.Query, nil, 0)
 		return processor.Query(r, session, w.query.Query, w.setParams(&w.query.Params, j))
 	case frame.OpPrepare:
 		if err := w.prepare.Consume(&cur, v); err != nil {
 			return nil, err
 		}
+		w.slot.describe(w.prepare.Query, nil, 0)
 		return processor.Prepare(r, session, w.prepare.Query, w.prepare.Keyspace)
 	case frame.OpExecute:
 		if err := w.execute.Consume(&cur, v); err != nil {
 			return nil, err
 		}
+		w.slot.describe("", w.execute.ID, 0)
 		params := w.setParams(&w.execute.Params, j)
 		params.ResultMetadataID = w.execute.ResultMetadataID
 		return processor.Execute(r, session, w.execute.ID, params)
@@ -109,13 +118,16 @@ func (w *worker) process(j job) (*query.Result, error) {
 		if err := w.batch.Consume(&cur, v); err != nil {
 			return nil, err
 		}
+		if all := w.batch.Statements; len(all) > 0 {
+			w.slot.describe(all[0].Query, all[0].ID, len(all)-1)
+		}
 		return processor.Batch(r, session, w.batchParams(j))
 	}
 }
 
 // begin prepares the worker's request for connection c and returns it.
 func (w *worker) begin(c *conn) *request.Request {
-	w.request = request.Request{Context: c.ctx, Principal: c.principal(), Client: c.client}
+	w.request = request.Request{Context: w.lease.ctx, Principal: c.principal(), Client: c.client}
 	return &w.request
 }
 
@@ -162,6 +174,7 @@ func (w *worker) batchParams(j job) *query.BatchParams {
 func (w *worker) forget() {
 	*w = worker{
 		next:    w.next,
+		slot:    w.slot,
 		query:   frame.Query{Params: frame.Params{Values: emptied(w.query.Params.Values)}},
 		execute: frame.Execute{Params: frame.Params{Values: emptied(w.execute.Params.Values)}},
 		entries: emptied(w.entries),

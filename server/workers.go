@@ -1,13 +1,17 @@
 package server
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // job is a request whose body has been read but not decoded.
 type job struct {
 	conn    *conn
 	request header
 	body    []byte
-	charge  int64 // bytes reserved in both budgets, released when the reply is written
+	charge  int64     // bytes reserved in both budgets, released when the reply is written
+	queued  time.Time // when it began to wait for a worker; zero if it did not
 }
 
 // workers executes jobs on a bounded number of goroutines. It prefers goroutines that have worked before, the most
@@ -16,6 +20,7 @@ type job struct {
 type workers struct {
 	max, idleMax, queueMax int
 	goroutines             sync.WaitGroup
+	slots                  slots
 
 	mu struct {
 		sync.Mutex
@@ -48,7 +53,7 @@ func (p *workers) submit(j job) bool {
 		p.mu.running++
 		p.goroutines.Add(1)
 		p.mu.Unlock()
-		w := &worker{next: make(chan job, 1)}
+		w := &worker{next: make(chan job, 1), slot: new(slot)}
 		go p.run(w, j)
 		return true
 	}
@@ -58,6 +63,7 @@ func (p *workers) submit(j job) bool {
 		p.mu.Unlock()
 		return false
 	}
+	j.queued = time.Now()
 	p.mu.queue = append(p.mu.queue, j)
 	p.mu.Unlock()
 	return true
@@ -66,6 +72,8 @@ func (p *workers) submit(j job) bool {
 // run executes j and then queued or submitted jobs.
 func (p *workers) run(w *worker, j job) {
 	defer p.goroutines.Done()
+	p.slots.add(w.slot)
+	defer p.slots.remove(w.slot)
 	for {
 		w.run(j)
 		p.mu.Lock()

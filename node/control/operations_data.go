@@ -11,6 +11,7 @@ var (
 	CompactionStats = Operation[None, Compactions]{"compactionstats"}
 	NetStats        = Operation[None, Net]{"netstats"}
 	ClientStats     = Operation[None, Clients]{"clientstats"}
+	KillQuery       = Operation[QueryArgs, None]{"killquery"}
 	Flush           = Operation[TablesArgs, None]{"flush"}
 	Compact         = Operation[TablesArgs, None]{"compact"}
 	Cleanup         = Operation[TablesArgs, None]{"cleanup"}
@@ -41,6 +42,11 @@ type TablesArgs struct {
 type TableArgs struct {
 	Keyspace string `json:"keyspace"`
 	Table    string `json:"table"`
+}
+
+// QueryArgs name a request in progress: by its thread_id in system_views.queries, or the number at the end of it.
+type QueryArgs struct {
+	ID string `json:"id"`
 }
 
 // TableStats are the statistics of tables on one node.

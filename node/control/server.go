@@ -191,7 +191,7 @@ func changing() map[string]bool {
 	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
 		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name, ReloadSSL.Name,
 		ResetSuperuser.Name, UpdateCIDRGroup.Name, DropCIDRGroup.Name,
-		CancelJob.Name, ResumeJob.Name, SetAuditLog.Name} {
+		CancelJob.Name, ResumeJob.Name, KillQuery.Name, SetAuditLog.Name} {
 		out[name] = true
 	}
 	return out

@@ -9,10 +9,11 @@ import (
 
 // Figures are the measurements of a node that system_views shows. A nil function means that its table is empty.
 type Figures struct {
-	Caches func() []Cache
-	Hints  func() []PendingHints
-	Pools  func() []Pool
-	Tables func() []TableFigures
+	Caches  func() []Cache
+	Hints   func() []PendingHints
+	Pools   func() []Pool
+	Queries func() []Query
+	Tables  func() []TableFigures
 }
 
 // Cache is a cache in system_views.caches.
@@ -35,6 +36,13 @@ type Pool struct {
 	Name                       string
 	Active, ActiveMax, Pending int64
 	Completed, Refused         int64
+}
+
+// Query is a request that is being executed, in system_views.queries.
+type Query struct {
+	ThreadID        string
+	Queued, Running time.Duration
+	Task            string
 }
 
 // TableFigures are the size of a table on this node, and the latencies of its reads, in system_views.disk_usage and
@@ -73,6 +81,11 @@ func (s *Source) figureRows(b *builder) {
 			b.add(values{"name": text(p.Name), "active_tasks": integer(int32(p.Active)), "active_tasks_limit": integer(int32(p.ActiveMax)),
 				"blocked_tasks": bigint(0), "blocked_tasks_all_time": bigint(p.Refused), "completed_tasks": bigint(p.Completed),
 				"pending_tasks": integer(int32(p.Pending))})
+		}
+	case b.table.Name == "queries" && f.Queries != nil:
+		for _, q := range f.Queries() {
+			b.add(values{"thread_id": text(q.ThreadID), "queued_micros": bigint(q.Queued.Microseconds()), "running_micros": bigint(q.Running.Microseconds()),
+				"task": text(q.Task)})
 		}
 	case f.Tables != nil:
 		s.tableRows(b, f.Tables())

@@ -19,6 +19,9 @@ func TestFiguresAreShown(t *testing.T) {
 			return []PendingHints{{Node: &ring.Node{Datacenter: "dc9"}, Records: 7, Alive: true}}
 		},
 		Pools: func() []Pool { return []Pool{{Name: "ReadStage", Active: 2, ActiveMax: 9, Refused: 5}} },
+		Queries: func() []Query {
+			return []Query{{ThreadID: "Native-Transport-Requests-7", Queued: 2 * time.Microsecond, Running: time.Second, Task: "QUERY SELECT"}}
+		},
 		Tables: func() []TableFigures {
 			return []TableFigures{{Keyspace: "k", Table: "t", Bytes: mebibyte + 1, Reads: 4, Max: 3 * time.Millisecond}}
 		},
@@ -34,6 +37,9 @@ func TestFiguresAreShown(t *testing.T) {
 		{"pending_hints", "files", integer(7)},
 		{"thread_pools", "active_tasks_limit", integer(9)},
 		{"thread_pools", "blocked_tasks_all_time", bigint(5)},
+		{"queries", "queued_micros", bigint(2)},
+		{"queries", "running_micros", bigint(1000000)},
+		{"queries", "task", text("QUERY SELECT")},
 		{"disk_usage", "mebibytes", bigint(2)},
 		{"local_read_latency", "count", bigint(4)},
 		{"local_read_latency", "max_ms", double(3)},

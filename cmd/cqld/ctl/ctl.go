@@ -53,6 +53,7 @@ type Commands struct {
 	Flush                   flushCommand              `cmd:"" group:"do" help:"Flush memtables to disk."`
 	Compact                 compactCommand            `cmd:"" group:"do" help:"Compact data into the lowest level."`
 	RebuildIndex            rebuildIndexCommand       `cmd:"" name:"rebuild_index" group:"do" help:"Build secondary indexes of a table once more."`
+	Killquery               killQueryCommand          `cmd:"" group:"do" help:"End a request of a CQL client."`
 	Drain                   drainCommand              `cmd:"" group:"do" help:"Disconnect clients and flush, before the node is stopped."`
 	Snapshot                snapshotCommand           `cmd:"" group:"do" help:"Create a snapshot of the node's data."`
 	Listsnapshots           listSnapshotsCommand      `cmd:"" group:"do" help:"List snapshots."`

@@ -297,3 +297,12 @@ func showClients(w io.Writer, st control.Clients) error {
 	p.line("\nTotal connected clients: %d", len(st.Clients))
 	return p.err
 }
+
+type killQueryCommand struct {
+	ID string `arg:"" help:"thread_id of the query in system_views.queries, or the number at its end."`
+}
+
+// Run ends a request of a CQL client.
+func (c *killQueryCommand) Run(s *session) error {
+	return ask(s, control.KillQuery, control.QueryArgs{ID: c.ID}, quiet)
+}

@@ -1,0 +1,228 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/cql"
+	"cqld/server/frame"
+)
+
+// InProgress describes a request that is being executed, for system_views.queries.
+type InProgress struct {
+	ID      uint64 // is given to no other request of the process
+	Task    string // the kind of the request and its statement, without secrets
+	Queued  time.Duration
+	Running time.Duration
+}
+
+// taskBytesMax bounds the statement in a Task.
+const taskBytesMax = 4096
+
+// task is what a request executes.
+type task struct {
+	opcode   frame.Opcode
+	text     string   // of the statement, or of the first one of a BATCH, unless it is prepared
+	prepared [16]byte // its id, if it is
+	others   int      // further statements of a BATCH
+}
+
+// shown returns the Task. textOf returns the text of a prepared statement, or "" if it is no longer prepared.
+func (t *task) shown(textOf func(id [16]byte) string) string {
+	text := t.text
+	if text == "" && t.prepared != ([16]byte{}) {
+		if text = textOf(t.prepared); text == "" {
+			text = fmt.Sprintf("%x", t.prepared)
+		}
+	}
+	if len(text) > taskBytesMax {
+		text = strings.ToValidUTF8(text[:taskBytesMax], "")
+	}
+	text = t.opcode.String() + " " + cql.Redact(text)
+	if t.others > 0 {
+		text += fmt.Sprintf(" and %d more statements", t.others)
+	}
+	return text
+}
+
+// Killed is the error of a request that an operator has ended.
+type Killed struct{ ID uint64 }
+
+func (e *Killed) Error() string { return fmt.Sprintf("Query %d was ended by an operator", e.ID) }
+
+// lease is a context for one request at a time. It ends with the connection's, or when the request is killed.
+type lease struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// lease returns a context for a request, which is not used by another one until it is returned.
+func (c *conn) lease() *lease {
+	c.leases.Lock()
+	defer c.leases.Unlock()
+	if n := len(c.leases.free); n > 0 {
+		l := c.leases.free[n-1]
+		c.leases.free = c.leases.free[:n-1]
+		return l
+	}
+	l := new(lease)
+	l.ctx, l.cancel = context.WithCancel(c.ctx)
+	return l
+}
+
+// giveBack lets other requests use l. There are never more leases than requests that were executed at a time.
+func (c *conn) giveBack(l *lease) {
+	c.leases.Lock()
+	defer c.leases.Unlock()
+	c.leases.free = append(c.leases.free, l)
+}
+
+// slot shows the request that a worker executes.
+type slot struct {
+	mu struct {
+		sync.Mutex
+		id     uint64 // 0 means none
+		task   task
+		queued time.Duration
+		began  time.Time
+		cancel context.CancelFunc
+		killed bool
+	}
+}
+
+func (s *slot) begin(id uint64, j job, cancel context.CancelFunc) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.id, s.mu.task, s.mu.queued = id, task{opcode: j.request.Opcode}, 0
+	if !j.queued.IsZero() {
+		s.mu.queued = now.Sub(j.queued)
+	}
+	s.mu.began, s.mu.cancel, s.mu.killed = now, cancel, false
+}
+
+// describe sets what the request executes.
+func (s *slot) describe(text string, prepared []byte, others int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.task.text, s.mu.task.others = text, others
+	copy(s.mu.task.prepared[:], prepared)
+}
+
+// end reports whether the request has been killed.
+func (s *slot) end() (killed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.id, s.mu.task, s.mu.cancel = 0, task{}, nil
+	return s.mu.killed
+}
+
+// shown returns the request, without its Task; its ID is 0 if there is none.
+func (s *slot) shown(now time.Time) (InProgress, task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return InProgress{ID: s.mu.id, Queued: s.mu.queued, Running: max(now.Sub(s.mu.began), 0)}, s.mu.task
+}
+
+// kill cancels the request if it has the id.
+func (s *slot) kill(id uint64) (found, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id == 0 || s.mu.id != id {
+		return false, false
+	}
+	first = !s.mu.killed
+	s.mu.killed = true
+	s.mu.cancel()
+	return true, first
+}
+
+// slots are those of all workers, and therefore as bounded as they are.
+type slots struct {
+	last   atomic.Uint64 // id of a request
+	killed atomic.Int64
+	mu     struct {
+		sync.Mutex
+		all map[*slot]struct{}
+	}
+}
+
+func (p *slots) add(s *slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.all == nil {
+		p.mu.all = map[*slot]struct{}{}
+	}
+	p.mu.all[s] = struct{}{}
+}
+
+func (p *slots) remove(s *slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.mu.all, s)
+}
+
+func (p *slots) list() []*slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]*slot, 0, len(p.mu.all))
+	for s := range p.mu.all {
+		out = append(out, s)
+	}
+	return out
+}
+
+// InProgress returns the requests that are being executed, in no particular order. textOf returns the text of a prepared statement, or "" if
+// it is no longer prepared.
+func (s *Server) InProgress(textOf func(id [16]byte) string) []InProgress {
+	var out []InProgress
+	now := time.Now()
+	for _, one := range s.workers.slots.list() {
+		if p, what := one.shown(now); p.ID != 0 {
+			p.Task = what.shown(textOf)
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Kill cancels a request and reports whether it was being executed. Writes that were sent to replicas are not undone; then, and if the
+// request has just been completed, its client receives the actual outcome, and otherwise *Killed.
+func (s *Server) Kill(id uint64) bool {
+	for _, one := range s.workers.slots.list() {
+		if found, first := one.kill(id); found {
+			if first {
+				s.workers.slots.killed.Add(1)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// Killed returns the number of requests that Kill has cancelled.
+func (s *Server) Killed() int64 { return s.workers.slots.killed.Load() }
+
+// enter makes InProgress show a request, and Kill end it, until leave is called.
+func (w *worker) enter(j job) {
+	w.lease, w.id = j.conn.lease(), j.conn.server.workers.slots.last.Add(1)
+	w.slot.begin(w.id, j, w.lease.cancel)
+}
+
+// leave ends what enter began. It returns the error for the client, given the one with which the request has ended.
+func (w *worker) leave(c *conn, err error) error {
+	killed, l := w.slot.end(), w.lease
+	w.lease = nil
+	switch {
+	case !killed:
+		c.giveBack(l)
+	case errors.Is(err, context.Canceled) && c.ctx.Err() == nil:
+		return &Killed{w.id}
+	}
+	return err
+}
