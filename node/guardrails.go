@@ -15,9 +15,11 @@ import (
 // guardrailSettings returns the options of the guardrails, which have Cassandra's names.
 func guardrailSettings() map[string]setting {
 	all := map[string]setting{
-		"drop_compact_storage_enabled": truth(func(o *Options) *bool { return &o.DropCompactStorage }),
-		"zero_ttl_on_twcs_enabled":     falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLRefused }),
-		"zero_ttl_on_twcs_warned":      falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLAccepted }),
+		"drop_compact_storage_enabled":      truth(func(o *Options) *bool { return &o.DropCompactStorage }),
+		"intersect_filtering_query_enabled": falsehood(func(o *Options) *bool { return &o.Guardrails.IntersectionsRefused }),
+		"intersect_filtering_query_warned":  falsehood(func(o *Options) *bool { return &o.Guardrails.IntersectionsAccepted }),
+		"zero_ttl_on_twcs_enabled":          falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLRefused }),
+		"zero_ttl_on_twcs_warned":           falsehood(func(o *Options) *bool { return &o.Guardrails.ZeroTTLAccepted }),
 	}
 	for _, f := range guardrail.Flags() {
 		all[f.Option()] = falsehood(func(o *Options) *bool { return &o.Guardrails.Disabled[f] })
@@ -89,9 +91,11 @@ func isConsistency(name string) bool {
 func guardrailTexts(o *Options) map[string]string {
 	g := &o.Guardrails
 	all := map[string]string{
-		"drop_compact_storage_enabled": strconv.FormatBool(o.DropCompactStorage),
-		"zero_ttl_on_twcs_enabled":     strconv.FormatBool(!g.ZeroTTLRefused),
-		"zero_ttl_on_twcs_warned":      strconv.FormatBool(!g.ZeroTTLAccepted),
+		"drop_compact_storage_enabled":      strconv.FormatBool(o.DropCompactStorage),
+		"intersect_filtering_query_enabled": strconv.FormatBool(!g.IntersectionsRefused),
+		"intersect_filtering_query_warned":  strconv.FormatBool(!g.IntersectionsAccepted),
+		"zero_ttl_on_twcs_enabled":          strconv.FormatBool(!g.ZeroTTLRefused),
+		"zero_ttl_on_twcs_warned":           strconv.FormatBool(!g.ZeroTTLAccepted),
 	}
 	for _, f := range guardrail.Flags() {
 		all[f.Option()] = strconv.FormatBool(!g.Disabled[f])
@@ -101,6 +105,8 @@ func guardrailTexts(o *Options) map[string]string {
 			text := strconv.FormatInt(n, 10)
 			if n == 0 {
 				text = "-1"
+			} else if t.Bytes() {
+				text += "B"
 			}
 			all[t.Name()+suffix] = text
 		}

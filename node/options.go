@@ -185,6 +185,7 @@ func DefaultOptions() Options {
 		StreamThroughput:     24 << 20,
 		IndexBuildThroughput: 64 << 20,
 		AutoRepair:           true,
+		Guardrails:           guardrail.Defaults(),
 		Indexes:              definition.Indexes{Default: definition.LegacyIndexName, PerTableWarn: -1, PerTableFail: -1},
 		AutoRepairInterval:   24 * time.Hour,
 		RepairThroughput:     16 << 20,

@@ -188,7 +188,7 @@ type Options struct {
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
 	DropCompactStorage bool
-	Guardrails         *guardrail.Guardrails // nil means Cassandra's defaults
+	Guardrails         *guardrail.Guardrails // nil means none
 	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
 	IsSuperuser func(role string) bool
 	Indexes     definition.Indexes // which indexes users may create

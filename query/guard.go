@@ -7,6 +7,7 @@ import (
 	"cqld/query/guardrail"
 	"cqld/query/operation"
 	"cqld/request"
+	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
@@ -94,6 +95,18 @@ func (run *selectRun) guardRead(r *request.Request) error {
 	return definitionError(err)
 }
 
+// guardIntersection applies the guardrail on filters by several columns, where a read has more than one replica and compares them.
+func (run *selectRun) guardIntersection(r *request.Request) error {
+	if run.p.o.Guardrails == nil || r.Consistency == ring.One || r.Consistency == ring.LocalOne || !run.plan.where.Intersects() {
+		return nil
+	}
+	k := run.p.o.View.Schema().Keyspace(run.plan.table.Keyspace)
+	if k == nil || k.Replication.Total() < 2 {
+		return nil
+	}
+	return definitionError(run.p.guard(r).Intersection())
+}
+
 // guardKeys applies the guardrails on the keys and slices that WHERE selects, and on the size of pages.
 func (run *selectRun) guardKeys(keys, slices, pageSize int) error {
 	g, table := run.guard, run.plan.table.Name
@@ -112,6 +125,23 @@ func (run *selectRun) guardKeys(keys, slices, pageSize int) error {
 		err = check(guardrail.PageSize, pageSize, table)
 	}
 	return definitionError(err)
+}
+
+// guardRow applies the guardrails on values to the static or regular row that m writes.
+func (w *write) guardRow(m *modification, key row.PartitionKey, kind schema.ColumnKind) error {
+	if w.guard != nil {
+		operations := m.regular
+		if kind == schema.Static {
+			operations = m.static
+		}
+		if err := guardCells(w.guard, m.table, operations, &w.row); err != nil {
+			return err
+		}
+	}
+	if !w.p.o.Guardrails.BoundsTerms(m.table) {
+		return nil
+	}
+	return definitionError(w.p.guard(w.request).Terms(m.table, key.Bytes, kind, &w.row, w.Now))
 }
 
 // guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in Cassandra, the size

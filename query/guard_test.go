@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"cqld/query/guardrail"
+	"cqld/ring"
 )
 
 // lowGuardrails returns guardrails that small statements violate.
@@ -30,6 +31,9 @@ func lowGuardrails() *guardrail.Guardrails {
 	bound(guardrail.CollectionSize, 64, 128)
 	bound(guardrail.ItemsPerCollection, 3, 4)
 	bound(guardrail.ColumnValueSize, 64, 128)
+	bound(guardrail.SAIStringTermSize, 10, 20)
+	bound(guardrail.SAIFrozenTermSize, 10, 20)
+	bound(guardrail.SAIVectorTermSize, 8, 12)
 	g.Warned[guardrail.TableProperties] = []string{"cdc"}
 	g.Ignored[guardrail.TableProperties] = []string{"comment"}
 	g.Disallowed[guardrail.TableProperties] = []string{"extensions"}
@@ -75,4 +79,41 @@ func TestDefaultGuardrailsPermitEverything(t *testing.T) {
 	if !strings.HasPrefix(got, "warning: Guardrail zero_ttl_on_twcs violated: 0 default_time_to_live") {
 		t.Errorf("a role that logged in: %s", got)
 	}
+}
+
+// TestTermsOfIndexesAndIntersections writes terms beyond low thresholds of the guardrails that are set by default, and reads with filters
+// by several columns.
+func TestTermsOfIndexesAndIntersections(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE KEYSPACE three WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
+	g := guardrail.Defaults()
+	g.Warn[guardrail.SAIStringTermSize], g.Fail[guardrail.SAIStringTermSize] = 10, 20
+	g.Warn[guardrail.SAIFrozenTermSize], g.Fail[guardrail.SAIFrozenTermSize] = 10, 20
+	g.Warn[guardrail.SAIVectorTermSize], g.Fail[guardrail.SAIVectorTermSize] = 8, 12
+	p.o.Guardrails, p.boundsData = &g, g.BoundsData()
+	p.o.IsSuperuser = func(role string) bool { return role == "admin" }
+	datadriven.RunTest(t, "testdata/guardrails_terms.txt", func(t *testing.T, d *datadriven.TestData) string {
+		level := ring.One
+		if d.HasArg("quorum") {
+			level = ring.Quorum
+		}
+		g.IntersectionsRefused = d.HasArg("refused")
+		var out strings.Builder
+		for _, text := range strings.Split(d.Input, "\n") {
+			r := at(level)
+			r.Principal.Name = map[string]string{"run": "", "app": "app", "admin": "admin"}[d.Cmd]
+			result, err := p.Query(r, s, text, &Params{})
+			if err == nil && result.Kind == KindSetKeyspace {
+				s.Keyspace = result.Keyspace
+			}
+			for _, w := range r.Warnings {
+				out.WriteString("warning: " + strings.SplitN(w, "\n", 2)[0] + "\n")
+			}
+			if err == nil {
+				out.WriteString("ok\n")
+			} else {
+				out.WriteString(errorText(err))
+			}
+		}
+		return out.String()
+	})
 }

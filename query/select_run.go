@@ -114,6 +114,9 @@ func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan
 	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
 		return nil, err
 	}
+	if err := run.guardIntersection(r); err != nil {
+		return nil, err
+	}
 	start, remaining, err := run.resume(params, limit)
 	if err != nil {
 		return nil, err

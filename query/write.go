@@ -275,10 +275,8 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 	if err := w.checkRow(m, schema.Static); err != nil {
 		return err
 	}
-	if w.guard != nil {
-		if err := guardCells(w.guard, m.table, m.static, &w.row); err != nil {
-			return err
-		}
+	if err := w.guardRow(m, key, schema.Static); err != nil {
+		return err
 	}
 	w.row.Sort()
 	w.builder.AddHeader(&w.row)
@@ -313,10 +311,8 @@ func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte)
 	if err := w.checkRow(m, schema.Regular); err != nil {
 		return err
 	}
-	if w.guard != nil {
-		if err := guardCells(w.guard, m.table, m.regular, &w.row); err != nil {
-			return err
-		}
+	if err := w.guardRow(m, key, schema.Regular); err != nil {
+		return err
 	}
 	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
 		w.row.Sort()

@@ -8,6 +8,7 @@ import (
 // indexedOnly makes a run one of the workload alone.
 func indexedOnly(o *Options) {
 	o.Workloads, o.Extra = []string{"indexed"}, []workloadKind{indexedKind()}
+	drawBuilds(o)
 }
 
 // TestSearchesWhileTheRingChanges searches by indexes while nodes come and go, at one and at three replicas.
@@ -40,5 +41,18 @@ func TestStreamsWithoutEntriesAreFound(t *testing.T) {
 		indexedOnly(o)
 		o.FaultKinds = strings.Fields("join leave")
 		o.IndexUnsafe.NoStage = true
+	}, "indexed")
+}
+
+// TestIngestionsThatVoidNothingAreFound takes an index as built although rows were ingested, between the steps of its build, that came
+// before it was known. Some seed must miss a row.
+func TestIngestionsThatVoidNothingAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many seeds")
+	}
+	mustFail(t, 43, 150, func(o *Options) {
+		indexedOnly(o)
+		o.FaultKinds, o.SlowStreams = strings.Fields("join leave"), true
+		o.IndexUnsafe.NoVoid = true
 	}, "indexed")
 }

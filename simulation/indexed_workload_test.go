@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,22 +13,31 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/search"
+	"cqld/types"
 )
 
 // indexeds is the workload of searches by indexes. Its clients change rows as those of filtereds do. Between two changes they search
-// at QUORUM by an index of a regular, static or clustering column, in their partition or in the whole ring, page
-// after page. The rows must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one
+// at QUORUM by an index of a regular, static or clustering column, or of a component of the partition key, in their partition or in
+// the whole ring, page after page. The rows must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one
 // that was deleted or overwritten is not. Another client creates and drops the indexes meanwhile, so that they are built while rows
-// are written.
+// are written. A build takes several steps (drawBuilds), between which rows are written and streamed, and nodes start again.
 type indexeds struct {
 	filtereds
 }
 
 // indexedColumns have an index most of the time.
-var indexedColumns = [...]string{"v", "s", "c"}
+var indexedColumns = [...]string{"v", "s", "c", "h"}
 
+// drawBuilds draws builds of indexes of 2 to 40 steps.
+func drawBuilds(o *Options) {
+	r := NewStream(o.Seed, "builds")
+	o.BuildRows, o.BuildPause = 1+r.Intn(8), r.Between(5*time.Millisecond, 30*time.Millisecond)
+}
+
+// indexedTable is filteredTable with a second component of the partition key.
 func indexedTable() *schema.CreateTable {
 	t := filteredTable()
+	t.Columns = slices.Insert(t.Columns, 1, schema.ColumnSpec{Name: "h", Kind: schema.PartitionKey, Type: types.Native(types.Text)})
 	t.Table = "indexeds"
 	t.ID = schema.UUID{}
 	copy(t.ID[:], t.Table)
@@ -42,10 +52,14 @@ func indexedKind() workloadKind {
 func newIndexeds(c *Cluster) *indexeds {
 	w := &indexeds{filtereds{clients: newClients(c, "indexed"), table: c.table("indexeds")}}
 	for i := range filteredClients {
-		w.parts = append(w.parts, &filteredPartition{key: row.NewPartitionKey([]byte("indexed" + strconv.Itoa(i)))})
+		key := row.AppendKeyComponents(nil, [][]byte{[]byte("indexed" + strconv.Itoa(i)), indexedComponent(i)})
+		w.parts = append(w.parts, &filteredPartition{key: row.NewPartitionKey(key)})
 	}
 	return w
 }
+
+// indexedComponent is the indexed component of the key of the i-th partition; two partitions have the same.
+func indexedComponent(i int) []byte { return []byte{'0' + byte(i%2)} }
 
 func (w *indexeds) start() {
 	w.launch(filteredClients+1, 30*time.Millisecond, func(l *process, client int, end func() bool) {
@@ -104,9 +118,12 @@ type indexedSearch struct {
 }
 
 func (w *indexeds) drawSearch(p *filteredPartition) *indexedSearch {
-	x := w.value()
-	q := &indexedSearch{column: indexedColumns[w.rand.Intn(len(indexedColumns))], value: x, whole: w.rand.Chance(500),
-		limit: 1 + w.rand.Intn(8), level: ring.Quorum}
+	return w.search(p, indexedColumns[w.rand.Intn(len(indexedColumns))], w.value())
+}
+
+// search is a search for the rows that have a digit in a column.
+func (w *indexeds) search(p *filteredPartition, column string, x []byte) *indexedSearch {
+	q := &indexedSearch{column: column, value: x, whole: w.rand.Chance(500), limit: 1 + w.rand.Intn(8), level: ring.Quorum}
 	switch q.column {
 	case "v":
 		q.match = func(r filteredRow) bool { return r.v == string(x) }
@@ -115,6 +132,9 @@ func (w *indexeds) drawSearch(p *filteredPartition) *indexedSearch {
 	case "c":
 		q.value = filteredInt(int(x[0] - '0'))
 		q.match = func(r filteredRow) bool { return w.part(r, 0) == int(x[0]-'0') }
+	case "h":
+		own := bytes.Equal(x, indexedComponent(slices.Index(w.parts, p)))
+		q.match = func(filteredRow) bool { return own }
 	}
 	return q
 }
@@ -216,7 +236,7 @@ func (m indexedModel) rows(p *filteredPartition, now int64) (want []filteredRow,
 }
 
 // readBack sees to it that the last changes are made and that every index is built on every node. Then it searches all partitions
-// from every node: at QUORUM and, after repairs by searches and reads at ALL, at ONE, where a replica answers alone.
+// from every node: at QUORUM and, after repairs by searches and reads at ALL, by every value at ONE, where a replica answers alone.
 func (w *indexeds) readBack() {
 	for _, name := range indexedColumns {
 		w.c.must(w.c.present()[0], "the creation of an index", func(l *process, done func(error)) {
@@ -238,10 +258,17 @@ func (w *indexeds) readBack() {
 		w.c.must(w.c.present()[0], "an indexed partition at ALL", func(l *process, done func(error)) {
 			l.read(l.partition(w.table, p.key), ring.All, func(_ []byte, err error) { done(err) })
 		})
-		for range 3 {
+		w.compareAtOne(p)
+	}
+}
+
+// compareAtOne searches by all values of all indexes from every node.
+func (w *indexeds) compareAtOne(p *filteredPartition) {
+	for _, column := range indexedColumns {
+		for x := range filteredValues {
 			w.c.everywhere("a search of an indexed partition at ONE", func(l *process, done func(error)) {
-				q := w.drawSearch(p)
-				q.level, q.whole = ring.One, false
+				q := w.search(p, column, []byte{'0' + byte(x)})
+				q.level, q.whole, q.limit = ring.One, false, filteredRows
 				w.find(l, p, q, done)
 			})
 		}

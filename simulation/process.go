@@ -180,7 +180,7 @@ func (l *process) opening() assembly.Opening {
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // for workloads that need it
-		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe,
+		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe, BuildRows: c.options.BuildRows,
 	}
 }
 
@@ -226,7 +226,7 @@ func (l *process) partsOptions() assembly.Options {
 		Counters: counters.Options{Unsafe: c.options.CounterUnsafe},
 		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.ListingUnsafe},
 		Search:   search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.SearchUnsafe},
-		Streams:  l.streamLimits(),
+		Streams:  l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
 		HintLost: l.hintLost,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},

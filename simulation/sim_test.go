@@ -53,6 +53,9 @@ func optionsOf(t *testing.T, seed uint64) Options {
 			o.Nodes, o.Factor = contendedRing(seed)
 		}
 	}
+	if o.has("indexed") {
+		drawBuilds(&o)
+	}
 	o.Nodes, o.NodesMost = cmp.Or(*nodeCount, o.Nodes), cmp.Or(*mostNodes, o.NodesMost)
 	if *farAway >= 0 {
 		o.Far = *farAway

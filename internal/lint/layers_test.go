@@ -101,7 +101,7 @@ request: auth coordinator internal/env internal/histogram listing paxos ring row
 query/function: internal/wire ring types types/similarity
 query/identifier: internal/env types
 query/plancache:
-query/guardrail:
+query/guardrail: row schema types types/analysis
 query/batchsize: row schema types
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types

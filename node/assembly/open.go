@@ -47,6 +47,8 @@ type Opening struct {
 
 	// GraphBytes bounds the memory of the graph of each index of vectors. nil means GraphBytes.
 	GraphBytes *int64
+	// BuildRows is how many rows a step of the build of an index reads. Zero means the default. It is for tests.
+	BuildRows int
 	// IndexUnsafe removes safeguards of indexes. It is for tests.
 	IndexUnsafe index.Unsafe
 	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
@@ -96,6 +98,7 @@ func Open(o Opening) (*Instance, error) {
 	i.catalog = index.NewCatalog(i.table, view.Definitions)
 	i.Values = index.NewValues(i.catalog.Of)
 	i.Values.SetUnsafe(o.IndexUnsafe)
+	i.Values.SetBuildRows(o.BuildRows)
 	if o.GraphBytes != nil {
 		i.Values.SetGraphBytes(*o.GraphBytes)
 	}

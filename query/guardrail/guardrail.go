@@ -83,6 +83,9 @@ const (
 	MinimumReplicationFactor
 	PageSize
 	PartitionKeysInSelect
+	SAIFrozenTermSize
+	SAIStringTermSize
+	SAIVectorTermSize
 	Tables
 	VectorDimensions
 	thresholds
@@ -95,11 +98,17 @@ func Thresholds() []Threshold { return sequence[Threshold](int(thresholds)) }
 func (t Threshold) Name() string {
 	return [thresholds]string{"collection_size", "column_value_size", "columns_per_table", "fields_per_udt", "in_select_cartesian_product",
 		"items_per_collection", "keyspaces", "materialized_views_per_table", "maximum_replication_factor", "minimum_replication_factor", "page_size",
-		"partition_keys_in_select", "tables", "vector_dimensions"}[t]
+		"partition_keys_in_select", "sai_frozen_term_size", "sai_string_term_size", "sai_vector_term_size", "tables", "vector_dimensions"}[t]
 }
 
 // Bytes reports whether t is a number of bytes, which options state with a unit.
-func (t Threshold) Bytes() bool { return t == CollectionSize || t == ColumnValueSize }
+func (t Threshold) Bytes() bool {
+	switch t {
+	case CollectionSize, ColumnValueSize, SAIFrozenTermSize, SAIStringTermSize, SAIVectorTermSize:
+		return true
+	}
+	return false
+}
 
 // Values is a set of words, of which some can be warned of, ignored or refused.
 type Values int
@@ -124,7 +133,7 @@ func (v Values) what() string {
 	return [valueSets]string{"Table Properties", "read consistency levels", "write consistency levels"}[v]
 }
 
-// Guardrails is what the operator configured. The zero value permits everything, as Cassandra's defaults do.
+// Guardrails is what the operator configured. The zero value permits everything.
 type Guardrails struct {
 	Disabled   [flags]bool
 	Warn, Fail [thresholds]int64 // 0: no bound
@@ -133,9 +142,20 @@ type Guardrails struct {
 	Disallowed [valueSets][]string
 	// ZeroTTLRefused refuses tables with TimeWindowCompactionStrategy and no default_time_to_live; ZeroTTLAccepted omits the warning.
 	ZeroTTLRefused, ZeroTTLAccepted bool
+	// IntersectionsRefused refuses reads that filter by several columns that can be changed; IntersectionsAccepted omits the warning.
+	IntersectionsRefused, IntersectionsAccepted bool
 }
 
-// BoundsData reports whether a guardrail bounds statements that read or write data.
+// Defaults returns Cassandra's defaults: only the terms of indexes are bounded.
+func Defaults() Guardrails {
+	var g Guardrails
+	g.Warn[SAIStringTermSize], g.Fail[SAIStringTermSize] = 1<<10, 8<<10
+	g.Warn[SAIFrozenTermSize], g.Fail[SAIFrozenTermSize] = 1<<10, 8<<10
+	g.Warn[SAIVectorTermSize], g.Fail[SAIVectorTermSize] = 16<<10, 32<<10
+	return g
+}
+
+// BoundsData reports whether a guardrail bounds statements that read or write data, apart from BoundsTerms and Guard.Intersection.
 func (g *Guardrails) BoundsData() bool {
 	for _, f := range []Flag{AllowFiltering, GroupBy, NonPartitionRestrictedIndexQuery, ReadBeforeWriteLists, UserTimestamps} {
 		if g.Disabled[f] {
@@ -265,6 +285,22 @@ func (g *Guard) ZeroTTL() error {
 		return &Violation{violated("zero_ttl_on_twcs", text, "allowed")}
 	case !g.ZeroTTLAccepted && !g.Anonymous:
 		g.warn(violated("zero_ttl_on_twcs", text, "recommended"))
+	}
+	return nil
+}
+
+// Intersection warns of a read that filters by several columns that can be changed, at a level for which coordinators reconcile rows, or
+// refuses it.
+func (g *Guard) Intersection() error {
+	const text = "Filtering query with intersection on mutable columns at consistency level requiring coordinator reconciliation is not %s. " +
+		"Filtering queries involving an intersection on multiple mutable (i.e. non-key) columns over unrepaired data at read consistency " +
+		"levels that would require coordinator reconciliation may violate the guarantees of those consistency levels."
+	switch {
+	case g == nil:
+	case g.IntersectionsRefused:
+		return &Violation{violated("intersect_filtering_query", text, "allowed")}
+	case !g.IntersectionsAccepted && !g.Anonymous:
+		g.warn(violated("intersect_filtering_query", text, "recommended"))
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (t Threshold) message(warning bool, n, bound int64, what string) string {
 		return fmt.Sprintf("Detected collection %s of size %d, %s %d.", what, n, exceeds, bound)
 	case ItemsPerCollection:
 		return fmt.Sprintf("Detected collection %s with %d items, %s %d.", what, n, exceeds, bound)
-	case ColumnValueSize:
+	case ColumnValueSize, SAIFrozenTermSize, SAIStringTermSize, SAIVectorTermSize:
 		return fmt.Sprintf("Value of column '%s' has size %d, %s %d.", what, n, exceeds, bound)
 	case VectorDimensions:
 		return fmt.Sprintf("Column %s has a vector of %d dimensions, %s %d.", what, n, exceeds, bound)

@@ -30,6 +30,26 @@ func (rs *Set) Indexed() (columns, relations bool) {
 	return columns, relations
 }
 
+// Intersects reports whether rows are filtered, by Cassandra's rules, by several columns that can change: by two that are not of the
+// primary key, or by a static one and any other relation.
+func (rs *Set) Intersects() bool {
+	relations, static := 0, false
+	var mutable []*schema.Column
+	for _, r := range rs.filters {
+		relations += max(len(r.columns), len(r.elements))
+		if r.kind == kindSlice && r.lower != nil && r.upper != nil {
+			relations += len(r.columns)
+		}
+		for _, c := range r.columns {
+			static = static || c.Kind == schema.Static
+			if (c.Kind == schema.Static || c.Kind == schema.Regular) && !slices.Contains(mutable, c) {
+				mutable = append(mutable, c)
+			}
+		}
+	}
+	return (len(mutable) > 1 || static && relations > 1) && rs.needsFiltering()
+}
+
 // servedBy reports whether an index on a column of r finds the values that r restricts it to.
 func (r *restriction) servedBy(ix *schema.Index) bool {
 	single := ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull

@@ -67,12 +67,22 @@ type Unsafe struct {
 	NoStage bool
 	// NoFence begins to build while changes without entries may be under way.
 	NoFence bool
+	// NoVoid counts an index as built although rows were ingested without entries of it.
+	NoVoid bool
 	// NoCompare goes on to use graphs of vectors after entries were ingested that they do not have.
 	NoCompare bool
 }
 
 // SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes. It is called before the engine is opened.
 func (x *Values) SetGraphBytes(n int64) { x.bytes = n }
+
+// SetBuildRows sets how many rows a step of a build reads, instead of buildRows; zero changes nothing. It is called before the engine is
+// opened.
+func (x *Values) SetBuildRows(n int) {
+	if n > 0 {
+		x.rows = n
+	}
+}
 
 // SetUnsafe removes safeguards. It is called before the engine is opened.
 func (x *Values) SetUnsafe(u Unsafe) { x.unsafe = u }
@@ -318,7 +328,7 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 		}
 	}
 	for _, s := range x.all()[table] {
-		if !slices.Contains(staged, s.id) {
+		if !slices.Contains(staged, s.id) && !x.unsafe.NoVoid {
 			if err := x.void(table, s.id, unbuilt); err != nil {
 				return err
 			}

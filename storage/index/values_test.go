@@ -92,7 +92,7 @@ func (m *valuesRun) open() {
 		}
 		return m.known
 	})
-	m.values.rows = 1 + m.rng.IntN(20)
+	m.values.SetBuildRows(1 + m.rng.IntN(20))
 	MaintainValues(&m.opts, m.values)
 	var err error
 	if m.engine, err = storage.Open(m.opts); err != nil {

@@ -1,0 +1,121 @@
+package guardrail
+
+import (
+	"slices"
+
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+	"cqld/types/analysis"
+)
+
+// entryOverhead is the size that an entry of a map has besides its key and value, as Cassandra counts the term of an entry.
+const entryOverhead = 6
+
+// BoundsTerms reports whether a guardrail bounds the terms of an index of t.
+func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
+	return g != nil && slices.ContainsFunc(t.Indexes(), func(x *schema.Index) bool {
+		bound := termBound(t, x)
+		return x.Class == schema.SAI && (g.Warn[bound] > 0 || g.Fail[bound] > 0)
+	})
+}
+
+// termBound returns the guardrail that bounds the terms of an index.
+func termBound(t *schema.Table, x *schema.Index) Threshold {
+	c := t.ColumnByID(x.Column)
+	switch {
+	case c == nil:
+	case c.Type.Kind() == types.Vector:
+		return SAIVectorTermSize
+	case len(c.Type.Elems()) > 0 && !c.Type.MultiCell():
+		return SAIFrozenTermSize
+	}
+	return SAIStringTermSize
+}
+
+// Terms applies the guardrails on the terms of storage-attached indexes to a row that is written: kind is schema.Static for a static
+// row. now (seconds since 1970) decides which cells have expired.
+func (g *Guard) Terms(t *schema.Table, key []byte, kind schema.ColumnKind, r *row.Row, now int64) error {
+	if g == nil {
+		return nil
+	}
+	for _, x := range t.Indexes() {
+		c := t.ColumnByID(x.Column)
+		if x.Class != schema.SAI || c == nil || (c.Kind == schema.Static) != (kind == schema.Static) {
+			continue
+		}
+		w := termGuard{Guard: g, bound: termBound(t, x), column: c, target: x.Target, analyzer: analysis.Of(x.Class.String(), x.Options)}
+		if err := w.row(t, key, r, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// termGuard is a Guard of the terms of one index.
+type termGuard struct {
+	*Guard
+	bound    Threshold
+	column   *schema.Column
+	target   schema.IndexTarget
+	analyzer *analysis.Analyzer // nil: a value is one term
+}
+
+func (g *termGuard) row(t *schema.Table, key []byte, r *row.Row, now int64) error {
+	switch g.column.Kind {
+	case schema.PartitionKey:
+		return g.value(row.KeyComponents(nil, key, len(t.PartitionKey))[g.column.Position])
+	case schema.Clustering:
+		return g.clustering(t, r.Clustering)
+	}
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Column == g.column.ID && c.Live(now) {
+			if err := g.cell(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (g *termGuard) clustering(t *schema.Table, clustering []byte) (err error) {
+	for _, c := range t.Clustering {
+		var v []byte
+		if v, clustering, err = c.Type.ConsumeOrdered(nil, clustering, c.Desc); err != nil || c == g.column {
+			return g.value(v) // what is missing is empty
+		}
+	}
+	return nil
+}
+
+// cell applies the guardrail to the term of a cell: an element, a key, an entry or a value.
+func (g *termGuard) cell(c *row.Cell) error {
+	kind := g.column.Type.Kind()
+	ofPath := kind == types.Set || kind == types.Map && g.target != schema.IndexValues
+	if !g.column.Type.IsCollection() || !g.column.Type.MultiCell() || !ofPath {
+		return g.value(c.Value)
+	}
+	path, _, err := g.column.Type.Elems()[0].ConsumeOrdered(nil, c.Path, false)
+	if err != nil {
+		return nil // operations have made the path of a valid value
+	}
+	if g.target == schema.IndexEntries {
+		return g.size(int64(len(path) + len(c.Value) + entryOverhead))
+	}
+	return g.value(path)
+}
+
+// value applies the guardrail to the terms of a value.
+func (g *termGuard) value(v []byte) error {
+	if g.analyzer == nil || !g.bound.beyond(int64(len(v)), g.Warn[g.bound]) && !g.bound.beyond(int64(len(v)), g.Fail[g.bound]) {
+		return g.size(int64(len(v)))
+	}
+	for _, term := range g.analyzer.Terms(v) {
+		if err := g.size(int64(len(term))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *termGuard) size(n int64) error { return g.Within(g.bound, n, g.column.Name) }
