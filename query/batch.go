@@ -169,7 +169,7 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 			return nil, err
 		}
 		ordered = ordered || w.ordered(s.m.table)
-		if err := w.build(s.m, func(m *row.Mutation) { c.add(s.m.table, m) }); err != nil {
+		if err := w.build(s.m, func(m *row.Mutation) error { return c.add(s.m.table, m) }); err != nil {
 			return nil, err
 		}
 	}
@@ -204,20 +204,57 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 // mutationCollector combines the changes of each partition.
 type mutationCollector struct {
 	mutations []*row.Mutation
-	tables    []*schema.Table // of the mutations
+	tables    []*schema.Table     // of the mutations
+	index     map[mutationKey]int // the positions of the mutations, if there are more than mutationsScanned
+	bytes     int                 // of all mutations
 }
 
-func (c *mutationCollector) add(t *schema.Table, m *row.Mutation) {
-	for _, x := range c.mutations {
-		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
-			x.Append(m)
-			return
-		}
+// mutationKey identifies a partition of a table.
+type mutationKey struct {
+	table schema.StorageID
+	key   string
+}
+
+// add adds a copy of m. It fails if the changes of one partition, or of all, are too large.
+func (c *mutationCollector) add(t *schema.Table, m *row.Mutation) error {
+	c.bytes += m.Size()
+	if err := checkChanges(c.bytes); err != nil {
+		return err
+	}
+	if x := c.find(m); x != nil {
+		x.Append(m)
+		return checkMutation(t, x)
 	}
 	x := new(row.Mutation)
 	copyMutation(x, m)
 	c.mutations = append(c.mutations, x)
 	c.tables = append(c.tables, t)
+	switch n := len(c.mutations); {
+	case c.index != nil:
+		c.index[mutationKey{m.Table, string(m.Key.Bytes)}] = n - 1
+	case n > mutationsScanned:
+		c.index = make(map[mutationKey]int, 2*n)
+		for i, x := range c.mutations {
+			c.index[mutationKey{x.Table, string(x.Key.Bytes)}] = i
+		}
+	}
+	return nil
+}
+
+// find returns the mutation of the same partition as m, or nil.
+func (c *mutationCollector) find(m *row.Mutation) *row.Mutation {
+	if c.index != nil {
+		if i, ok := c.index[mutationKey{m.Table, string(m.Key.Bytes)}]; ok {
+			return c.mutations[i]
+		}
+		return nil
+	}
+	for _, x := range c.mutations {
+		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
+			return x
+		}
+	}
+	return nil
 }
 
 // partitions returns the number of different partition keys, per keyspace or in total. As in Cassandra, rows of

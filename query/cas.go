@@ -340,7 +340,10 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 		if err := w.attributes(s.m, timestamp); err != nil {
 			return nil, false, err
 		}
-		if err := w.build(s.m, func(m *row.Mutation) { out.Append(m) }); err != nil {
+		if err := w.build(s.m, func(m *row.Mutation) error {
+			out.Append(m)
+			return checkMutation(s.m.table, out)
+		}); err != nil {
 			return nil, false, err
 		}
 	}
