@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
+	"cqld/query/changes"
 	"cqld/query/condition"
 	"cqld/query/levels"
 	"cqld/query/mask"
@@ -342,7 +343,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 		}
 		if err := w.build(s.m, func(m *row.Mutation) error {
 			out.Append(m)
-			return checkMutation(s.m.table, out)
+			return changes.CheckPartition(s.m.table, out)
 		}); err != nil {
 			return nil, false, err
 		}

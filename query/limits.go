@@ -23,14 +23,8 @@ const (
 	batchWarnBytes  = 5 << 10
 	batchFailBytes  = 50 << 10
 	batchPartitions = 10
-	// mutationBytesMax bounds the changes of one partition in one request (Cassandra's max_mutation_size). changesBytesMax bounds those
-	// of all its partitions: IN writes each value once for each row.
-	mutationBytesMax = 16 << 20
-	changesBytesMax  = 64 << 20
-	// mutationsScanned is how many mutations of a batch are compared one after the other with the next one.
-	mutationsScanned = 16
-	markersMax       = 65535
-	tombstonesWarn   = 1000
+	markersMax      = 65535
+	tombstonesWarn  = 1000
 
 	// sortRowsMax bounds the rows that ORDER BY sorts in memory; their bytes are bounded by pageBytesMax.
 	sortRowsMax = 10000

@@ -5,6 +5,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/changes"
 	"cqld/query/guardrail"
 	"cqld/query/levels"
 	"cqld/query/operation"
@@ -183,7 +184,7 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 			if err := w.addRow(m, key, s.Start); err != nil {
 				return err
 			}
-			if err := checkMutation(m.table, &w.builder); err != nil {
+			if err := changes.CheckPartition(m.table, &w.builder); err != nil {
 				return err
 			}
 		}
@@ -399,7 +400,7 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	size := 0
 	err = w.build(m, func(b *row.Mutation) error {
 		size += b.Size()
-		if err := checkChanges(size); err != nil {
+		if err := changes.Check(size); err != nil {
 			return err
 		}
 		into := &x.mutation
@@ -409,7 +410,7 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 		} else {
 			x.list[0] = into
 		}
-		copyMutation(into, b)
+		changes.Copy(into, b)
 		return nil
 	})
 	if err != nil || x.list[0] == nil {
@@ -438,12 +439,6 @@ func (p *Processor) execute(r *request.Request, req *coordinator.WriteRequest) e
 		r.Cost.Path = string(pathPartitionKey)
 	}
 	return err
-}
-
-// copyMutation makes dst a copy of src that owns its memory.
-func copyMutation(dst, src *row.Mutation) {
-	dst.Reset(src.Table, row.PartitionKey{Token: src.Key.Token, Bytes: slices.Clone(src.Key.Bytes)})
-	dst.Append(src)
 }
 
 func voidResult() *Result { return &Result{Kind: KindVoid} }
