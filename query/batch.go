@@ -1,7 +1,6 @@
 package query
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,11 +9,11 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/batchsize"
+	"cqld/query/changes"
 	"cqld/query/levels"
 	"cqld/query/term"
 	"cqld/request"
 	"cqld/row"
-	"cqld/schema"
 	"cqld/types"
 )
 
@@ -161,7 +160,7 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 	if !params.HasTimestamp {
 		timestamp = p.timestamps.Next()
 	}
-	var c mutationCollector
+	var c changes.Set
 	ordered := false
 	for _, s := range statements {
 		w.begin(p, r, params, s.values, p.nowSeconds(params))
@@ -169,28 +168,28 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 			return nil, err
 		}
 		ordered = ordered || w.ordered(s.m.table)
-		if err := w.build(s.m, func(m *row.Mutation) { c.add(s.m.table, m) }); err != nil {
+		if err := w.build(s.m, func(m *row.Mutation) error { return c.Add(s.m.table, m) }); err != nil {
 			return nil, err
 		}
 	}
-	if len(c.mutations) == 0 {
+	if len(c.Mutations) == 0 {
 		return voidResult(), nil
 	}
-	if c.partitions(true) > 1 {
+	if c.Partitions(true) > 1 {
 		if err := p.checkBatch(r, kind, &c); err != nil {
 			return nil, err
 		}
 	}
-	if len(c.mutations) > 1 && kind == cql.BatchLogged {
+	if len(c.Mutations) > 1 && kind == cql.BatchLogged {
 		p.warnOfGrace(r, &c)
 	}
 	timeouts := p.timeouts(params)
-	req := &coordinator.WriteRequest{Mutations: c.mutations, Consistency: r.Consistency,
+	req := &coordinator.WriteRequest{Mutations: c.Mutations, Consistency: r.Consistency,
 		Type: coordinator.WriteUnloggedBatch, Timeout: timeouts.Write, Ordered: ordered, Stamp: timestamp}
 	switch {
-	case isCounterTable(c.tables[0]):
+	case isCounterTable(c.Tables[0]):
 		req.Type, req.Timeout = coordinator.WriteCounter, timeouts.Counter
-	case kind == cql.BatchLogged && len(c.mutations) == 1:
+	case kind == cql.BatchLogged && len(c.Mutations) == 1:
 		req.Type = coordinator.WriteSimple
 	case kind == cql.BatchLogged:
 		req.Type = coordinator.WriteBatch
@@ -201,81 +200,37 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 	return voidResult(), nil
 }
 
-// mutationCollector combines the changes of each partition.
-type mutationCollector struct {
-	mutations []*row.Mutation
-	tables    []*schema.Table // of the mutations
-}
-
-func (c *mutationCollector) add(t *schema.Table, m *row.Mutation) {
-	for _, x := range c.mutations {
-		if x.Table == m.Table && bytes.Equal(x.Key.Bytes, m.Key.Bytes) {
-			x.Append(m)
-			return
-		}
-	}
-	x := new(row.Mutation)
-	copyMutation(x, m)
-	c.mutations = append(c.mutations, x)
-	c.tables = append(c.tables, t)
-}
-
-// partitions returns the number of different partition keys, per keyspace or in total. As in Cassandra, rows of
-// several tables of a keyspace with the same key are one partition.
-func (c *mutationCollector) partitions(inKeyspaces bool) int {
-	keys := make(map[string]bool, len(c.mutations))
-	for i, m := range c.mutations {
-		key := string(m.Key.Bytes)
-		if inKeyspaces {
-			key = c.tables[i].Keyspace + "\x00" + key
-		}
-		keys[key] = true
-	}
-	return len(keys)
-}
-
-// tableNames returns the tables that are written, as warnings list them.
-func (c *mutationCollector) tableNames() string {
-	var names []string
-	for _, t := range c.tables {
-		if n := t.Keyspace + "." + t.Name; !slices.Contains(names, n) {
-			names = append(names, n)
-		}
-	}
-	return "[" + strings.Join(names, ", ") + "]"
-}
-
 // checkBatch adds a warning for a large batch over several partitions, and refuses a larger one.
-func (p *Processor) checkBatch(r *request.Request, kind cql.BatchKind, c *mutationCollector) error {
+func (p *Processor) checkBatch(r *request.Request, kind cql.BatchKind, c *changes.Set) error {
 	size := 0
-	for i, m := range c.mutations {
-		size += batchsize.Of(c.tables[i], m)
+	for i, m := range c.Mutations {
+		size += batchsize.Of(c.Tables[i], m)
 	}
 	switch l := p.o.Limits; {
 	case size > l.BatchFailBytes:
 		return invalidf("Batch too large")
 	case size > l.BatchWarnBytes:
 		r.Warn(fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
-			c.tableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
+			c.TableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
 	}
 	if kind == cql.BatchLogged {
 		return nil
 	}
-	if n := c.partitions(false); n > p.o.Limits.BatchPartitions {
+	if n := c.Partitions(false); n > p.o.Limits.BatchPartitions {
 		plural := ""
-		if strings.Contains(c.tableNames(), ",") {
+		if strings.Contains(c.TableNames(), ",") {
 			plural = "s"
 		}
 		r.Warn(fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s %s. "+
-			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural, c.tableNames()))
+			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural, c.TableNames()))
 	}
 	return nil
 }
 
 // warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero.
-func (p *Processor) warnOfGrace(r *request.Request, c *mutationCollector) {
+func (p *Processor) warnOfGrace(r *request.Request, c *changes.Set) {
 	var without []string
-	for _, t := range c.tables {
+	for _, t := range c.Tables {
 		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {
 			without = append(without, n)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
+	"cqld/query/changes"
 	"cqld/query/condition"
 	"cqld/query/levels"
 	"cqld/query/mask"
@@ -340,7 +341,10 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 		if err := w.attributes(s.m, timestamp); err != nil {
 			return nil, false, err
 		}
-		if err := w.build(s.m, func(m *row.Mutation) { out.Append(m) }); err != nil {
+		if err := w.build(s.m, func(m *row.Mutation) error {
+			out.Append(m)
+			return changes.CheckPartition(s.m.table, out)
+		}); err != nil {
 			return nil, false, err
 		}
 	}

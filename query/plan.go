@@ -8,6 +8,7 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/function"
 	"cqld/query/permissions"
 	"cqld/query/term"
 	"cqld/schema"
@@ -32,7 +33,8 @@ type plan struct {
 	markers      []term.Marker
 	partitionKey []uint16
 	tables       []*schema.Table
-	seen         atomic.Pointer[schema.Schema] // the newest schema in which all tables were the same
+	calls        []*schema.Keyspace            // whose functions the statement calls
+	seen         atomic.Pointer[schema.Schema] // the newest schema in which all tables and called functions were the same
 }
 
 // isData reports whether the statement reads or writes rows; other statements are executed from their AST.
@@ -50,11 +52,22 @@ func (pl *plan) valid(s *schema.Schema) bool {
 			return false
 		}
 	}
+	if pl.callsOthers(s) {
+		return false
+	}
 	pl.seen.Store(s)
 	return true
 }
 
-// outdated reports whether a table of the plan was dropped in s, or has other columns.
+// callsOthers reports whether s has other functions in a keyspace with functions that the plan calls.
+func (pl *plan) callsOthers(s *schema.Schema) bool {
+	return slices.ContainsFunc(pl.calls, func(k *schema.Keyspace) bool {
+		now := s.Keyspace(k.Name)
+		return now == nil || !now.SameFunctions(k)
+	})
+}
+
+// outdated reports whether a table of the plan was dropped in s, or has other columns, or whether functions of users have changed.
 func (pl *plan) outdated(s *schema.Schema) bool {
 	for _, t := range pl.tables {
 		now := s.Table(t.Keyspace, t.Name)
@@ -62,7 +75,7 @@ func (pl *plan) outdated(s *schema.Schema) bool {
 			return true
 		}
 	}
-	return false
+	return pl.callsOthers(s)
 }
 
 func sameColumn(a, b *schema.Column) bool {
@@ -118,7 +131,7 @@ type compiler struct {
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
 	c := &compiler{p: p, Compiler: term.Compiler{
-		Schema: s, Functions: p.functions, UserFunctions: p.userFunctions.Named, ResolveType: resolveType, Keyspace: keyspace,
+		Schema: s, Functions: p.functions, UserFunctions: p.functionsFor(pl), ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
 	if pl.needs, err = permissions.Required(s, keyspace, stmt); err != nil {
@@ -154,6 +167,17 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	}
 	pl.seen.Store(s)
 	return pl, nil
+}
+
+// functionsFor returns a function that returns the functions of users with a name, and that notes their keyspace in pl.
+func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*function.Function {
+	return func(k *schema.Keyspace, name string) []*function.Function {
+		found := p.userFunctions.Named(k, name)
+		if len(found) > 0 && !slices.Contains(pl.calls, k) {
+			pl.calls = append(pl.calls, k)
+		}
+		return found
+	}
 }
 
 // enter sets the compiler's table and keyspace to those of the statement. The keyspace of one statement of a batch

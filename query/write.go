@@ -5,6 +5,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/changes"
 	"cqld/query/guardrail"
 	"cqld/query/levels"
 	"cqld/query/operation"
@@ -126,7 +127,7 @@ type pending struct {
 }
 
 // build builds the mutations of m and passes each to add, which must not keep it.
-func (w *write) build(m *modification, add func(*row.Mutation)) error {
+func (w *write) build(m *modification, add func(*row.Mutation) error) error {
 	if m.json != nil {
 		if err := m.json.eval(&w.Scope); err != nil {
 			return err
@@ -154,8 +155,8 @@ func (w *write) build(m *modification, add func(*row.Mutation)) error {
 		if err := w.addChanges(m, key, slices); err != nil {
 			return err
 		}
-		if !w.builder.Empty() {
-			add(&w.builder)
+		if err := w.finish(add); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -181,6 +182,9 @@ func (w *write) addChanges(m *modification, key row.PartitionKey, in []row.Slice
 	case len(m.regular) > 0 || whole && len(m.static) == 0:
 		for _, s := range in {
 			if err := w.addRow(m, key, s.Start); err != nil {
+				return err
+			}
+			if err := changes.CheckPartition(m.table, &w.builder); err != nil {
 				return err
 			}
 		}
@@ -217,7 +221,7 @@ func (w *write) addRangeTombstone(s row.Slice) {
 }
 
 // buildSingle is build for a statement that selects one row: it builds no lists.
-func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
+func (w *write) buildSingle(m *modification, add func(*row.Mutation) error) error {
 	var err error
 	if w.key, w.values, err = m.where.SingleKey(&w.Scope, w.key[:0], w.values); err != nil {
 		return err
@@ -250,11 +254,11 @@ func (w *write) buildSingle(m *modification, add func(*row.Mutation)) error {
 	return w.finish(add)
 }
 
-func (w *write) finish(add func(*row.Mutation)) error {
-	if !w.builder.Empty() {
-		add(&w.builder)
+func (w *write) finish(add func(*row.Mutation) error) error {
+	if w.builder.Empty() {
+		return nil
 	}
-	return nil
+	return add(&w.builder)
 }
 
 func (w *write) addStatic(m *modification, key row.PartitionKey) error {
@@ -389,7 +393,12 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	}
 	x := &pending{}
 	var more []*row.Mutation
-	err = w.build(m, func(b *row.Mutation) {
+	size := 0
+	err = w.build(m, func(b *row.Mutation) error {
+		size += b.Size()
+		if err := changes.Check(size); err != nil {
+			return err
+		}
 		into := &x.mutation
 		if x.list[0] != nil {
 			into = new(row.Mutation)
@@ -397,7 +406,8 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 		} else {
 			x.list[0] = into
 		}
-		copyMutation(into, b)
+		changes.Copy(into, b)
+		return nil
 	})
 	if err != nil || x.list[0] == nil {
 		return voidResult(), err
@@ -425,12 +435,6 @@ func (p *Processor) execute(r *request.Request, req *coordinator.WriteRequest) e
 		r.Cost.Path = string(pathPartitionKey)
 	}
 	return err
-}
-
-// copyMutation makes dst a copy of src that owns its memory.
-func copyMutation(dst, src *row.Mutation) {
-	dst.Reset(src.Table, row.PartitionKey{Token: src.Key.Token, Bytes: slices.Clone(src.Key.Bytes)})
-	dst.Append(src)
 }
 
 func voidResult() *Result { return &Result{Kind: KindVoid} }

@@ -134,6 +134,11 @@ func (k *Keyspace) AggregatesNamed(name string) []*Aggregate {
 // HasFunctions reports whether k contains functions or aggregates.
 func (k *Keyspace) HasFunctions() bool { return len(k.functions)+len(k.aggregates) > 0 }
 
+// SameFunctions reports whether k and o have the same versions of the same functions and aggregates.
+func (k *Keyspace) SameFunctions(o *Keyspace) bool {
+	return maps.Equal(k.functions, o.functions) && maps.Equal(k.aggregates, o.aggregates)
+}
+
 // StateOf returns the state function of an aggregate of k.
 func (k *Keyspace) StateOf(a *Aggregate) *Function {
 	return k.Function(a.StateFunction, append([]*types.Type{a.StateType}, a.ArgTypes...))

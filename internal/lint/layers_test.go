@@ -103,6 +103,7 @@ query/identifier: internal/env types
 query/plancache:
 query/guardrail: row schema types types/analysis
 query/batchsize: row schema types
+query/changes: query/function row schema
 query/term: cql internal/wire query/function schema types
 query/mask: auth cql internal/wire query/function query/term schema types
 query/fragments: row schema types
@@ -121,7 +122,7 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types types/analysis
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/changes query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
