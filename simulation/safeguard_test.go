@@ -8,7 +8,7 @@ import (
 	"cqld/storage"
 )
 
-// TestSafeguards removes one safeguard after the other: each time, one of the first thousand seeds must find a violation. Other
+// TestSafeguards removes one safeguard after the other: each time, one of a thousand seeds must find a violation. Other
 // safeguards have their own tests with their workloads: Paxos (cas_test.go), counters and the batch log (counter_test.go,
 // batch_test.go), tombstones that wait for repair (repair_test.go).
 func TestSafeguards(t *testing.T) {
