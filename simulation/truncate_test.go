@@ -33,7 +33,7 @@ func TestSimTruncate(t *testing.T) {
 
 // TestSimNeedsTruncationsInStreams shows that the simulation finds rows that a stream restores after a truncation.
 func TestSimNeedsTruncationsInStreams(t *testing.T) {
-	mustFail(t, 130, 100, func(o *Options) {
+	mustFail(t, 200, 100, func(o *Options) {
 		truncateOptions(o)
 		o.SlowStreams = true
 		o.Unsafe.NoTruncationStreams = true
