@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector makes sync.Pool drop items, so that allocations cannot be counted.
+
 package search
 
 import (
