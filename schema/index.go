@@ -194,9 +194,10 @@ func (k *Keyspace) indexName(t *Table, column string) string {
 
 // IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a number.
 func IsDefaultIndexName(t *Table, col *Column, name string) bool {
-	number, ok := strings.CutPrefix(name, defaultIndexName(t, col.Name))
-	if number, ok = strings.CutPrefix(number, "_"); !ok {
-		return name == defaultIndexName(t, col.Name)
+	base := defaultIndexName(t, col.Name)
+	number, ok := strings.CutPrefix(name, base+"_")
+	if !ok {
+		return name == base
 	}
 	_, err := strconv.ParseUint(number, 10, 32)
 	return err == nil

@@ -13,6 +13,7 @@ import (
 // Statement is the kind of statement, on which the rules for WHERE depend.
 type Statement string
 
+// The kinds of statements that have a WHERE clause, or the values of a key.
 const (
 	Select Statement = "SELECT"
 	Insert Statement = "INSERT"

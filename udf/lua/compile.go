@@ -89,7 +89,6 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 type function struct {
 	outer    *function
 	scopes   []map[string]int // name to slot, innermost last
-	slots    int              // in use
 	slotsMax int
 	upvalues map[string]int
 	capture  []capture
