@@ -20,7 +20,7 @@ import (
 
 // echo is an operation for tests.
 func echo() Operation[KeyspaceArgs, KeyspaceArgs] {
-	return Operation[KeyspaceArgs, KeyspaceArgs]{"echo"}
+	return Operation[KeyspaceArgs, KeyspaceArgs]{Name: "echo"}
 }
 
 func newServer(t *testing.T) *Server {
@@ -77,7 +77,7 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 			t.Errorf("%s: %v, want %v", keyspace, err, want)
 		}
 	}
-	if _, err := Call(t.Context(), c, Operation[None, None]{"unheard"}, None{}, nil); err == nil || !strings.Contains(err.Error(), "unknown operation") {
+	if _, err := Call(t.Context(), c, Operation[None, None]{Name: "unheard"}, None{}, nil); err == nil || !strings.Contains(err.Error(), "unknown operation") {
 		t.Errorf("an unknown operation: %v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestOperationsRespondDuringClose(t *testing.T) {
 	s := newServer(t)
 	s.grace = time.Minute
 	begun, release := make(chan struct{}), make(chan struct{})
-	op := Operation[None, KeyspaceArgs]{"slow"}
+	op := Operation[None, KeyspaceArgs]{Name: "slow"}
 	Handle(s, op, func(ctx context.Context, _ None, _ Report) (KeyspaceArgs, error) {
 		close(begun)
 		select {

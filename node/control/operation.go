@@ -7,7 +7,10 @@ import (
 )
 
 // Operation is an operation of a node, with arguments of type A and a result of type R.
-type Operation[A, R any] struct{ Name string }
+type Operation[A, R any] struct {
+	Name    string
+	Changes bool // something: clients need EXECUTE instead of SELECT, and the log shows it
+}
 
 // None is the type of the arguments or the result of operations that have none.
 type None struct{}
@@ -36,6 +39,7 @@ type operation func(ctx context.Context, args json.RawMessage, report Report) (a
 // Handle registers do as the handler of an operation. It is called before Serve. ctx ends when the client disconnects or
 // the server closes.
 func Handle[A, R any](s *Server, op Operation[A, R], do func(ctx context.Context, args A, report Report) (R, error)) {
+	s.changing[op.Name] = op.Changes
 	s.operations[op.Name] = func(ctx context.Context, raw json.RawMessage, report Report) (any, error) {
 		var args A
 		if len(raw) > 0 {

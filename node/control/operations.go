@@ -6,14 +6,14 @@ import "time"
 // docs/OPERATING.md describes all of them.
 var (
 	// The ring from the view of the queried node.
-	StatusOf        = Operation[KeyspaceArgs, Status]{"status"}
-	TokensOf        = Operation[KeyspaceArgs, Tokens]{"ring"}
-	DescribeCluster = Operation[None, Cluster]{"describecluster"}
-	DescribeRing    = Operation[KeyspaceArgs, Ranges]{"describering"}
-	EndpointsOf     = Operation[EndpointsArgs, Endpoints]{"getendpoints"}
+	StatusOf        = Operation[KeyspaceArgs, Status]{Name: "status"}
+	TokensOf        = Operation[KeyspaceArgs, Tokens]{Name: "ring"}
+	DescribeCluster = Operation[None, Cluster]{Name: "describecluster"}
+	DescribeRing    = Operation[KeyspaceArgs, Ranges]{Name: "describering"}
+	EndpointsOf     = Operation[EndpointsArgs, Endpoints]{Name: "getendpoints"}
 
 	// The queried node.
-	InfoOf = Operation[None, Info]{"info"}
+	InfoOf = Operation[None, Info]{Name: "info"}
 )
 
 // KeyspaceArgs name a keyspace. Some operations accept an empty name.

@@ -3,11 +3,11 @@ package control
 // Operations on roles and on from where they may connect.
 var (
 	// ResetSuperuser is local: only the socket accepts it.
-	ResetSuperuser  = Operation[SuperuserArgs, Superuser]{"reset-superuser"}
-	UpdateCIDRGroup = Operation[CIDRGroup, None]{"updatecidrgroup"}
-	DropCIDRGroup   = Operation[CIDRGroupArgs, None]{"dropcidrgroup"}
-	ListCIDRGroups  = Operation[CIDRGroupArgs, CIDRGroups]{"listcidrgroups"}
-	CIDRGroupsOfIP  = Operation[IPArgs, CIDRGroups]{"getcidrgroupsofip"}
+	ResetSuperuser  = Operation[SuperuserArgs, Superuser]{Name: "reset-superuser", Changes: true}
+	UpdateCIDRGroup = Operation[CIDRGroup, None]{Name: "updatecidrgroup", Changes: true}
+	DropCIDRGroup   = Operation[CIDRGroupArgs, None]{Name: "dropcidrgroup", Changes: true}
+	ListCIDRGroups  = Operation[CIDRGroupArgs, CIDRGroups]{Name: "listcidrgroups"}
+	CIDRGroupsOfIP  = Operation[IPArgs, CIDRGroups]{Name: "getcidrgroupsofip"}
 )
 
 // SuperuserArgs name a superuser that gets a password. The node generates one if it is empty.

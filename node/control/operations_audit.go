@@ -4,8 +4,8 @@ import "cqld/audit"
 
 // The operations of the audit log.
 var (
-	AuditLogOf  = Operation[None, audit.Settings]{"getauditlog"}
-	SetAuditLog = Operation[AuditArgs, audit.Settings]{"setauditlog"}
+	AuditLogOf  = Operation[None, audit.Settings]{Name: "getauditlog"}
+	SetAuditLog = Operation[AuditArgs, audit.Settings]{Name: "setauditlog", Changes: true}
 )
 
 // AuditArgs enable the audit log with the given settings, or disable it. A nil field means the setting in the node's

@@ -4,32 +4,32 @@ import "time"
 
 // Operations on the data and the services of a node.
 var (
-	StatsOfTables   = Operation[TablesArgs, TableStats]{"tablestats"}
-	HistogramsOf    = Operation[TableArgs, TableHistograms]{"tablehistograms"}
-	TopPartitions   = Operation[TopArgs, Top]{"toppartitions"}
-	StatsOfPools    = Operation[None, Pools]{"tpstats"}
-	CompactionStats = Operation[None, Compactions]{"compactionstats"}
-	NetStats        = Operation[None, Net]{"netstats"}
-	ClientStats     = Operation[None, Clients]{"clientstats"}
-	KillQuery       = Operation[QueryArgs, None]{"killquery"}
-	Flush           = Operation[TablesArgs, None]{"flush"}
-	Compact         = Operation[TablesArgs, None]{"compact"}
-	Cleanup         = Operation[TablesArgs, None]{"cleanup"}
-	Drain           = Operation[None, None]{"drain"}
-	TakeSnapshot    = Operation[SnapshotArgs, Snapshot]{"snapshot"}
-	ListSnapshots   = Operation[None, Snapshots]{"listsnapshots"}
-	ClearSnapshot   = Operation[ClearArgs, Snapshots]{"clearsnapshot"}
-	BinaryOf        = Operation[None, Switch]{"statusbinary"}
-	ReadyOf         = Operation[None, Switch]{"ready"}
-	SetBinary       = Operation[Switch, Switch]{"setbinary"}
-	HandoffOf       = Operation[None, Switch]{"statushandoff"}
-	SetHandoff      = Operation[Switch, Switch]{"sethandoff"}
-	PendingHintsOf  = Operation[None, PendingHints]{"listpendinghints"}
-	TimeoutsOf      = Operation[None, Timeouts]{"gettimeout"}
-	SeedsOf         = Operation[None, Seeds]{"getseeds"}
-	LoggingLevelOf  = Operation[None, Logging]{"getlogginglevels"}
-	SetLoggingLevel = Operation[Logging, Logging]{"setlogginglevel"}
-	ReloadSSL       = Operation[None, Certificates]{"reloadssl"}
+	StatsOfTables   = Operation[TablesArgs, TableStats]{Name: "tablestats"}
+	HistogramsOf    = Operation[TableArgs, TableHistograms]{Name: "tablehistograms"}
+	TopPartitions   = Operation[TopArgs, Top]{Name: "toppartitions"}
+	StatsOfPools    = Operation[None, Pools]{Name: "tpstats"}
+	CompactionStats = Operation[None, Compactions]{Name: "compactionstats"}
+	NetStats        = Operation[None, Net]{Name: "netstats"}
+	ClientStats     = Operation[None, Clients]{Name: "clientstats"}
+	KillQuery       = Operation[QueryArgs, None]{Name: "killquery", Changes: true}
+	Flush           = Operation[TablesArgs, None]{Name: "flush", Changes: true}
+	Compact         = Operation[TablesArgs, None]{Name: "compact", Changes: true}
+	Cleanup         = Operation[TablesArgs, None]{Name: "cleanup", Changes: true}
+	Drain           = Operation[None, None]{Name: "drain", Changes: true}
+	TakeSnapshot    = Operation[SnapshotArgs, Snapshot]{Name: "snapshot", Changes: true}
+	ListSnapshots   = Operation[None, Snapshots]{Name: "listsnapshots"}
+	ClearSnapshot   = Operation[ClearArgs, Snapshots]{Name: "clearsnapshot", Changes: true}
+	BinaryOf        = Operation[None, Switch]{Name: "statusbinary"}
+	ReadyOf         = Operation[None, Switch]{Name: "ready"}
+	SetBinary       = Operation[Switch, Switch]{Name: "setbinary", Changes: true}
+	HandoffOf       = Operation[None, Switch]{Name: "statushandoff"}
+	SetHandoff      = Operation[Switch, Switch]{Name: "sethandoff", Changes: true}
+	PendingHintsOf  = Operation[None, PendingHints]{Name: "listpendinghints"}
+	TimeoutsOf      = Operation[None, Timeouts]{Name: "gettimeout"}
+	SeedsOf         = Operation[None, Seeds]{Name: "getseeds"}
+	LoggingLevelOf  = Operation[None, Logging]{Name: "getlogginglevels"}
+	SetLoggingLevel = Operation[Logging, Logging]{Name: "setlogginglevel", Changes: true}
+	ReloadSSL       = Operation[None, Certificates]{Name: "reloadssl", Changes: true}
 )
 
 // TablesArgs name tables: some tables of a keyspace, all tables of a keyspace, or all tables.

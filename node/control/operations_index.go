@@ -2,10 +2,10 @@ package control
 
 // Operations on the builds of indexes and materialized views.
 var (
-	RebuildIndex       = Operation[IndexArgs, None]{"rebuild_index"}
-	ViewBuildOf        = Operation[TableArgs, ViewBuild]{"viewbuildstatus"}
-	BuildThroughputOf  = Operation[None, Throughput]{"getindexbuildthroughput"}
-	SetBuildThroughput = Operation[Throughput, Throughput]{"setindexbuildthroughput"}
+	RebuildIndex       = Operation[IndexArgs, None]{Name: "rebuild_index", Changes: true}
+	ViewBuildOf        = Operation[TableArgs, ViewBuild]{Name: "viewbuildstatus"}
+	BuildThroughputOf  = Operation[None, Throughput]{Name: "getindexbuildthroughput"}
+	SetBuildThroughput = Operation[Throughput, Throughput]{Name: "setindexbuildthroughput", Changes: true}
 )
 
 // IndexArgs name indexes of a table.

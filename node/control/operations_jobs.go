@@ -4,10 +4,10 @@ import "time"
 
 // Long-running work.
 var (
-	ListJobs  = Operation[JobArgs, Jobs]{"jobs"}
-	WatchJob  = Operation[JobArgs, Job]{"watchjob"} // returns when the job has ended
-	CancelJob = Operation[JobArgs, Job]{"canceljob"}
-	ResumeJob = Operation[JobArgs, Job]{"resumejob"}
+	ListJobs  = Operation[JobArgs, Jobs]{Name: "jobs"}
+	WatchJob  = Operation[JobArgs, Job]{Name: "watchjob"} // returns when the job has ended
+	CancelJob = Operation[JobArgs, Job]{Name: "canceljob", Changes: true}
+	ResumeJob = Operation[JobArgs, Job]{Name: "resumejob", Changes: true}
 )
 
 // JobArgs name a job. An empty ID means all; only ListJobs accepts it.

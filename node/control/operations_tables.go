@@ -2,10 +2,10 @@ package control
 
 // The operations on accounts of Azure Tables. Keys are in the results of those that generate them, and nowhere else.
 var (
-	TablesAccountsOf    = Operation[None, TablesAccounts]{"tablesaccounts"}
-	CreateTablesAccount = Operation[TablesAccountArgs, TablesKeys]{"createtablesaccount"}
-	RotateTablesKey     = Operation[TablesAccountArgs, TablesKeys]{"rotatetableskey"}
-	RemoveTablesAccount = Operation[TablesAccountArgs, None]{"removetablesaccount"}
+	TablesAccountsOf    = Operation[None, TablesAccounts]{Name: "tablesaccounts"}
+	CreateTablesAccount = Operation[TablesAccountArgs, TablesKeys]{Name: "createtablesaccount", Changes: true}
+	RotateTablesKey     = Operation[TablesAccountArgs, TablesKeys]{Name: "rotatetableskey", Changes: true}
+	RemoveTablesAccount = Operation[TablesAccountArgs, None]{Name: "removetablesaccount", Changes: true}
 )
 
 // TablesAccountArgs name an account. Role is that of a new account. Key, 1 or 2, is the key to rotate, or, if Remove, to

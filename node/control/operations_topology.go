@@ -2,13 +2,13 @@ package control
 
 // Operations that change the ring or synchronize replicas.
 var (
-	Repair       = Operation[RepairArgs, RepairResult]{"repair"}
-	Decommission = Operation[ForceArgs, Departure]{"decommission"}
-	RemoveNode   = Operation[NodeArgs, None]{"removenode"}
-	Move         = Operation[MoveArgs, None]{"move"}
-	Rebuild      = Operation[RebuildArgs, None]{"rebuild"}
-	Abort        = Operation[AbortArgs, Departure]{"abort"}
-	Operations   = Operation[None, Changes]{"operations"}
+	Repair       = Operation[RepairArgs, RepairResult]{Name: "repair", Changes: true}
+	Decommission = Operation[ForceArgs, Departure]{Name: "decommission", Changes: true}
+	RemoveNode   = Operation[NodeArgs, None]{Name: "removenode", Changes: true}
+	Move         = Operation[MoveArgs, None]{Name: "move", Changes: true}
+	Rebuild      = Operation[RebuildArgs, None]{Name: "rebuild", Changes: true}
+	Abort        = Operation[AbortArgs, Departure]{Name: "abort", Changes: true}
+	Operations   = Operation[None, Changes]{Name: "operations"}
 )
 
 // RepairArgs select what is repaired: some tables of a keyspace, or all.

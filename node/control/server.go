@@ -24,6 +24,7 @@ type Server struct {
 	authorizer auth.Authorizer
 	operations map[string]operation
 	local      map[string]bool // operations that only the socket accepts
+	changing   map[string]bool // operations that change something
 	pages      map[string]http.Handler
 	// Guard recovers from panics of operations. It is set before Serve. nil leaves panics to net/http.
 	Guard *guard.Guard
@@ -44,7 +45,7 @@ type Server struct {
 // NewServer returns a server that has no operations and does not listen yet. a authorizes each operation and page. Clients
 // are anonymous: a client that has the token, or that may open the socket, acts as the operator.
 func NewServer(log *slog.Logger, a auth.Authorizer) *Server {
-	return &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{}, pages: map[string]http.Handler{},
+	return &Server{log: log, authorizer: a, operations: map[string]operation{}, local: map[string]bool{}, changing: map[string]bool{}, pages: map[string]http.Handler{},
 		slots: make(chan struct{}, operationsMax), grace: closeGrace}
 }
 
@@ -163,7 +164,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request, local bool) {
 // require EXECUTE, others require SELECT.
 func (s *Server) authorize(ctx context.Context, name string) error {
 	need := auth.Requirement{Permission: auth.Select, Resource: auth.MBean(name)}
-	if changing()[name] {
+	if s.changing[name] {
 		need.Permission = auth.Execute
 	}
 	if err := s.authorizer.Authorize(ctx, auth.Principal{}, need); err != nil {
@@ -175,7 +176,7 @@ func (s *Server) authorize(ctx context.Context, name string) error {
 // report logs an operation of an operator. Operations that only read are logged at debug level.
 func (s *Server) report(name string, err error) {
 	level := slog.LevelDebug
-	if changing()[name] {
+	if s.changing[name] {
 		level = slog.LevelInfo
 	}
 	args := []any{"operation", name}
@@ -183,18 +184,6 @@ func (s *Server) report(name string, err error) {
 		args = append(args, "err", err)
 	}
 	s.log.Log(context.Background(), level, "operator's command", args...)
-}
-
-// changing returns the operations that change something.
-func changing() map[string]bool {
-	out := map[string]bool{}
-	for _, name := range []string{Repair.Name, Decommission.Name, RemoveNode.Name, Move.Name, Rebuild.Name, Abort.Name, Flush.Name, Compact.Name,
-		Cleanup.Name, Drain.Name, TakeSnapshot.Name, ClearSnapshot.Name, SetBinary.Name, SetHandoff.Name, SetLoggingLevel.Name, ReloadSSL.Name,
-		ResetSuperuser.Name, UpdateCIDRGroup.Name, DropCIDRGroup.Name,
-		CancelJob.Name, ResumeJob.Name, KillQuery.Name, SetAuditLog.Name} {
-		out[name] = true
-	}
-	return out
 }
 
 // answer writes the lines of one answer. Any goroutine of the operation may report progress.
