@@ -88,7 +88,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 
 // prepare determines the partition, and the conditions on each row.
 func (x *cas) prepare() error {
-	s := &term.Scope{Env: &environment{p: x.p, Request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}}
+	s := &term.Scope{Env: x.environment()}
 	for i, st := range x.statements {
 		s.Values = st.values
 		if st.m.json != nil {
@@ -129,6 +129,10 @@ func (x *cas) prepare() error {
 	}
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
 	return nil
+}
+
+func (x *cas) environment() *environment {
+	return &environment{p: x.p, Request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}
 }
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
@@ -406,7 +410,7 @@ func (x *cas) result(applied bool, page []byte) (*Result, error) {
 			b := v.Value(c)
 			if x.masks != nil {
 				var err error
-				if b, err = x.masks.Value(&environment{p: x.p, Request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}, c, b); err != nil {
+				if b, err = x.masks.Value(x.environment(), c, b); err != nil {
 					return nil, err
 				}
 			}

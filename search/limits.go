@@ -1,6 +1,9 @@
 package search
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Limits are the bounds of searches. Zero means the default.
 type Limits struct {
@@ -18,18 +21,12 @@ type Limits struct {
 
 // withDefaults replaces zero by the defaults.
 func (l Limits) withDefaults() Limits {
-	setDefault(&l.Rows, 10_000)
-	setDefault(&l.Bytes, 4<<20)
-	setDefault(&l.Candidates, 1_000)
-	setDefault(&l.ReadsInFlight, 16)
-	setDefault(&l.Pieces, 4_096)
+	l.Rows = cmp.Or(l.Rows, 10_000)
+	l.Bytes = cmp.Or(l.Bytes, 4<<20)
+	l.Candidates = cmp.Or(l.Candidates, 1_000)
+	l.ReadsInFlight = cmp.Or(l.ReadsInFlight, 16)
+	l.Pieces = cmp.Or(l.Pieces, 4_096)
 	return l
-}
-
-func setDefault[T ~int | ~int64](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // BuilderLimits are the rates of a Builder. Zero means the default.
@@ -53,15 +50,15 @@ type BuilderLimits struct {
 
 // withDefaults replaces zero by the defaults.
 func (l BuilderLimits) withDefaults() BuilderLimits {
-	setDefault(&l.BuildPause, 10*time.Millisecond)
-	setDefault(&l.BuildThroughput, 64<<20)
-	setDefault(&l.SweepEntries, 1_000)
-	setDefault(&l.SweepPause, 100*time.Millisecond)
-	setDefault(&l.SweepRest, time.Minute)
-	setDefault(&l.RefreshVectors, 50)
-	setDefault(&l.RefreshPause, 25*time.Millisecond)
-	setDefault(&l.RefreshRest, 200*time.Millisecond)
-	setDefault(&l.Retry, 5*time.Second)
+	l.BuildPause = cmp.Or(l.BuildPause, 10*time.Millisecond)
+	l.BuildThroughput = cmp.Or(l.BuildThroughput, 64<<20)
+	l.SweepEntries = cmp.Or(l.SweepEntries, 1_000)
+	l.SweepPause = cmp.Or(l.SweepPause, 100*time.Millisecond)
+	l.SweepRest = cmp.Or(l.SweepRest, time.Minute)
+	l.RefreshVectors = cmp.Or(l.RefreshVectors, 50)
+	l.RefreshPause = cmp.Or(l.RefreshPause, 25*time.Millisecond)
+	l.RefreshRest = cmp.Or(l.RefreshRest, 200*time.Millisecond)
+	l.Retry = cmp.Or(l.Retry, 5*time.Second)
 	return l
 }
 

@@ -53,6 +53,7 @@ func (t *task) shown(textOf func(id [16]byte) string) string {
 // Killed is the error of a request that an operator has ended.
 type Killed struct{ ID uint64 }
 
+// Error returns the message for the client.
 func (e *Killed) Error() string { return fmt.Sprintf("Query %d was ended by an operator", e.ID) }
 
 // lease is a context for one request at a time. It ends with the connection's, or when the request is killed.
@@ -129,7 +130,7 @@ func (s *slot) shown(now time.Time) (InProgress, task) {
 	return InProgress{ID: s.mu.id, Queued: s.mu.queued, Running: max(now.Sub(s.mu.began), 0)}, s.mu.task
 }
 
-// kill cancels the request if it has the id.
+// kill cancels the request if it has the id. It holds the lock, so that the context does not belong to another request yet.
 func (s *slot) kill(id uint64) (found, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

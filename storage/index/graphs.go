@@ -337,7 +337,7 @@ func (x *Values) forgetVector(d *Definition, entry []byte) {
 	}
 }
 
-// take takes down a vector that is entered, for settleVectors.
+// take notes a vector that enters, for settleVectors.
 func (s *scratch) take(index schema.StorageID, entry, vector []byte) {
 	s.added = append(s.added, added{index, slices.Clone(entry), slices.Clone(vector)})
 }

@@ -237,7 +237,7 @@ func (x *Values) decide(d storage.Derived, table schema.StorageID, of []Definiti
 	}
 }
 
-// enter adds the entries of a row that enters. take means that vectors are taken down for the graphs.
+// enter adds the entries of a row that enters. take means that vectors are noted for the graphs.
 func (s *scratch) enter(d storage.Derived, of []Definition, e *storage.Entered, take bool) {
 	if e.Kind == row.KindRangeTombstone || len(of) == 0 || row.DecodeRow(&s.row, e.Value) != nil {
 		return // the engine has checked the row
