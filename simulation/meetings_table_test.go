@@ -130,7 +130,7 @@ func classified() map[string]map[string]string {
 func inCode(t *testing.T) map[string][]string {
 	all := map[string][]string{
 		"cluster command":   matches(t, "../cluster/command.go", `(?m)^\t(\w+) +\*\w+Command\b`),
-		"control operation": matches(t, "../node/control/operations*.go", `= Operation\[[^\]]*\]\{"(\w+)"\}`),
+		"control operation": matches(t, "../node/control/operations*.go", `= Operation\[[^\]]*\]\{Name: "(\w+)"`),
 		"verb":              matches(t, "../messaging/transport.go", `(?m)^\tVerb(\w+) `),
 	}
 	for _, k := range faultKinds() {
