@@ -3,14 +3,9 @@
 package integration
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -154,8 +149,10 @@ func (d *degradation) awaitUp(n int) {
 			if s == d.victim {
 				continue
 			}
-			if found := up.FindStringSubmatch(metricsPage(s)); len(found) == 0 {
-				seen[i+1] = "no answer"
+			if page, err := s.Metrics(d.t.Context()); err != nil {
+				seen[i+1] = err.Error()
+			} else if found := up.FindStringSubmatch(page); len(found) == 0 {
+				seen[i+1] = "no such metric"
 			} else if found[1] != strconv.Itoa(n) {
 				seen[i+1] = found[1]
 			}
@@ -183,7 +180,11 @@ func (d *degradation) figures(state string) ringFigures {
 		if u, err := s.Usage(); err == nil {
 			f.cpu += u.CPU
 		}
-		for _, m := range coordinatorFigure.FindAllStringSubmatch(metricsPage(s), -1) {
+		page, err := s.Metrics(d.t.Context())
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for _, m := range coordinatorFigure.FindAllStringSubmatch(page, -1) {
 			v, err := strconv.ParseFloat(m[3], 64)
 			if err != nil {
 				d.t.Fatal(err)
@@ -200,24 +201,6 @@ func (d *degradation) figures(state string) ringFigures {
 
 // coordinatorFigure matches a line of /metrics with a count of events or the time of a stage.
 var coordinatorFigure = regexp.MustCompile(`(?m)^cqld_coordinator_(events_total\{event|cas_stage_seconds_total\{stage)="(\w+)"\} (\S+)$`)
-
-// metricsPage returns the metrics of a node, or "" if it does not answer.
-func metricsPage(s *process.Server) string {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(s.Dir, "data", "control.sock"))
-	}}}
-	defer client.CloseIdleConnections()
-	r, err := client.Get("http://node/metrics")
-	if err != nil {
-		return ""
-	}
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return ""
-	}
-	return string(b)
-}
 
 // since returns the differences from before. It changes the maps of f.
 func (f ringFigures) since(before ringFigures) ringFigures {

@@ -3,13 +3,11 @@
 package integration
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -231,19 +229,9 @@ func (s *secured) strangers(t *testing.T) {
 
 // metrics waits for the metrics of what strangers did: the node counts a failure after it has reported it to the client.
 func (s *secured) metrics(t *testing.T) {
-	c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", filepath.Join(s.server.Dir, "data", "control.sock"))
-	}}}
-	defer c.CloseIdleConnections()
 	missing := ""
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		r, err := c.Get("http://node/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := io.ReadAll(r.Body)
-		r.Body.Close()
+		page, err := s.server.Metrics(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +240,7 @@ func (s *secured) metrics(t *testing.T) {
 			`cqld_tls_handshake_failures_total{protocol="cql",reason="nocertificate"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="untrusted"} 1`,
 			`cqld_tls_handshake_failures_total{protocol="cql",reason="expired"} 1`, `cqld_tls_handshake_failures_total{protocol="cql",reason="plaintext"} 1`,
 			`cqld_tls_handshake_failures_total{protocol="tables",reason="plaintext"} 1`} {
-			if !strings.Contains(string(page), want) {
+			if !strings.Contains(page, want) {
 				missing += "\n" + want
 			}
 		}
