@@ -14,6 +14,7 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/view"
 )
 
 // snapshot is a copy of a node's storage, with the contents at the time of its creation.
@@ -94,6 +95,7 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 		Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
 	}
 	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool { return assembly.Ordered(metadata, id) }))
+	index.MaintainValues(&options, index.NewValues(index.NewCatalog(metadata.Schema.TableByStorage, view.Definitions).Of))
 	e, err := storage.Open(options)
 	if err != nil {
 		return err
