@@ -88,10 +88,10 @@ func (c *Cluster) checkSnapshot(s *snapshot) error {
 		return err
 	}
 	metadata := l.cluster.Metadata()
-	options := storage.Options{
-		Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+	options := storage.Options{Dir: s.dir, FS: disk, Clock: clock{l}, Inline: true, CacheBytes: 1 << 20, MemTableBytes: 1 << 20}
+	options.Table = func(id schema.StorageID) storage.TableInfo {
+		return assembly.TableInfo(metadata, true, id, l.instance.Repaired)
 	}
-	options.Table = func(id schema.StorageID) storage.TableInfo { return assembly.TableInfo(metadata, true, id, l.instance.Repaired) }
 	index.Maintain(&options, index.NewPartitions(func(id schema.StorageID) bool { return assembly.Ordered(metadata, id) }))
 	index.MaintainValues(&options, index.NewValues(index.NewCatalog(metadata.Schema.TableByStorage, view.Definitions).Of))
 	e, err := storage.Open(options)
