@@ -161,9 +161,9 @@ func (p *Processor) executeBatch(r *request.Request, kind cql.BatchKind, stateme
 		timestamp = p.timestamps.Next()
 	}
 	var c changes.Set
-	ordered := false
+	ordered, now := false, p.moment(params)
 	for _, s := range statements {
-		w.begin(p, r, params, s.values, p.nowSeconds(params))
+		w.begin(p, r, params, s.values, now)
 		if err := w.attributes(s.m, timestamp); err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ type cas struct {
 	params     *Params
 	table      *schema.Table
 	key        row.PartitionKey
-	now        int64
+	now        moment
 	statements []batchStatement
 	batch      bool
 	masks      *mask.Table // for the rows of the result
@@ -58,7 +58,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 	if err := levels.CheckConditional(statements[0].m.table, r.Consistency, r.SerialConsistency); err != nil {
 		return nil, err
 	}
-	x := &cas{p: p, request: r, params: params, now: p.nowSeconds(params), statements: statements, batch: batch, table: statements[0].m.table}
+	x := &cas{p: p, request: r, params: params, now: p.moment(params), statements: statements, batch: batch, table: statements[0].m.table}
 	for _, st := range statements {
 		if !st.m.conditional() {
 			continue
@@ -132,7 +132,7 @@ func (x *cas) prepare() error {
 }
 
 func (x *cas) environment() *environment {
-	return &environment{p: x.p, Request: x.request, millis: x.p.o.Clock.Now().UnixMilli()}
+	return &environment{p: x.p, Request: x.request, millis: x.now.millis}
 }
 
 // touchesStatic reports whether m changes static columns or has conditions on some.
@@ -233,7 +233,7 @@ func (r *casRow) requireExistence(not bool) error {
 // command returns the command that reads the rows with conditions. Without any, the first row shows whether the
 // partition exists.
 func (x *cas) command() *row.ReadCommand {
-	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now}
+	cmd := &row.ReadCommand{Table: x.table.StorageID, Key: x.key, StaticCounts: true, Now: x.now.seconds}
 	var clusterings [][]byte
 	for _, r := range x.rows {
 		clusterings = append(clusterings, r.clustering)
@@ -258,14 +258,14 @@ func (x *cas) command() *row.ReadCommand {
 func (x *cas) read(page []byte) error {
 	x.found = map[string]*rowview.View{}
 	x.header = &rowview.View{}
-	x.header.Reset(x.table, x.now)
+	x.header.Reset(x.table, x.now.seconds)
 	x.header.Header.Reset()
 	x.header.Partition(x.key)
 	var r row.PageReader
 	r.Reset(page)
 	static, regular := x.unseen(x.allStatic), x.unseen(x.allRegular)
 	v := &rowview.View{}
-	v.Reset(x.table, x.now)
+	v.Reset(x.table, x.now.seconds)
 	for r.NextPartition() {
 		r.Header.Cells = slices.DeleteFunc(r.Header.Cells, static)
 		x.header.Header = r.Header.Clone()
@@ -364,7 +364,7 @@ func (x *cas) known(clustering []byte) *rowview.View {
 		return v
 	}
 	v := &rowview.View{}
-	v.Reset(x.table, x.now)
+	v.Reset(x.table, x.now.seconds)
 	return v
 }
 

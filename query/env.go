@@ -18,10 +18,18 @@ func (e *environment) TimeUUID() [16]byte { return e.p.ids.TimeUUID(e.millis) }
 // RandomUUID returns a new random UUID.
 func (e *environment) RandomUUID() [16]byte { return e.p.ids.RandomUUID() }
 
-// nowSeconds returns the time that determines what has expired: the request's, or the clock's.
-func (p *Processor) nowSeconds(params *Params) int64 {
+// moment is the time of a statement.
+type moment struct {
+	millis  int64
+	seconds int64 // determines what has expired
+}
+
+// moment returns the clock's time, with the seconds of the request if it has some.
+func (p *Processor) moment(params *Params) moment {
+	now := p.o.Clock.Now()
+	m := moment{millis: now.UnixMilli(), seconds: now.Unix()}
 	if params.HasNow {
-		return params.NowInSeconds
+		m.seconds = params.NowInSeconds
 	}
-	return p.o.Clock.Now().Unix()
+	return m
 }

@@ -143,7 +143,7 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 	p := x.p
 	run := p.selects.Get().(*selectRun)
 	defer run.put()
-	run.begin(r, p, x.plan, params.Values, p.nowSeconds(params))
+	run.begin(r, p, x.plan, params.Values, p.moment(params))
 	empty, err := run.where()
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (p *Processor) executeSelect(r *request.Request, plan *selectPlan, s *Sessi
 
 // execute executes a plan. What it cost is added to r.Cost.
 func (run *selectRun) execute(r *request.Request, p *Processor, plan *selectPlan, s *Session, params *Params, values []wire.Value) (*Result, error) {
-	run.begin(r, p, plan, values, p.nowSeconds(params))
+	run.begin(r, p, plan, values, p.moment(params))
 	limit, err := run.bounds(r, params, values)
 	if err != nil {
 		return nil, err
@@ -196,15 +196,15 @@ func (run *selectRun) resume(params *Params, limit uint32) (start *scan.Position
 	return &state.At, limit, nil
 }
 
-func (run *selectRun) begin(r *request.Request, p *Processor, plan *selectPlan, values []wire.Value, now int64) {
+func (run *selectRun) begin(r *request.Request, p *Processor, plan *selectPlan, values []wire.Value, now moment) {
 	run.p, run.plan = p, plan
-	run.env = environment{p: p, Request: r, millis: p.o.Clock.Now().UnixMilli()}
+	run.env = environment{p: p, Request: r, millis: now.millis}
 	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks, Aggregates: run.x.Aggregates[:0]}
 	for _, a := range plan.selection.Aggregates {
 		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))
 	}
 	run.cursor.Tokens = ring.FullRange()
-	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed, StaticCounts: plan.staticCounts, Now: now}
+	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed, StaticCounts: plan.staticCounts, Now: now.seconds}
 	run.buf = p.rowBuffers.Get().(*rowBuffer)
 	run.buf.b = run.buf.b[:0]
 }

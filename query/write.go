@@ -40,13 +40,13 @@ type write struct {
 const ttlMax = 20 * 365 * 24 * 60 * 60
 
 // begin prepares w for one statement with its values.
-func (w *write) begin(p *Processor, r *request.Request, params *Params, values []wire.Value, now int64) {
+func (w *write) begin(p *Processor, r *request.Request, params *Params, values []wire.Value, now moment) {
 	w.p, w.request, w.params = p, r, params
 	if w.guard = p.dataGuard(r); !w.guard.BoundsValues() {
 		w.guard = nil
 	}
-	w.env = environment{p: p, Request: r, millis: p.o.Clock.Now().UnixMilli()}
-	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: p.ids, Millis: w.env.millis, Now: now}
+	w.env = environment{p: p, Request: r, millis: now.millis}
+	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: p.ids, Millis: now.millis, Now: now.seconds}
 }
 
 // attributes evaluates USING. fallback is the timestamp if the statement has none.
@@ -383,7 +383,7 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 	}
 	w := p.writes.Get().(*write)
 	defer p.writes.Put(w)
-	w.begin(p, r, params, values, p.nowSeconds(params))
+	w.begin(p, r, params, values, p.moment(params))
 	timestamp := params.Timestamp
 	if !params.HasTimestamp {
 		timestamp = p.timestamps.Next()

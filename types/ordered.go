@@ -236,6 +236,17 @@ func (r *orderedReader) byte() byte {
 	return b
 }
 
+// uint64 consumes eight bytes, the usual size of a clustering column, at once.
+func (r *orderedReader) uint64() uint64 {
+	if len(r.src) < 8 {
+		r.fail()
+		return 0
+	}
+	v := be64(r.src)
+	r.src = r.src[8:]
+	return v ^ uint64(r.mask)*0x0101010101010101
+}
+
 func (r *orderedReader) uint(n int) (v uint64) {
 	if len(r.src) < n {
 		r.fail()
@@ -312,7 +323,7 @@ func (t *Type) consumeBody(dst []byte, r *orderedReader) []byte {
 	case Int:
 		return appendBE32(dst, uint32(r.uint(4))^1<<31)
 	case Bigint, Counter, Timestamp:
-		return appendBE64(dst, r.uint(8)^1<<63)
+		return appendBE64(dst, r.uint64()^1<<63)
 	case Float:
 		v := uint32(r.uint(4))
 		if v>>31 == 0 {
@@ -320,17 +331,17 @@ func (t *Type) consumeBody(dst []byte, r *orderedReader) []byte {
 		}
 		return appendBE32(dst, v^1<<31)
 	case Double:
-		v := r.uint(8)
+		v := r.uint64()
 		if v>>63 == 0 {
 			return appendBE64(dst, ^v)
 		}
 		return appendBE64(dst, v^1<<63)
 	case UUID:
-		dst = appendBE64(dst, unorderUUID(r.uint(8)))
+		dst = appendBE64(dst, unorderUUID(r.uint64()))
 		return r.raw(dst, 8)
 	case Timeuuid:
-		dst = appendBE64(dst, unreorderTimestamp(r.uint(8)^1<<63))
-		return appendBE64(dst, r.uint(8)^signBits)
+		dst = appendBE64(dst, unreorderTimestamp(r.uint64()^1<<63))
+		return appendBE64(dst, r.uint64()^signBits)
 	case Varint:
 		return consumeOrderedVarint(dst, r)
 	case Decimal:

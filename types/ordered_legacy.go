@@ -81,8 +81,8 @@ func (of component) appendOrdered(dst []byte, c *wire.Cursor) ([]byte, bool) {
 func (t *Type) consumeLegacy(dst []byte, r *orderedReader) []byte {
 	switch t.legacyKindOf() {
 	case lexicalUUID:
-		dst = appendBE64(dst, r.uint(8)^1<<63)
-		return appendBE64(dst, r.uint(8)^1<<63)
+		dst = appendBE64(dst, r.uint64()^1<<63)
+		return appendBE64(dst, r.uint64()^1<<63)
 	case composite:
 		for i := 0; !r.end() && !r.bad; i++ {
 			if i == len(t.legacy.components) {
