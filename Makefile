@@ -68,7 +68,7 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 	cd tools/package && $(LINT) ./...
 
 .PHONY: test
-test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 25 min)
+test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)
 	$(GO) test -timeout 30m $(PACKAGES)
 	$(GO) test -short -race $(RACE)
 	$(MAKE) package-test
