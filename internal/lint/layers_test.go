@@ -114,6 +114,7 @@ query/restriction: cql internal/wire query/function query/rowview query/term rin
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/levels: coordinator query/function ring schema
+query/trace: coordinator internal/env internal/wire query/term ring types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
 query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/term ring schema types udf
@@ -122,7 +123,7 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types types/analysis
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/changes query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/changes query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/trace query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
