@@ -25,6 +25,7 @@ type modification struct {
 	timeout   term.Term
 	checks    []*constraint.Check // of static and regular columns
 	keyChecks []*constraint.Check
+	mandatory *schema.Column // without a value in this INSERT, which is refused
 	reads     bool
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
@@ -88,9 +89,7 @@ func (c *compiler) insert(stmt *cql.Insert) (*modification, error) {
 	if err := c.insertKeys(m, keys); err != nil {
 		return nil, err
 	}
-	if err := m.setCompactValue(); err != nil {
-		return nil, err
-	}
+	m.setCompactValue()
 	var err error
 	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
 		return nil, err
@@ -112,16 +111,14 @@ func (c *compiler) insertKeys(m *modification, keys keyTerms) error {
 }
 
 // setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row exists as long
-// as its value does.
-func (m *modification) setCompactValue() error {
+// as its value does. As in Cassandra, the values of the key are checked before.
+func (m *modification) setCompactValue() {
 	switch value := m.table.CompactValue(); {
 	case value == nil || len(m.regular) > 0:
-		return nil
 	case m.table.Hides(value):
 		m.addOperation(operation.Set(value, term.Constant([]byte{})))
-		return nil
 	default:
-		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", value.Name)
+		m.mandatory = value
 	}
 }
 

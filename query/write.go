@@ -288,6 +288,9 @@ func (w *write) addStatic(m *modification, key row.PartitionKey) error {
 }
 
 func (w *write) addRow(m *modification, key row.PartitionKey, clustering []byte) error {
+	if m.mandatory != nil {
+		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", m.mandatory.Name)
+	}
 	if m.reads {
 		if err := w.find(m.table, key, clustering); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"cqld/types"
 )
 
-// Indexed reports how storage-attached indexes serve the relations that do not name rows by their keys: whether all of the
-// columns have such an index, and whether these serve all of the relations.
+// Indexed reports how indexes serve the relations that do not name rows by their keys: whether all of the columns have an index,
+// and whether storage-attached ones serve all of the relations.
 func (rs *Set) Indexed() (columns, relations bool) {
 	columns, relations = true, true
 	list := rs.filters
@@ -20,8 +20,8 @@ func (rs *Set) Indexed() (columns, relations bool) {
 		for _, col := range r.columns {
 			has, serves := false, false
 			for _, ix := range rs.table.Indexes() {
-				if ix.Column == col.ID && ix.Class == schema.SAI {
-					has, serves = true, serves || r.servedBy(ix)
+				if ix.Column == col.ID {
+					has, serves = true, serves || ix.Class == schema.SAI && r.servedBy(ix)
 				}
 			}
 			columns, relations = columns && has, relations && serves
