@@ -47,14 +47,17 @@ func (k LiteralKind) String() string {
 
 // Assigns reports whether a constant of that kind may be assigned to t.
 func (k LiteralKind) Assigns(t *Type) bool {
-	if t.kind == Custom {
+	switch {
+	case t.kind == Custom:
 		return !t.IsEmpty()
+	case t.kind == Tuple:
+		return k != HexLiteral // Cassandra stores any bytes, which clients cannot decode
 	}
 	//exhaustive:enforce
 	switch k {
 	case StringLiteral:
 		switch t.kind {
-		case Ascii, Text, Inet, Date, Time, Timestamp, Tuple:
+		case Ascii, Text, Inet, Date, Time, Timestamp:
 			return true
 		}
 	case IntegerLiteral:

@@ -75,6 +75,10 @@ func checkMutable(a cql.Assignment, col *schema.Column) error {
 }
 
 func (c compiler) addition(a *cql.AddToColumn, col *schema.Column) (Operation, error) {
+	switch col.Type.Kind() {
+	case types.Tuple, types.UDT:
+		return nil, invalidf("Invalid operation (%s) for tuple column %s", term.AssignmentText(a), col.Name)
+	}
 	if col.IsCounter() {
 		return c.counterAddition(col, a.Value, false)
 	}

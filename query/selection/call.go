@@ -45,6 +45,10 @@ func (b *compiler) prepare(x cql.Selector) error {
 			return err
 		}
 	}
+	if e, ok := x.(*cql.ElementSelector); ok {
+		_, err := b.trial().elementsOf(e.Of, "Element")
+		return err
+	}
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package selection
 
 import (
-	"strings"
-
 	"cqld/cql"
 	"cqld/query/function"
 	"cqld/query/term"
@@ -129,6 +127,9 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 		if err != nil {
 			return selected{}, err
 		}
+		if err := checkFields(x.Value, t); err != nil {
+			return selected{}, err
+		}
 		if (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
 			return selected{}, invalidf("Cannot assign value %s to %s of type %s", term.SelectorText(x), term.SelectorText(x), t)
 		}
@@ -241,11 +242,11 @@ func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 		return selected{}, invalidf("Cannot assign value %s to %s of type %s", name, name, t)
 	}
 	out := &partsSelector{t: t, parts: make([]Selector, len(t.FieldNames()))}
+	if err := checkFields(x, t); err != nil {
+		return selected{}, err
+	}
 	for _, f := range x.Fields {
 		i := t.FieldIndex(f.Name)
-		if i < 0 {
-			return selected{}, invalidf("Unknown field '%s' in value of user defined type %s", f.Name, t.UDTName())
-		}
 		v, err := b.compile(f.Value, t.Elems()[i])
 		if err != nil {
 			return selected{}, err
@@ -253,6 +254,20 @@ func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 		out.parts[i] = v.sel
 	}
 	return selected{out, t, name}, nil
+}
+
+// checkFields refuses names that are not fields of t in a literal of a user-defined type.
+func checkFields(x cql.Selector, t *types.Type) error {
+	u, ok := x.(*cql.UDTSelector)
+	if !ok || t.Kind() != types.UDT {
+		return nil
+	}
+	for _, f := range u.Fields {
+		if t.FieldIndex(f.Name) < 0 {
+			return invalidf("Unknown field '%s' in value of user defined type %s", f.Name, t.UDTName())
+		}
+	}
+	return nil
 }
 
 func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
@@ -290,8 +305,10 @@ func (b *compiler) elementsOf(x cql.Selector, what string) (selected, error) {
 	case types.List:
 		return selected{}, invalidf("%s selection is only allowed on sets and maps, but %s is a list", what, term.SelectorText(x))
 	}
-	return selected{}, invalidf("Invalid %s selection: %s is of type %s is not a collection",
-		strings.ToLower(what), term.SelectorText(x), of.typ)
+	if what == "Slice" {
+		return selected{}, invalidf("Invalid slice selection: %s of type %s is not a collection", term.SelectorText(x), of.typ)
+	}
+	return selected{}, invalidf("Invalid element selection: %s is of type %s is not a collection", term.SelectorText(x), of.typ)
 }
 
 func (b *compiler) element(x *cql.ElementSelector) (selected, error) {

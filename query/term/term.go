@@ -115,7 +115,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 		case v.Kind == wire.ValueSet:
 			values[i] = NotNil(v.Bytes)
 		case t.kind == partsFields && v.Kind == wire.ValueUnset:
-			return wire.Value{}, invalidf("Invalid unset value for tuple field number %d", i)
+			return wire.Value{}, t.unsetField(i)
 		case t.kind == partsFields:
 		case t.kind == partsVector:
 			return wire.Value{}, invalidf("null is not supported inside vectors")
@@ -130,6 +130,13 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 		return wire.Value{}, &function.Invalid{Msg: err.Error()}
 	}
 	return wire.BytesValue(NotNil(b)), nil
+}
+
+func (t *partsTerm) unsetField(i int) error {
+	if t.typ.Kind() == types.UDT {
+		return invalidf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i], t.typ.UDTName())
+	}
+	return invalidf("Invalid unset value for tuple field number %d", i)
 }
 
 // isConst reports whether a term is constant.
