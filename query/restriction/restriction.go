@@ -120,8 +120,11 @@ func (r *restriction) mergeSlice(o *restriction) error {
 	return nil
 }
 
-// commonNames returns the columns that both restrict, as Cassandra prints them: in reverse order.
+// commonNames returns the columns that both restrict, as Cassandra prints them: in reverse order, except for tokens.
 func commonNames(r, o *restriction) string {
+	if r.token {
+		return ColumnNames(r.columns)
+	}
 	var names []string
 	for _, c := range r.columns {
 		if slices.Contains(o.columns, c) {

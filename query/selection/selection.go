@@ -374,9 +374,6 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
 		return selected{}, invalidf("Cannot use selection function %s on PRIMARY KEY part %s", x.Kind, col.Name)
 	}
-	if b.inAggregate && col.Type.MultiCell() && !m.one() {
-		return selected{}, invalidf("Cannot use selection function %s on collections inside aggregates", x.Kind)
-	}
 	if err := b.metadataPart(m, x.Of); err != nil {
 		return selected{}, err
 	}
