@@ -18,6 +18,7 @@ import (
 var (
 	benchRows    = flag.Int("index-rows", 100_000, "rows of BenchmarkSelectByIndex")
 	benchVectors = flag.Int("index-vectors", 10_000, "rows of BenchmarkSelectNearest")
+	benchWait    = flag.Duration("index-wait", 10*time.Second, "for the graph of BenchmarkSelectNearest")
 )
 
 // benchSession starts one node and executes statements in the keyspace b.
@@ -133,8 +134,8 @@ func BenchmarkSelectNearest(b *testing.B) {
 				}
 				return v
 			}
-			nearest(b, s, near()) // makes the graph
-			time.Sleep(time.Second)
+			nearest(b, s, near())
+			time.Sleep(*benchWait)
 			var took []time.Duration
 			found, before := 0, cpu(b)
 			var asked [][]float32
