@@ -6,6 +6,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/paxos"
+	"cqld/query/access"
 	"cqld/query/changes"
 	"cqld/query/condition"
 	"cqld/query/levels"
@@ -72,7 +73,7 @@ func (p *Processor) executeConditional(r *request.Request, statements []batchSta
 	if err := x.prepare(); err != nil {
 		return nil, err
 	}
-	r.Cost.Path = string(pathPartitionKey)
+	r.Cost.Path = string(access.PartitionKey)
 	timeouts := p.timeouts(params)
 	req := &paxos.CASRequest{
 		Command: x.command(), Serial: r.SerialConsistency, Consistency: r.Consistency,

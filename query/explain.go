@@ -11,70 +11,26 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/access"
 	"cqld/query/levels"
 	"cqld/query/mask"
 	"cqld/query/restriction"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/row"
-	"cqld/schema"
 	"cqld/types"
 )
 
-// pathKind is a way to find the partitions of a SELECT.
-type pathKind string
-
-const (
-	pathPartitionKey pathKind = "partition key"
-	pathIndex        pathKind = "index"
-	pathScan         pathKind = "scan"
-	pathVirtual      pathKind = "virtual table"
-	pathNone         pathKind = "none"
-)
-
-// accessPath is a way to find the partitions of a SELECT, and whether it can.
-type accessPath struct {
-	kind   pathKind
-	usable bool
-	reason string
-}
-
-// paths returns the candidates in the order of their cost, cheapest first. The last one is always usable. A virtual
-// table has one: this node generates its rows. Rows are found by ix if it is not nil.
-func (p *selectPlan) paths(virtual bool, ix *schema.Index) []accessPath {
-	if virtual {
-		return []accessPath{{pathVirtual, true, "this node makes the rows"}}
-	}
-	if ix != nil {
-		where := "all partitions"
-		switch {
-		case !p.where.KeyRange:
-			where = "the partitions of the key"
-		case p.where.HasToken():
-			where = "a range of tokens"
-		}
-		return []accessPath{{pathIndex, true, ix.Name + " on " + p.table.IndexTargetText(ix) + ", in " + where}}
-	}
-	key := accessPath{pathPartitionKey, !p.where.KeyRange, "every column of the partition key is restricted by = or IN"}
-	scan := accessPath{pathScan, true, "all partitions of the table are read"}
-	if p.where.KeyRange {
-		key.reason = "not every column of the partition key (" + restriction.ColumnNames(p.table.PartitionKey) + ") is restricted by = or IN"
-		if p.where.HasToken() {
-			key.reason = "token() does not name partitions"
-			scan.reason = "the partitions of a range of tokens are read"
-		}
-	}
-	return []accessPath{key, scan}
-}
-
 // path returns the kind of the cheapest usable path. empty says that no row can match.
-func (p *selectPlan) path(virtual, empty bool) pathKind {
+func (p *selectPlan) path(virtual, empty bool) access.Kind {
 	if empty {
-		return pathNone
+		return access.None
 	}
-	paths := p.paths(virtual, p.where.Index())
-	return paths[slices.IndexFunc(paths, func(a accessPath) bool { return a.usable })].kind
+	paths := access.Paths(p.table, p.where, virtual, &restriction.Choice{Index: p.where.Index()})
+	return paths[slices.IndexFunc(paths, usable)].Kind
 }
+
+func usable(p access.Path) bool { return p.Usable }
 
 // explainPlan is the plan of EXPLAIN.
 type explainPlan struct {
@@ -148,16 +104,17 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 	if err != nil {
 		return err
 	}
-	paths := x.plan.paths(p.isVirtual(x.plan.table), cmp.Or(run.index.Index, x.plan.where.Index()))
-	chosen := slices.IndexFunc(paths, func(a accessPath) bool { return a.usable })
+	run.index.Index = cmp.Or(run.index.Index, x.plan.where.Index())
+	paths := access.Paths(x.plan.table, x.plan.where, p.isVirtual(x.plan.table), &run.index)
+	chosen := slices.IndexFunc(paths, usable)
 	path := paths[chosen]
 	if empty {
-		path = accessPath{pathNone, true, "no row can match"}
+		path = access.Path{Kind: access.None, Reason: "no row can match"}
 	}
 	x.add("table", "%s.%s", x.plan.table.Keyspace, x.plan.table.Name)
-	x.add("path", "%s: %s", path.kind, path.reason)
+	x.add("path", "%s: %s", path.Kind, path.Reason)
 	for _, other := range paths[:chosen] {
-		x.add("rejected path", "%s: %s", other.kind, other.reason)
+		x.add("rejected path", "%s: %s", other.Kind, other.Reason)
 	}
 	for _, c := range run.index.Counted {
 		least := ""
@@ -166,10 +123,10 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 		}
 		x.add("index entries on this node", "%s: %d%s", c.Index.Name, c.Entries, least)
 	}
-	if path.kind == pathNone {
+	if path.Kind == access.None {
 		return nil
 	}
-	x.partitions(run, path.kind)
+	x.partitions(run, path.Kind)
 	x.add("clustering", "%s", describeSlices(run))
 	atReplicas, atCoordinator := run.filterPlaces(r.Consistency)
 	if len(atReplicas) > 0 {
@@ -188,7 +145,7 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 		}
 		x.add("order", "by the %s similarity of %s: %s", strings.ToLower(near.function.String()), near.col.Name, how)
 	}
-	if path.kind == pathVirtual {
+	if path.Kind == access.Virtual {
 		return nil
 	}
 	x.replicas(run, r.Consistency)
@@ -196,7 +153,7 @@ func (x *explanation) describe(r *request.Request, params *Params) error {
 }
 
 // partitions adds the partitions that are read, and an upper bound of their number.
-func (x *explanation) partitions(run *selectRun, kind pathKind) {
+func (x *explanation) partitions(run *selectRun, kind access.Kind) {
 	if run.cursor.Keys != nil {
 		x.add("partitions", "%d", len(run.cursor.Keys))
 		return
@@ -204,7 +161,7 @@ func (x *explanation) partitions(run *selectRun, kind pathKind) {
 	if run.cursor.Tokens != ring.FullRange() {
 		x.add("tokens", "%s", run.cursor.Tokens)
 	}
-	if x.p.o.Estimate == nil || kind == pathVirtual || kind == pathIndex {
+	if x.p.o.Estimate == nil || kind == access.Virtual || kind == access.Index {
 		return
 	}
 	if n, mean, ok := x.p.o.Estimate(x.plan.table); ok {

@@ -35,7 +35,7 @@ func (s *searchStore) Search(req *search.Request, done func(*search.Result, erro
 	}
 	cmd := &row.ReadCommand{Table: req.Table.StorageID, Key: req.Key, Slices: req.Slices, Reversed: req.Reversed, Now: req.Now, StaticCounts: true}
 	cmd.Range.Tokens = req.Tokens
-	step := modelSearch{req: req, def: &def, left: 1 + s.r.IntN(4), writer: row.NewPageWriter(nil)}
+	step := modelSearch{req: req, def: &def, union: unionOf(req), left: 1 + s.r.IntN(4), writer: row.NewPageWriter(nil)}
 	step.run(s.table(cmd.Table).Read(cmd))
 	done(&step.result, nil)
 }
@@ -44,6 +44,7 @@ func (s *searchStore) Search(req *search.Request, done func(*search.Result, erro
 type modelSearch struct {
 	req    *search.Request
 	def    *index.Definition
+	union  []index.Definition
 	left   int // rows or partitions to look at
 	writer row.PageWriter
 	result search.Result
@@ -52,7 +53,27 @@ type modelSearch struct {
 func (s *modelSearch) matches(key row.PartitionKey, kind row.EntryKind, x *row.Row) bool {
 	var found index.Found
 	s.def.Terms.Append(&found, &index.Source{Key: key, Kind: kind, Row: x}, s.req.Now)
-	return found.InAny(s.req.Terms)
+	if found.InAny(s.req.Terms) {
+		return true
+	}
+	for i, b := range s.req.Union {
+		found.Reset()
+		s.union[i].Terms.Append(&found, &index.Source{Key: key, Kind: kind, Row: x}, s.req.Now)
+		if found.InAny(b.Terms) {
+			return true
+		}
+	}
+	return false
+}
+
+// unionOf returns the definitions of the further indexes of a search.
+func unionOf(req *search.Request) (out []index.Definition) {
+	for _, b := range req.Union {
+		i := slices.IndexFunc(req.Table.Indexes(), func(x *schema.Index) bool { return x.ID == b.Index })
+		def, _ := index.DefinitionOf(req.Table, req.Table.Indexes()[i])
+		out = append(out, def)
+	}
+	return out
 }
 
 // look counts something that was looked at. It returns false at the end of the step.

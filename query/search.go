@@ -13,7 +13,7 @@ import (
 // search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and possibly others.
 func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
 	req := &search.Request{
-		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
+		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(), Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
 		Filter: cmd.Filter, Reversed: cmd.Reversed, Order: search.ByToken, Limit: int(cmd.Limits.Rows), Consistency: r.Consistency,
 		Now: cmd.Now, Timeout: run.p.o.Timeouts.Range, Cancel: cmd.Cancel,
 	}
@@ -41,6 +41,14 @@ func (run *selectRun) search(r *request.Request, cmd *row.ReadCommand) ([]byte, 
 		}
 		req.From = result.Next
 	}
+}
+
+// union returns the further branches of the SELECT's index.
+func (run *selectRun) union() (out []search.Branch) {
+	for _, b := range run.index.Union {
+		out = append(out, search.Branch{Index: b.Index.ID, Terms: b.Terms})
+	}
+	return out
 }
 
 // entryCounter returns a function that counts entries on this node, or nil. They are those of the partition if one is selected.

@@ -5,6 +5,7 @@ import (
 
 	"cqld/coordinator"
 	"cqld/internal/wire"
+	"cqld/query/access"
 	"cqld/query/changes"
 	"cqld/query/guardrail"
 	"cqld/query/levels"
@@ -350,7 +351,7 @@ func (w *write) find(t *schema.Table, key row.PartitionKey, clustering []byte) e
 		return err
 	}
 	defer call.Release()
-	w.request.Cost.Path = string(pathPartitionKey)
+	w.request.Cost.Path = string(access.PartitionKey)
 	w.request.Cost.CountPage(call.Page(), w.Now)
 	v := &rowview.View{}
 	v.Reset(t, w.Now)
@@ -435,7 +436,7 @@ func (p *Processor) executeModification(r *request.Request, m *modification, par
 func (p *Processor) execute(r *request.Request, req *coordinator.WriteRequest) error {
 	err := p.o.Executor.Write(r, req)
 	if r.Cost.Commands > 0 {
-		r.Cost.Path = string(pathPartitionKey)
+		r.Cost.Path = string(access.PartitionKey)
 	}
 	return err
 }

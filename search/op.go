@@ -24,6 +24,7 @@ type searchOp struct {
 	s        *Searcher
 	req      *Request
 	def      index.Definition
+	union    []index.Definition // of req.Union
 	limit    int
 	started  time.Duration // monotonic, as deadline
 	deadline time.Duration
@@ -90,6 +91,11 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		done(nil, &NotBuilt{Index: req.Index})
 		return
 	}
+	union, err := s.union(req)
+	if err != nil {
+		done(nil, err)
+		return
+	}
 	if req.Cancel.Err() != nil {
 		done(nil, env.ErrCanceled)
 		return
@@ -99,7 +105,7 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		return
 	}
 	now := s.clock.Monotonic()
-	op := &searchOp{s: s, req: owned(req), def: def, done: done, started: now, deadline: now + req.Timeout, limit: s.limits.Rows}
+	op := &searchOp{s: s, req: owned(req), def: def, union: union, done: done, started: now, deadline: now + req.Timeout, limit: s.limits.Rows}
 	if req.Limit > 0 {
 		op.limit = min(op.limit, req.Limit)
 	}
@@ -117,6 +123,10 @@ func owned(req *Request) *Request {
 	own.Terms, own.Slices = cloneSlices(req.Terms), cloneSlices(req.Slices)
 	own.Key.Bytes, own.From, own.Filter = bytes.Clone(req.Key.Bytes), bytes.Clone(req.From), req.Filter.Clone()
 	own.Near = bytes.Clone(req.Near)
+	own.Union = slices.Clone(req.Union)
+	for i := range own.Union {
+		own.Union[i].Terms = cloneSlices(own.Union[i].Terms)
+	}
 	return &own
 }
 
@@ -253,7 +263,8 @@ func (op *searchOp) request(n *node, plan int) (q *PageRequest, epoch uint64, fr
 	}
 	req := op.req
 	q = &PageRequest{
-		Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Key: req.Key, Slices: req.Slices, Filter: op.filterLocked(),
+		Table: req.Table.StorageID, Index: req.Index, Terms: req.Terms, Union: req.Union, Key: req.Key, Slices: req.Slices,
+		Filter: op.filterLocked(),
 		Tokens: ring.Range{Start: op.pieces[0].tokens.Start, End: op.pieces[op.window-1].tokens.End}, Reversed: req.Reversed,
 		Order: req.Order, Near: req.Near, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now, Moved: op.topology.Moved(), Cancel: op.cancel,
 	}

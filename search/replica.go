@@ -19,6 +19,7 @@ type PageRequest struct {
 	Table    schema.StorageID
 	Index    schema.StorageID
 	Terms    []row.Slice
+	Union    []Branch
 	Key      row.PartitionKey // Bytes are nil if the search is not for one partition
 	Tokens   ring.Range       // does not wrap
 	Slices   []row.Slice      // nil means all rows
@@ -83,8 +84,8 @@ func (r *Replica) page(epoch uint64, q *PageRequest) (*Page, error) {
 		return nil, replica.UnknownTable(q.Table)
 	}
 	query := index.Query{
-		Table: q.Table, Index: q.Index, Terms: q.Terms, Key: q.Key, Tokens: q.Tokens, Slices: q.Slices, Filter: q.Filter, From: q.From,
-		Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
+		Table: q.Table, Index: q.Index, Terms: q.Terms, Union: q.Union, Key: q.Key, Tokens: q.Tokens, Slices: q.Slices, Filter: q.Filter,
+		From: q.From, Reversed: q.Reversed, Order: q.Order, Near: q.Near, Limit: q.Limit, Now: q.Now, Cancel: q.Cancel,
 	}
 	if table.Replication.Class != ring.Local {
 		placement, self := topology.Placement(table.Replication), r.view.Self()

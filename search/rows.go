@@ -198,7 +198,17 @@ func (op *searchOp) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
 	case ByScore:
 		return op.def.HasScoreOf(&o.found, op.req.Near, Position(c.at.key))
 	}
-	return o.found.InAny(op.req.Terms)
+	if o.found.InAny(op.req.Terms) {
+		return true
+	}
+	for i := range op.union {
+		o.found.Reset()
+		op.union[i].Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, op.req.Now)
+		if o.found.InAny(op.req.Union[i].Terms) {
+			return true
+		}
+	}
+	return false
 }
 
 // writePartition begins a partition unless it is the last one.

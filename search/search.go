@@ -26,6 +26,9 @@ const (
 	ByScore = index.ByScore
 )
 
+// Branch is intervals of terms of one more index.
+type Branch = index.Branch
+
 // Position is a place in the order of a search, behind a row. It is opaque, and positions of one search compare as bytes; nil is
 // the beginning. It can be kept in the state of a client's page.
 type Position = index.Position
@@ -37,6 +40,9 @@ type Request struct {
 	// Terms are intervals of terms, ascending and disjoint; a row matches if it has a term in one of them. A single term is
 	// row.ExactRow(term). Empty finds nothing.
 	Terms []row.Slice
+	// Union has terms of further indexes: a row matches also if it has one of these. It is for ByToken, and for indexes of regular and
+	// clustering columns.
+	Union []Branch
 	// Key restricts the search to one partition if its Bytes are not nil. Otherwise Tokens, which must not wrap, does.
 	Key    row.PartitionKey
 	Tokens ring.Range

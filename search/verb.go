@@ -50,7 +50,8 @@ func (d *Directory) Page(to ring.NodeID, trace coordinator.Trace, epoch uint64, 
 
 // Serve makes transport answer the requests of other nodes from r. It is called before the transport starts.
 //
-//	VerbSearch   epoch, moved, index, order (1), from, near, n, n × (start, end), read command
+//	VerbSearch   epoch, moved, index, order (1), from, near, terms, read command; with the bit united in order: n, n × (index, terms)
+//	             terms := n, n × (start, end)
 //	             reply: more (1), scanned, last, n, n × (position, page)
 func Serve(transport messaging.Transport, r *Replica) {
 	messaging.Register(transport, messaging.Service{Verb: messaging.VerbSearch, Name: "search", Blocking: true, Call: func(c messaging.Call, respond messaging.Respond) {
@@ -70,12 +71,13 @@ func Serve(transport messaging.Transport, r *Replica) {
 
 func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 	dst = wire.AppendUvarint(wire.AppendUvarint(dst, epoch), q.Moved)
-	dst = append(wire.AppendUvarint(dst, uint64(q.Index)), byte(q.Order))
-	dst = wire.AppendBytes(wire.AppendBytes(dst, q.From), q.Near)
-	dst = wire.AppendUvarint(dst, uint64(len(q.Terms)))
-	for _, t := range q.Terms {
-		dst = wire.AppendBytes(wire.AppendBytes(dst, t.Start), t.End)
+	order := byte(q.Order)
+	if len(q.Union) > 0 {
+		order |= united
 	}
+	dst = append(wire.AppendUvarint(dst, uint64(q.Index)), order)
+	dst = wire.AppendBytes(wire.AppendBytes(dst, q.From), q.Near)
+	dst = appendTerms(dst, q.Terms)
 	cmd := row.ReadCommand{
 		Table: q.Table, Key: q.Key, Range: row.KeyRange{Tokens: q.Tokens}, Slices: q.Slices, Reversed: q.Reversed,
 		Limits: row.Limits{Rows: uint32(q.Limit)}, Now: q.Now, Filter: q.Filter,
@@ -83,25 +85,55 @@ func appendPageRequest(dst []byte, epoch uint64, q *PageRequest) []byte {
 	if cmd.Slices == nil {
 		cmd.Slices = []row.Slice{row.AllRows()}
 	}
-	return row.AppendReadCommand(dst, &cmd)
+	dst = row.AppendReadCommand(dst, &cmd)
+	if len(q.Union) > 0 {
+		dst = wire.AppendUvarint(dst, uint64(len(q.Union)))
+	}
+	for _, b := range q.Union {
+		dst = appendTerms(wire.AppendUvarint(dst, uint64(b.Index)), b.Terms)
+	}
+	return dst
+}
+
+// united is the bit in the order of a request that has a union. A node that does not know it refuses the order.
+const united = 0x80
+
+func appendTerms(dst []byte, terms []row.Slice) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(terms)))
+	for _, t := range terms {
+		dst = wire.AppendBytes(wire.AppendBytes(dst, t.Start), t.End)
+	}
+	return dst
+}
+
+func consumeTerms(c *wire.Cursor) (terms []row.Slice) {
+	const sizeMin = 8
+	for n := c.Count(sizeMin); n > 0; n-- {
+		terms = append(terms, row.Slice{Start: c.Bytes(), End: c.Bytes()})
+	}
+	return terms
 }
 
 // decodePageRequest is the inverse of appendPageRequest. The request points into payload.
 func decodePageRequest(payload []byte) (epoch uint64, q *PageRequest, err error) {
 	c := wire.NewCursor(payload)
 	epoch = c.Uvarint()
-	q = &PageRequest{Moved: c.Uvarint(), Index: schema.StorageID(c.Uvarint()), Order: Order(c.Uint8()), From: Position(c.Bytes()),
-		Near: c.Bytes()}
-	const sizeMin = 8
-	for n := c.Count(sizeMin); n > 0; n-- {
-		q.Terms = append(q.Terms, row.Slice{Start: c.Bytes(), End: c.Bytes()})
-	}
+	q = &PageRequest{Moved: c.Uvarint(), Index: schema.StorageID(c.Uvarint())}
+	order := c.Uint8()
+	q.Order, q.From, q.Near = Order(order&^united), Position(c.Bytes()), c.Bytes()
+	q.Terms = consumeTerms(&c)
 	var cmd row.ReadCommand
 	row.ConsumeReadCommand(&c, &cmd)
 	q.Table, q.Key, q.Tokens, q.Reversed = cmd.Table, cmd.Key, cmd.Range.Tokens, cmd.Reversed
 	q.Limit, q.Now, q.Filter = int(min(cmd.Limits.Rows, pageLimitMax)), cmd.Now, cmd.Filter
 	if q.Slices = cmd.Slices; len(q.Slices) == 1 && len(q.Slices[0].Start) == 0 && q.Slices[0].End == nil {
 		q.Slices = nil
+	}
+	if order&united != 0 {
+		const sizeMin = 2
+		for n := c.Count(sizeMin); n > 0; n-- {
+			q.Union = append(q.Union, Branch{Index: schema.StorageID(c.Uvarint()), Terms: consumeTerms(&c)})
+		}
 	}
 	return epoch, q, c.Finish()
 }

@@ -111,6 +111,7 @@ query/virtual: row schema
 query/rowview: internal/wire query/term row schema types
 query/constraint: cql query/function schema types
 query/restriction: cql internal/wire query/function query/rowview query/term ring row schema types types/analysis
+query/access: query/restriction schema
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/levels: coordinator query/function ring schema
@@ -123,7 +124,7 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types types/analysis
-query: audit auth coordinator cql internal/env internal/wire paxos query/batchsize query/changes query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/trace query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
+query: audit auth coordinator cql internal/env internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/trace query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

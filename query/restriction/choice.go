@@ -12,6 +12,8 @@ type Choice struct {
 	// Terms are the intervals of terms in which it is searched, ascending and disjoint. None means that no row matches. WHERE must
 	// still be evaluated on the rows that are found.
 	Terms []row.Slice
+	// Union has the other branches of an OR: a row may have a term of one of them instead.
+	Union []Branch
 	// Counted has the indexes whose entries were counted to choose one of them. It is empty if there was nothing to choose.
 	Counted []Counted
 }
@@ -32,29 +34,40 @@ func (rs *Set) ChooseIndex(s *term.Scope, count EntryCounter) (c Choice, err err
 	if len(rs.candidates) == 0 {
 		return c, nil
 	}
+	first, err := rs.candidates[0].branches(s)
 	c.Index = rs.candidates[0].index
-	if c.Terms, err = rs.candidates[0].terms(s); err != nil || len(rs.candidates) == 1 || count == nil || len(c.Terms) == 0 {
+	if err != nil || len(first) == 0 {
 		return c, err
+	}
+	c.take(first)
+	if len(rs.candidates) == 1 || count == nil {
+		return c, nil
 	}
 	least := entriesCounted
 	for i := range rs.candidates {
-		p, terms := &rs.candidates[i], c.Terms
+		branches := first
 		if i > 0 {
-			if terms, err = p.terms(s); err != nil || len(terms) == 0 {
+			if branches, err = rs.candidates[i].branches(s); err != nil || len(branches) == 0 {
 				continue // filters return the error, if there is one
 			}
 		}
-		n, ok := count(p.index, terms, least)
+		n, ok := countAll(branches, count, least)
 		if !ok {
 			continue
 		}
-		c.Counted = append(c.Counted, Counted{p.index, n, n == least})
+		c.Counted = append(c.Counted, Counted{branches[0].Index, n, n == least})
 		if n < least {
-			c.Index, c.Terms, least = p.index, terms, n
+			c.take(branches)
+			least = n
 		}
 		if least <= entriesFew {
 			break
 		}
 	}
 	return c, nil
+}
+
+// take makes branches the choice. There is at least one.
+func (c *Choice) take(branches []Branch) {
+	c.Index, c.Terms, c.Union = branches[0].Index, branches[0].Terms, branches[1:]
 }

@@ -47,7 +47,7 @@ func (rs *Set) checkExtra(o Options) error {
 			return invalidf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
-		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r):
+		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r) || rs.indexedOr(r):
 		case r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering:
 			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
 				r.first().Name, rs.table.Clustering[r.first().Position-1].Name)

@@ -22,11 +22,15 @@ type indexedPart struct {
 	element int // of restriction.elements, or -1
 	// analyzer converts values to the terms of the index; nil means that values are terms.
 	analyzer *analysis.Analyzer
+	// union has the parts of the other branches of OR; rows have one of all the parts.
+	union []indexedPart
 }
 
 // rank orders the parts by how few rows they are expected to select: less is better.
 func (p *indexedPart) rank() int {
 	switch {
+	case len(p.union) > 0:
+		return 6
 	case p.element >= 0 && p.of.elements[p.element].operator == cql.Equal:
 		return 1 // an entry of a map
 	case p.element >= 0:
@@ -50,14 +54,14 @@ func (rs *Set) supporting(r *restriction, dst []indexedPart) []indexedPart {
 			}
 			analyzer := analysis.Of(ix.Class.String(), ix.Options)
 			if findsWhole(ix, r, col) && (analyzer == nil || !analyzer.Divides() || r.kind == kindLike) {
-				dst = append(dst, indexedPart{ix, r, i, -1, analyzer})
+				dst = append(dst, indexedPart{ix, r, i, -1, analyzer, nil})
 			}
 			if r.kind != kindContains {
 				continue
 			}
 			for k, e := range r.elements {
 				if findsElement(ix, col, e.operator) {
-					dst = append(dst, indexedPart{ix, r, i, k, analyzer})
+					dst = append(dst, indexedPart{ix, r, i, k, analyzer, nil})
 				}
 			}
 		}
@@ -196,16 +200,25 @@ func (rs *Set) chooseIndexes() {
 		parts = slices.DeleteFunc(slices.Clone(rs.indexed), func(p indexedPart) bool { return p.of.multi && p.of.kind == kindSlice })
 	}
 	for _, r := range rs.filters {
-		for _, ix := range rs.table.Indexes() {
-			if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
-				(ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) &&
-				analysis.Of(ix.Class.String(), ix.Options) == nil { // the values of IN are compared as they are
-				parts = append(parts, indexedPart{ix, r, 0, -1, nil})
-			}
+		parts = rs.supportingList(r, parts)
+		if union := rs.unionOf(r); len(union) > 0 {
+			union[0].union = union[1:]
+			parts = append(parts, union[0])
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b indexedPart) int { return a.rank() - b.rank() })
 	rs.candidates = parts[:min(len(parts), candidatesMax)]
+}
+
+// supportingList appends the parts of an IN that indexes find. Its values are compared as they are.
+func (rs *Set) supportingList(r *restriction, dst []indexedPart) []indexedPart {
+	for _, ix := range rs.table.Indexes() {
+		if r.kind == kindIn && !r.multi && r.first().Type.Kind() != types.Vector && ix.Column == r.first().ID &&
+			(ix.Target == schema.IndexSimple || ix.Target == schema.IndexFull) && analysis.Of(ix.Class.String(), ix.Options) == nil {
+			dst = append(dst, indexedPart{ix, r, 0, -1, nil, nil})
+		}
+	}
+	return dst
 }
 
 // exactRows reports whether WHERE names the rows, of few partitions.

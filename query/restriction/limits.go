@@ -14,4 +14,6 @@ const (
 	candidatesMax  = 8
 	entriesCounted = 1_000
 	entriesFew     = 16
+	// unionMax bounds the indexed restrictions of an OR whose rows are found by a union. Beyond, OR filters.
+	unionMax = 32
 )

@@ -60,7 +60,7 @@ func (n *Node) buildValues() {
 }
 
 // search searches by an index: "search v=red limit=3 cl=ONE at=2 key=k1 from=k1/c1". With s=, it searches the static column; with
-// near=, the values of four bytes, which are floats, by score.
+// near=, the values of four bytes, which are floats, by score. With or=, it also finds the rows with that value of v.
 func (s *script) search(d *datadriven.TestData) {
 	done := s.begin("search")
 	req := &search.Request{
@@ -75,7 +75,12 @@ func (s *script) search(d *datadriven.TestData) {
 	if d.HasArg("s") {
 		req.Index, value = indexOfS, text(d, "s", "")
 	}
-	req.Terms = []row.Slice{row.ExactRow(types.Native(types.Text).AppendOrdered(nil, []byte(value), false))}
+	terms := func(value string) []row.Slice {
+		return []row.Slice{row.ExactRow(types.Native(types.Text).AppendOrdered(nil, []byte(value), false))}
+	}
+	if req.Terms = terms(value); d.HasArg("or") {
+		req.Union = []search.Branch{{Index: indexOfV, Terms: terms(text(d, "or", ""))}}
+	}
 	if d.HasArg("near") {
 		req.Index, req.Terms, req.Order, req.Near = indexOfNear, nil, search.ByScore, []byte(text(d, "near", ""))
 	}

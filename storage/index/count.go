@@ -2,7 +2,6 @@ package index
 
 import (
 	"errors"
-	"slices"
 
 	"cqld/row"
 	"cqld/storage"
@@ -22,7 +21,7 @@ func (x *Values) Count(q *Query, most int) (n int, err error) {
 	if s.bounds = s.placeBounds(); s.bounds.empty() {
 		return 0, nil
 	}
-	for _, t := range s.cutTerms() {
+	for _, t := range cutTerms(s.def, q.Terms) {
 		if n >= most || err != nil {
 			break
 		}
@@ -35,11 +34,7 @@ func (x *Values) Count(q *Query, most int) (n int, err error) {
 
 // count counts the entries of an interval of terms, until there are most in all.
 func (s *search) count(t row.Slice, most int, n *int) (err error) {
-	b := s.keyBounds(t)
-	if t.Exact() {
-		prefix := appendTerm(appendIndex(nil, s.q.Index), t.Start)
-		b = bounds{append(slices.Clone(prefix), s.bounds.start...), append(slices.Clone(prefix), s.bounds.end...)}
-	}
+	b := s.offered(s.q.Index, t)
 	var e *storage.Entries
 	if e, err = s.x.host.Entries(s.q.Table, b.start, b.end); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 type Query struct {
 	Table, Index schema.StorageID
 	Terms        []row.Slice      // ascending and disjoint
+	Union        []Branch         // other terms that a row may have instead; ByToken, and no index of them has entries of partitions
 	Key          row.PartitionKey // if its Bytes are not nil, only of this partition
 	Tokens       ring.Range       // else of these; does not wrap
 	Slices       []row.Slice      // of the clustering, ascending and disjoint; nil means all rows
@@ -30,6 +31,12 @@ type Query struct {
 	Holds func(ring.Token) bool
 	// Cancel ends the step early, with an error; nil means that nothing does.
 	Cancel *env.Cancel
+}
+
+// Branch is intervals of terms of one more index.
+type Branch struct {
+	Index schema.StorageID
+	Terms []row.Slice // ascending and disjoint
 }
 
 // Page has the candidates of one step, up to and including Last.
@@ -73,11 +80,14 @@ func (x *Values) Search(q *Query) (page Page, err error) {
 		return page, fmt.Errorf("%w order of a search", storage.ErrInvalid)
 	}
 	s := search{x: x, q: q, def: &def}
+	if s.union, err = x.union(q, &def); err != nil {
+		return page, err
+	}
 	if err := s.run(); err != nil {
 		return s.page, err
 	}
 	for _, entry := range s.stale {
-		if err := x.revise(q.Table, &def, entry, q.Now); err != nil {
+		if err := x.revise(q.Table, s.definitionOf(entry), entry, q.Now); err != nil {
 			return s.page, err
 		}
 	}
@@ -92,6 +102,7 @@ type search struct {
 	x       *Values
 	q       *Query
 	def     *Definition
+	union   []Definition // of the branches of q.Union
 	page    Page
 	bytes   int // of the candidates
 	stale   [][]byte
@@ -246,7 +257,7 @@ func (s *search) read(e *entryOf, p *storage.Prober) (page []byte, matches, has 
 		s.scratch.key = consumeTerm(s.scratch.key[:0], e.term)
 		has = s.def.has(&s.scratch.found, s.scratch.key)
 	} else {
-		has = s.scratch.found.InAny(s.q.Terms)
+		has = s.scratch.found.InAny(s.q.Terms) || s.inUnion()
 	}
 	return page, has, has, nil
 }

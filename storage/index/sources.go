@@ -8,6 +8,7 @@ import (
 
 	"cqld/ring"
 	"cqld/row"
+	"cqld/schema"
 	"cqld/storage"
 )
 
@@ -82,10 +83,10 @@ func maxBytes(a, b []byte) []byte {
 	return b
 }
 
-// cutTerms returns intervals of terms as entries have them: a superset of the query's.
-func (s *search) cutTerms() []row.Slice {
-	out := slices.Clone(s.q.Terms)
-	if s.def.Whole {
+// cutTerms returns intervals of terms of an index as entries have them: a superset of the given ones.
+func cutTerms(def *Definition, terms []row.Slice) []row.Slice {
+	out := slices.Clone(terms)
+	if def.Whole {
 		return out
 	}
 	for i := range out {
@@ -114,28 +115,37 @@ func (s *search) withEntries(f func(next func() ([]byte, bool, error)) error) (e
 		}
 		return e, err
 	}
-	terms := s.cutTerms()
+	terms := cutTerms(s.def, s.q.Terms)
 	single := !slices.ContainsFunc(terms, func(t row.Slice) bool { return !t.Exact() })
 	switch {
 	case s.q.Order == ByTerm:
 		return s.inTermOrder(terms, open, f)
 	case s.q.Order == ByScore:
 		return s.nearest(open, f)
+	case len(s.union) > 0:
+		return s.united(open, f)
 	case single && len(terms) <= mergedTerms:
 		return s.merged(terms, open, f)
 	}
 	return s.sorted(terms, open, f)
 }
 
-// keyBounds returns the interval of entries of a slice of terms.
-func (s *search) keyBounds(t row.Slice) (b bounds) {
-	b.start = appendTermBound(appendIndex(nil, s.q.Index), t.Start)
+// keyBounds returns the interval of entries of a slice of terms of an index.
+func keyBounds(id schema.StorageID, t row.Slice) (b bounds) {
+	b.start = appendTermBound(appendIndex(nil, id), t.Start)
 	if t.End == nil {
-		b.end = appendIndex(nil, s.q.Index+1)
+		b.end = appendIndex(nil, id+1)
 		return b
 	}
-	b.end = appendTermBound(appendIndex(nil, s.q.Index), t.End)
+	b.end = appendTermBound(appendIndex(nil, id), t.End)
 	return b
+}
+
+// exactBounds returns the interval of the entries of a single term in the bounds of the query, and the length of what precedes the place
+// in each.
+func (s *search) exactBounds(id schema.StorageID, term []byte) (b bounds, prefix int) {
+	p := appendTerm(appendIndex(nil, id), term)
+	return bounds{append(slices.Clone(p), s.bounds.start...), append(slices.Clone(p), s.bounds.end...)}, len(p)
 }
 
 // cursor is an iterator over the entries of one term.
@@ -147,19 +157,25 @@ type cursor struct {
 
 // merged passes on the entries of single terms in the order of their places.
 func (s *search) merged(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
-	terms = slices.CompactFunc(terms, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) })
-	cursors := make([]cursor, 0, len(terms))
-	for _, t := range terms {
-		prefix := appendTerm(appendIndex(nil, s.q.Index), t.Start)
-		e, err := open(bounds{append(slices.Clone(prefix), s.bounds.start...), append(slices.Clone(prefix), s.bounds.end...)})
-		if err != nil {
-			return err
+	return s.mergedOf([]Branch{{s.q.Index, terms}}, open, f)
+}
+
+// mergedOf is merged for terms of several indexes.
+func (s *search) mergedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	cursors := make([]cursor, 0, len(all[0].Terms))
+	for _, branch := range all {
+		for _, t := range slices.CompactFunc(branch.Terms, func(a, b row.Slice) bool { return bytes.Equal(a.Start, b.Start) }) {
+			b, prefix := s.exactBounds(branch.Index, t.Start)
+			e, err := open(b)
+			if err != nil {
+				return err
+			}
+			c := cursor{entries: e, prefix: prefix}
+			if c.valid = e.First(); s.q.Reversed {
+				c.valid = e.Last()
+			}
+			cursors = append(cursors, c)
 		}
-		c := cursor{entries: e, prefix: len(prefix)}
-		if c.valid = e.First(); s.q.Reversed {
-			c.valid = e.Last()
-		}
-		cursors = append(cursors, c)
 	}
 	at := -1 // the cursor whose entry was passed on
 	return f(func() ([]byte, bool, error) {
@@ -193,22 +209,24 @@ func (s *search) before(a, b []byte) bool {
 
 // sorted passes on the entries of intervals in the order of their places: it looks at all of them and keeps the first ones.
 func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	return s.sortedOf([]Branch{{s.q.Index, terms}}, open, f)
+}
+
+// sortedOf is sorted for intervals of terms of several indexes.
+func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
 	kept := firsts{s: s, most: stepKeys + 1}
-	for _, t := range terms {
-		if t.Empty() {
-			continue
-		}
-		e, err := open(s.keyBounds(t))
-		if err != nil {
-			return err
-		}
-		for valid := e.First(); valid; valid = e.Next() {
-			if kept.seen++; kept.seen%scanCancelEvery == 0 {
-				if err := s.q.Cancel.Err(); err != nil {
-					return err
-				}
+	for _, branch := range all {
+		for _, t := range branch.Terms {
+			if t.Empty() {
+				continue
 			}
-			kept.offer(e.Key())
+			e, err := open(s.offered(branch.Index, t))
+			if err != nil {
+				return err
+			}
+			if err := kept.offerAll(e); err != nil {
+				return err
+			}
 		}
 	}
 	entries := kept.inOrder()
@@ -221,6 +239,15 @@ func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, 
 		entries = entries[1:]
 		return e.entry, true, nil
 	})
+}
+
+// offered returns the interval of entries that may be in the bounds of the query.
+func (s *search) offered(id schema.StorageID, t row.Slice) bounds {
+	if t.Exact() {
+		b, _ := s.exactBounds(id, t.Start)
+		return b
+	}
+	return keyBounds(id, t)
 }
 
 // firsts is a heap of the first entries in the order of their places, the last of them on top.
@@ -254,6 +281,19 @@ func (h *firsts) Pop() any {
 	last := h.list[len(h.list)-1]
 	h.list = h.list[:len(h.list)-1]
 	return last
+}
+
+// offerAll offers the entries of an iterator.
+func (h *firsts) offerAll(e *storage.Entries) error {
+	for valid := e.First(); valid; valid = e.Next() {
+		if h.seen++; h.seen%scanCancelEvery == 0 {
+			if err := h.s.q.Cancel.Err(); err != nil {
+				return err
+			}
+		}
+		h.offer(e.Key())
+	}
+	return nil
 }
 
 // offer keeps an entry if it is in the bounds of the query and among the first. The key is valid during the call.
@@ -306,7 +346,7 @@ func (s *search) inTermOrder(terms []row.Slice, open func(bounds) (*storage.Entr
 			return at.Next(), nil
 		}
 		for len(terms) > 0 {
-			b := s.afterPosition(s.keyBounds(terms[0]))
+			b := s.afterPosition(keyBounds(s.q.Index, terms[0]))
 			if terms = terms[1:]; b.empty() {
 				continue
 			}

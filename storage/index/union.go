@@ -1,0 +1,72 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"cqld/row"
+	"cqld/storage"
+)
+
+// union returns the definitions of the branches of a query. def is that of its own index.
+func (x *Values) union(q *Query, def *Definition) ([]Definition, error) {
+	if len(q.Union) == 0 {
+		return nil, nil
+	}
+	out := make([]Definition, len(q.Union))
+	for i, b := range q.Union {
+		d, ok := x.definition(q.Table, b.Index)
+		if !ok || !x.Built(q.Table, b.Index) {
+			return nil, ErrNotBuilt
+		}
+		out[i] = d
+	}
+	if q.Order != ByToken || def.Partitions || slices.ContainsFunc(out, func(d Definition) bool { return d.Partitions }) {
+		return nil, fmt.Errorf("%w union of indexes", storage.ErrInvalid)
+	}
+	return out, nil
+}
+
+// united passes on the entries of all branches in the order of their places: merged if all terms are single and not too many, and
+// otherwise after looking at all of them. A row has an entry for each of its terms.
+func (s *search) united(open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	all := []Branch{{s.q.Index, cutTerms(s.def, s.q.Terms)}}
+	for i, b := range s.q.Union {
+		all = append(all, Branch{b.Index, cutTerms(&s.union[i], b.Terms)})
+	}
+	terms, single := 0, true
+	for _, b := range all {
+		terms += len(b.Terms)
+		single = single && !slices.ContainsFunc(b.Terms, func(t row.Slice) bool { return !t.Exact() })
+	}
+	if single && terms <= mergedTerms {
+		return s.mergedOf(all, open, f)
+	}
+	return s.sortedOf(all, open, f)
+}
+
+// inUnion reports whether the row that was read has a term of a branch.
+func (s *search) inUnion() bool {
+	for i := range s.union {
+		s.scratch.found.Reset()
+		s.union[i].Terms.Append(&s.scratch.found, &s.source, s.q.Now)
+		if s.scratch.found.InAny(s.q.Union[i].Terms) {
+			return true
+		}
+	}
+	return false
+}
+
+// definitionOf returns the definition of the index of an entry.
+func (s *search) definitionOf(entry []byte) *Definition {
+	if len(entry) >= indexSize {
+		id := binary.BigEndian.Uint32(entry)
+		for i := range s.union {
+			if uint32(s.union[i].ID) == id {
+				return &s.union[i]
+			}
+		}
+	}
+	return s.def
+}
