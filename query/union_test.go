@@ -106,4 +106,3 @@ func TestUnionsEqualFilters(t *testing.T) {
 		t.Errorf("%d queries return rows", answered)
 	}
 }
-
