@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -284,7 +285,8 @@ func isReset(err error) bool {
 
 func TestPanicEndsOnlyItsRequestOrConnection(t *testing.T) {
 	var log bytes.Buffer
-	g := guard.New(slog.New(slog.NewTextHandler(&log, nil)), func(f func()) { go f() })
+	var mu sync.Mutex
+	g := guard.New(slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil)), func(f func()) { go f() })
 	_, addr := start(t, Options{Guard: g, Processor: &fake{
 		query: func(_ *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
 			if text == "panic" {
@@ -312,6 +314,8 @@ func TestPanicEndsOnlyItsRequestOrConnection(t *testing.T) {
 	if got := g.Counts(); got["CQL request"] != 1 || got["CQL reply"] != 1 || len(got) != 2 {
 		t.Errorf("counted %v", got)
 	}
+	mu.Lock() // the race detector does not know that the connection is closed after the log is written
+	defer mu.Unlock()
 	if n := strings.Count(log.String(), "a defect"); n != 1 || !strings.Contains(log.String(), "processGuarded") {
 		t.Errorf("%d logs of the panic:\n%s", n, &log)
 	}
