@@ -23,7 +23,7 @@ var programs = []struct {
 	name   string
 	checks int
 }{
-	{"workflow", 6}, {"visibility", 5}, {"mapper", 24}, {"vectors", 4}, {"orm", 9}, {"migrations", 8}, {"mixes", 9},
+	{"workflow", 6}, {"visibility", 5}, {"mapper", 24}, {"vectors", 4}, {"orm", 9}, {"migrations", 8}, {"mixes", 7},
 }
 
 // TestPrograms executes programs that use the server as applications do. They must pass at Cassandra, too: CQLD_ORACLE names a node.
@@ -44,6 +44,49 @@ func TestPrograms(t *testing.T) {
 			runChecks(t, s, "prg_"+p.name, p.checks, binary, p.name)
 		})
 	}
+}
+
+// tools lists programs in Go whose clients need a module of their own, and how many checks each of them makes at least.
+var tools = []struct {
+	name   string
+	checks int
+}{
+	{"go-ycsb", 14},
+}
+
+// TestTools executes those programs.
+func TestTools(t *testing.T) {
+	s := serversUnderTest(t)
+	_, dir := cqld(t)
+	root, err := process.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range tools {
+		t.Run(p.name, func(t *testing.T) {
+			module := filepath.Join(root, "integration/drivers", p.name)
+			if p.name == "go-ycsb" {
+				t.Setenv("CQLD_YCSB_WORKLOADS", filepath.Join(goCommand(t, module, "list", "-m", "-f", "{{.Dir}}", "github.com/pingcap/go-ycsb"), "workloads"))
+			}
+			binary := filepath.Join(dir, p.name)
+			goCommand(t, module, "build", "-o", binary, ".")
+			runChecks(t, s, "prg_"+strings.ReplaceAll(p.name, "-", "_"), p.checks, binary)
+		})
+	}
+}
+
+// goCommand executes the go command in a directory and returns its output.
+func goCommand(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	var failure strings.Builder
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", args[0], err, failure.String())
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // TestModels executes the models of the Python driver's object mapper.
