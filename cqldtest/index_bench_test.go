@@ -13,17 +13,23 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
+	"cqld/node"
 )
 
 var (
 	benchRows    = flag.Int("index-rows", 100_000, "rows of BenchmarkSelectByIndex")
 	benchVectors = flag.Int("index-vectors", 10_000, "rows of BenchmarkSelectNearest")
+	benchCache   = flag.Int64("index-cache", 0, "bytes of the block cache of BenchmarkSelectByIndex; 0 means that of test nodes")
 	benchWait    = flag.Duration("index-wait", 10*time.Second, "for the graph of BenchmarkSelectNearest")
 )
 
 // benchSession starts one node and executes statements in the keyspace b.
 func benchSession(b *testing.B, statements ...string) *gocql.Session {
-	ring := cqldtest.Start(b, cqldtest.Nodes(1))
+	ring := cqldtest.Start(b, cqldtest.Nodes(1), cqldtest.Configure(func(_ int, o *node.Options) {
+		if *benchCache > 0 {
+			o.CacheBytes = *benchCache
+		}
+	}))
 	config := gocql.NewCluster(ring.Addresses()...)
 	config.Port, config.Logger, config.Timeout = ring.Port(), quiet{}, time.Minute
 	session, err := config.CreateSession()
