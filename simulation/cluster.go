@@ -298,14 +298,16 @@ func (c *Cluster) missing() (nodes []*Node) {
 	return nodes
 }
 
-// settle waits until no hint is left.
+// settle waits until the ring no longer changes and no hint is left.
 func (c *Cluster) settle() {
 	c.operate()
 	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.missing()) == 0 && c.removed() })
 	for _, n := range c.missing() {
 		c.fail("node %d does not serve two minutes after all faults were healed", n.id)
 	}
-	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool { return len(c.metadata().Topology.Operations()) == 0 && c.removed() })
+	c.kernel.RunUntil(c.kernel.Now()+c.paced(2*time.Minute), func() bool {
+		return len(c.metadata().Topology.Operations()) == 0 && !c.requesting() && c.removed()
+	})
 	if !c.removed() {
 		c.fail("two minutes after all faults were healed, a dead node is still a member")
 	}

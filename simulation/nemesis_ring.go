@@ -46,7 +46,9 @@ func (c *Cluster) leaveNode(r *Stream) {
 func (c *Cluster) decommission(n *Node) {
 	l := n.process
 	l.soon(func() {
+		l.requests++
 		l.cluster.StartDecommission(false, func(err error) {
+			l.requests--
 			if err != nil {
 				n.leaving = n.left(err)
 				c.kernel.Trace(fmt.Sprint("leave ", n.id, err))
@@ -67,7 +69,9 @@ func (c *Cluster) moveNode(r *Stream) {
 		tokens[i] = ring.Token(r.Uint64())
 	}
 	l.soon(func() {
+		l.requests++
 		l.cluster.StartMove(tokens, func(err error) {
+			l.requests--
 			if err != nil {
 				c.kernel.Trace(fmt.Sprint("no move ", n.id, err))
 				return
@@ -114,7 +118,9 @@ func (c *Cluster) remove(id ring.NodeID) {
 	for _, n := range c.present() {
 		if l := n.process; l.serves() {
 			l.soon(func() {
+				l.requests++
 				l.cluster.StartRemoveNode(id, false, func(err error) {
+					l.requests--
 					if err != nil {
 						c.kernel.Trace(fmt.Sprint("not removed ", id, err))
 					}
@@ -133,6 +139,11 @@ func (c *Cluster) members() (ids []ring.NodeID) {
 		}
 	}
 	return ids
+}
+
+// requesting reports whether a node retries a request for an operation that has not begun, because another one is ending.
+func (c *Cluster) requesting() bool {
+	return slices.ContainsFunc(c.present(), func(n *Node) bool { return n.process != nil && n.process.requests > 0 })
 }
 
 // removed reports whether no member is permanently dead.
