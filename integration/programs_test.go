@@ -51,7 +51,7 @@ var tools = []struct {
 	name   string
 	checks int
 }{
-	{"go-ycsb", 14},
+	{"go-ycsb", 14}, {"go-gocqlx", 15},
 }
 
 // TestTools executes those programs.
