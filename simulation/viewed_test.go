@@ -30,3 +30,11 @@ func TestTrustedReplicasOfViewsAreFound(t *testing.T) {
 		o.SearchUnsafe.TrustReplicas = true
 	}, "viewed")
 }
+
+// TestRequestedOperationsEndBeforeComparisons runs seed 605454, in which a decommission was requested long before it began: the repair
+// that makes the replicas of the healed cluster equal must not begin before it.
+func TestRequestedOperationsEndBeforeComparisons(t *testing.T) {
+	o := DrawnOptions(605454)
+	viewedOnly(&o)
+	report(t, o, run(t, o))
+}
