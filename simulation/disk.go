@@ -59,33 +59,6 @@ func (f *diskFaults) decideRaft(op faultfs.Op, name string) error {
 	return nil
 }
 
-// lyingFS is a disk that reports a sync which it has not made.
-type lyingFS struct{ vfs.FS }
-
-type lyingFile struct{ vfs.File }
-
-func (f lyingFile) Sync() error                { return nil }
-func (f lyingFile) SyncData() error            { return nil }
-func (f lyingFile) SyncTo(int64) (bool, error) { return true, nil }
-func (f lyingFS) lie(name string, file vfs.File, err error) (vfs.File, error) {
-	if err != nil || !strings.HasSuffix(name, ".log") {
-		return file, err
-	}
-	return lyingFile{file}, nil
-}
-
-// Create implements vfs.FS.
-func (f lyingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.Create(name, category)
-	return f.lie(name, file, err)
-}
-
-// ReuseForWrite implements vfs.FS.
-func (f lyingFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	file, err := f.FS.ReuseForWrite(oldname, newname, category)
-	return f.lie(newname, file, err)
-}
-
 // decide implements the decision function of faultfs.
 func (f *diskFaults) decide(op faultfs.Op, name string) error {
 	log, table := strings.HasSuffix(name, ".log"), strings.HasSuffix(name, ".sst")

@@ -138,7 +138,7 @@ func (l *process) open() error {
 	l.hlc = env.NewHLC(clock{l}, stampAhead)
 	l.disk, l.raftDisk = faultfs.Wrap(n.disk), faultfs.Wrap(n.disk)
 	if n.cluster.options.LyingDisks {
-		l.disk = faultfs.Wrap(lyingFS{n.disk})
+		l.disk = faultfs.Wrap(faultfs.Unsynced{FS: n.disk})
 	}
 	l.disk.Fail(n.faults.decide)
 	l.raftDisk.Fail(n.faults.decideRaft)

@@ -2,7 +2,8 @@
 //
 // Pebble's own errorfs hands out files taken for reuse as they are, so that recycled logs never
 // fail; here every file that can be written is wrapped. It injects errors and a bound on space; it
-// does not lose what was not synced (vfs.NewCrashableMem does).
+// does not lose what was not synced (vfs.NewCrashableMem does). Unsynced omits syncs, so that a
+// crash loses what was acknowledged.
 package faultfs
 
 import (
