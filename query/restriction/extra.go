@@ -7,12 +7,14 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/term"
+	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
 	"cqld/types/analysis"
 )
 
-// The restrictions in this file only filter rows: they select neither keys nor slices. A null value satisfies none of them.
+// The restrictions in this file only filter rows: they select neither keys nor slices. A null value satisfies none of them. NOT IN is
+// also a slice with gaps, in statements that write.
 
 // operator returns the operator of a restriction for messages.
 func (r *restriction) operator() string {
@@ -73,6 +75,38 @@ func (rs *Set) afterPrefix(r *restriction) bool {
 		}
 	}
 	return true
+}
+
+// slice returns the slice of all values but those of NOT IN. Statements that write cannot filter rows: a DELETE has range tombstones
+// between the values.
+func (r *restriction) slice() *restriction {
+	return &restriction{columns: r.columns, multi: r.multi, kind: kindSlice, excluded: []*restriction{r}}
+}
+
+// gaps returns the clusterings after prefix that are not those of NOT IN, normalized.
+func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.Slice, error) {
+	values, err := r.evalNotIn(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(values) > keysMax {
+		return nil, tooManyValues("clustering key", len(values))
+	}
+	points := make([][]byte, 0, len(values))
+	for _, v := range values {
+		p := bytes.Clone(prefix)
+		for i, col := range r.columns {
+			p = col.Type.AppendOrdered(p, v[i], col.Desc)
+		}
+		points = append(points, p)
+	}
+	slices.SortFunc(points, bytes.Compare)
+	var out []row.Slice
+	for _, p := range points {
+		out = append(out, row.Slice{Start: all.Start, End: p})
+		all.Start = row.After(p)
+	}
+	return normalizeSlices(append(out, all)), nil
 }
 
 // evalNotIn returns the values of NOT IN. Null is refused: no row would satisfy the relation.

@@ -312,6 +312,13 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 		if upper != nil {
 			in = intersect(in, comparisonSlices(p, r.columns, upper, false, r.upper.inclusive))
 		}
+		for _, x := range r.excluded {
+			gaps, err := x.gaps(s, p, all)
+			if err != nil {
+				return nil, err
+			}
+			in = intersect(in, gaps)
+		}
 		out = append(out, in...)
 	}
 	return out, nil

@@ -60,6 +60,7 @@ type restriction struct {
 	inMarker *term.MarkerTerm // IN ?, instead of in
 	lower    *bound
 	upper    *bound
+	excluded []*restriction // by NOT IN; of a slice of a DELETE
 	elements []element
 	folded   bool             // ILIKE
 	token    bool             // of token(…): the columns are those of the partition key
@@ -113,6 +114,7 @@ func (r *restriction) mergeSlice(o *restriction) error {
 		}
 		r.upper = o.upper
 	}
+	r.excluded = append(r.excluded, o.excluded...)
 	if len(o.columns) > len(r.columns) {
 		r.columns = o.columns
 	}

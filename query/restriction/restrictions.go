@@ -165,6 +165,9 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	if c.between {
 		r.refuseNull()
 	}
+	if r.kind == kindNotIn && o.Statement != Select {
+		r = r.slice()
+	}
 	if r.kind >= kindNotIn {
 		rs.extra = append(rs.extra, r)
 		return nil
@@ -194,7 +197,7 @@ func (c compiler) relation(relation cql.Relation, o Options) (*restriction, erro
 	switch relation := relation.(type) {
 	case *cql.ColumnRelation:
 		switch relation.Operator {
-		case cql.Contains, cql.ContainsKey:
+		case cql.Contains, cql.ContainsKey, cql.NotContains, cql.NotContainsKey:
 			if o.Statement != Select {
 				return nil, invalidf("Cannot use %s with %s", o.Statement, relation.Operator)
 			}
