@@ -48,6 +48,48 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
 }
 
+// StoredRows iterates over what is stored of a table: headers, rows and range tombstones, in the order of their keys.
+type StoredRows struct {
+	e     *Engine
+	iter  *pebble.Iterator
+	begun bool
+	n     int64
+}
+
+// StoredRows calls f with an iterator over what is stored of a table, as it is now, under keys from start on and before end. These are
+// keys without their table: token, length and bytes of the partition key, kind, clustering. nil means no bound. The iterator is valid
+// during the call.
+func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*StoredRows) error) (err error) {
+	o := &pebble.IterOptions{LowerBound: append(appendTable(nil, table), start...), UpperBound: appendTableEnd(nil, table)}
+	if end != nil {
+		o.UpperBound = append(appendTable(nil, table), end...)
+	}
+	x := StoredRows{e: h.e}
+	if x.iter, err = h.e.db.NewIter(o); err != nil {
+		return h.e.failure(err)
+	}
+	defer func() { // also when a panic passes
+		err = errors.Join(err, h.e.failure(x.iter.Close()))
+		h.e.counters.looked.Add(x.n)
+	}()
+	return f(&x)
+}
+
+// Next returns what is stored under the next key; false after the last. It is valid until the next call.
+func (x *StoredRows) Next() (entered Entered, ok bool, err error) {
+	if x.begun {
+		ok = x.iter.Next()
+	} else {
+		ok, x.begun = x.iter.First(), true
+	}
+	if !ok {
+		return entered, false, x.e.failure(x.iter.Error())
+	}
+	x.n++
+	entered, err = enteredAt(x.iter)
+	return entered, err == nil, x.e.failure(err)
+}
+
 // TokenOfPosition returns the token at which a position of Rows is.
 func TokenOfPosition(position []byte) (t ring.Token, ok bool) {
 	if len(position) < tableSize+tokenSize {

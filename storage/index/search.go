@@ -119,6 +119,8 @@ type search struct {
 	reader row.PageReader
 	cmd    row.ReadCommand // of a row
 	source Source
+	// derived means that the present entry stands for a row of the table, and need not be stored.
+	derived bool
 }
 
 func (s *search) run() error {
@@ -295,7 +297,7 @@ func (s *search) lookPartition(entry []byte, e *entryOf, p *storage.Prober) erro
 
 // suspect notes that an entry may be stale.
 func (s *search) suspect(entry []byte) {
-	if len(s.stale) < stepDropped {
+	if len(s.stale) < stepDropped && !s.derived {
 		s.stale = append(s.stale, slices.Clone(entry))
 	}
 }

@@ -207,40 +207,6 @@ func (s *search) before(a, b []byte) bool {
 	return bytes.Compare(a, b) < 0
 }
 
-// sorted passes on the entries of intervals in the order of their places: it looks at all of them and keeps the first ones.
-func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
-	return s.sortedOf([]Branch{{s.q.Index, terms}}, open, f)
-}
-
-// sortedOf is sorted for intervals of terms of several indexes.
-func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
-	kept := firsts{s: s, most: stepKeys + 1}
-	for _, branch := range all {
-		for _, t := range branch.Terms {
-			if t.Empty() {
-				continue
-			}
-			e, err := open(s.offered(branch.Index, t))
-			if err != nil {
-				return err
-			}
-			if err := kept.offerAll(e); err != nil {
-				return err
-			}
-		}
-	}
-	entries := kept.inOrder()
-	return f(func() ([]byte, bool, error) {
-		if len(entries) == 0 {
-			s.page.More = s.page.More || kept.dropped
-			return nil, false, nil
-		}
-		e := entries[0]
-		entries = entries[1:]
-		return e.entry, true, nil
-	})
-}
-
 // offered returns the interval of entries that may be in the bounds of the query.
 func (s *search) offered(id schema.StorageID, t row.Slice) bounds {
 	if t.Exact() {
@@ -255,7 +221,6 @@ type firsts struct {
 	s       *search
 	most    int
 	list    []placedEntry
-	seen    int
 	dropped bool // entries behind the last in the list
 }
 
@@ -281,19 +246,6 @@ func (h *firsts) Pop() any {
 	last := h.list[len(h.list)-1]
 	h.list = h.list[:len(h.list)-1]
 	return last
-}
-
-// offerAll offers the entries of an iterator.
-func (h *firsts) offerAll(e *storage.Entries) error {
-	for valid := e.First(); valid; valid = e.Next() {
-		if h.seen++; h.seen%scanCancelEvery == 0 {
-			if err := h.s.q.Cancel.Err(); err != nil {
-				return err
-			}
-		}
-		h.offer(e.Key())
-	}
-	return nil
 }
 
 // offer keeps an entry if it is in the bounds of the query and among the first. The key is valid during the call.

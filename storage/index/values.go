@@ -44,6 +44,7 @@ type Values struct {
 	graphs   graphs
 	rows     int   // that a step of a build reads
 	bytes    int64 // that a graph may have
+	ranges   rangeBounds
 	unsafe   Unsafe
 }
 
@@ -108,7 +109,8 @@ type scratch struct {
 // NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
 // concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
-	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, ranges: rangeBounds{rangeEntries, rangeRows, rangeStep},
+		scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
 // MaintainValues lets an engine that is opened with o keep the indexes of x.

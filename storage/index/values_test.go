@@ -364,6 +364,9 @@ func (m *valuesRun) query(def *Definition) *Query {
 	}
 	if m.rng.IntN(3) == 0 {
 		q.Tokens = ring.Range{Start: m.key().Token, End: ring.MinToken}
+	} else if q.Order == ByToken && m.rng.IntN(3) == 0 {
+		q.Key, q.Reversed = m.key(), !def.Partitions && m.rng.IntN(2) == 0
+		q.Tokens = ring.Range{Start: q.Key.Token - 1, End: q.Key.Token} // the keys have different tokens
 	}
 	return q
 }
@@ -376,7 +379,10 @@ func (m *valuesRun) search() {
 	def := m.known[m.rng.IntN(len(m.known))]
 	q := m.query(&def)
 	m.unite(&def, q)
-	m.logf("search %d order %d reversed %v terms %.200s union %.200s", q.Index, q.Order, q.Reversed, fmt.Sprintf("%q", q.Terms), fmt.Sprint(q.Union))
+	if m.values.ranges = (rangeBounds{rangeEntries, rangeRows, rangeStep}); m.rng.IntN(4) > 0 { // also the rows of the table are looked at
+		m.values.ranges = rangeBounds{1 + m.rng.IntN(4), 1 + m.rng.IntN(4), 1 + m.rng.IntN(20)}
+	}
+	m.logf("search %d key %.9q ranges %v order %d reversed %v terms %.200s union %.200s", q.Index, q.Key.Bytes, m.values.ranges, q.Order, q.Reversed, fmt.Sprintf("%q", q.Terms), fmt.Sprint(q.Union))
 	var got []foundRow
 	for {
 		page, err := m.values.Search(q)

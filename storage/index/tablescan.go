@@ -1,0 +1,178 @@
+package index
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/row"
+	"cqld/storage"
+)
+
+// rangeBounds are the bounds of a search of intervals in the order of tokens.
+type rangeBounds struct {
+	entries, rows, step int // rangeEntries, rangeRows and rangeStep
+}
+
+// ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so it would have to
+// look at all of them to find the first ones. If there are many, the rows of the table, which are in the order of places, may lead to
+// a full page sooner. It depends on how many entries and rows there are, and neither is known. So ranged looks at entries and at rows
+// by turns, and goes on with what has come to its end: the entries, of which it then has the first ones, or the page. This
+// takes at most about twice the time of the better of the two.
+//
+// Both find the same rows: a stored row is passed on if its terms, which are those of its entries, are in the query.
+type ranged struct {
+	s       *search
+	kept    firsts
+	entries []*storage.Entries // that were not looked at completely
+	begun   bool               // the first of them was moved to an entry
+	inOrder []placedEntry      // once all entries were looked at
+	listed  bool
+
+	rows   *storage.StoredRows
+	at     []byte // the place up to which rows were looked at; empty at first
+	looked int    // rows
+	left   int    // rows of this turn
+	bytes  int    // of this turn
+	entry  []byte // what is passed on for a row
+}
+
+// sorted passes on the entries of intervals in the order of their places.
+func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	return s.sortedOf([]Branch{{s.q.Index, terms}}, open, f)
+}
+
+// sortedOf is sorted for intervals of terms of several indexes.
+func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
+	r := ranged{s: s, kept: firsts{s: s, most: stepKeys + 1}}
+	for _, branch := range all {
+		for _, t := range branch.Terms {
+			if t.Empty() {
+				continue
+			}
+			e, err := open(s.offered(branch.Index, t))
+			if err != nil {
+				return err
+			}
+			r.entries = append(r.entries, e)
+		}
+	}
+	more, err := r.offer(s.x.ranges.entries)
+	for more && err == nil && (s.q.Reversed || s.def.Partitions) {
+		more, err = r.offer(s.x.ranges.entries)
+	}
+	if err != nil {
+		return err
+	}
+	if !more {
+		r.list()
+		return f(r.next)
+	}
+	return s.x.host.StoredRows(s.q.Table, s.bounds.start, s.bounds.end, func(rows *storage.StoredRows) error {
+		r.rows, r.left, r.bytes = rows, s.x.ranges.rows, rangeBytes
+		return f(r.next)
+	})
+}
+
+// offer looks at up to n further entries. more means that there may be others.
+func (r *ranged) offer(n int) (more bool, err error) {
+	if len(r.at) > 0 {
+		r.s.bounds.start = append(append(r.s.bounds.start[:0:0], r.at...), 0)
+	}
+	for ; n > 0 && len(r.entries) > 0; n-- {
+		e := r.entries[0]
+		if r.begun {
+			r.begun = e.Next()
+		} else {
+			r.begun = e.First()
+		}
+		if !r.begun {
+			r.entries = r.entries[1:]
+			continue
+		}
+		r.kept.offer(e.Key())
+	}
+	return len(r.entries) > 0, r.s.q.Cancel.Err()
+}
+
+// list goes on with the entries behind the rows that were looked at: all entries have been looked at.
+func (r *ranged) list() {
+	r.listed, r.s.derived = true, false
+	r.inOrder = r.kept.inOrder()
+	if len(r.at) > 0 {
+		r.inOrder = slices.DeleteFunc(r.inOrder, func(e placedEntry) bool { return bytes.Compare(e.place, r.at) <= 0 })
+	}
+}
+
+// next returns the next entry, or one that stands for the next row. After false, Page.More says whether the step ended early.
+func (r *ranged) next() ([]byte, bool, error) {
+	s := r.s
+	for !r.listed {
+		switch {
+		case s.enough():
+			s.page.More = true
+			return nil, false, nil
+		case r.looked >= s.x.ranges.step:
+			r.endAtRow()
+			return nil, false, nil
+		case r.left <= 0 || r.bytes <= 0:
+			more, err := r.offer(s.x.ranges.entries)
+			if err != nil {
+				return nil, false, err
+			}
+			if r.left, r.bytes = s.x.ranges.rows, rangeBytes; !more {
+				r.list()
+			}
+			continue
+		}
+		x, ok, err := r.rows.Next()
+		if !ok || err != nil {
+			return nil, false, err
+		}
+		if r.has(&x) {
+			r.entry = append(appendTerm(appendIndex(r.entry[:0], s.q.Index), nil), r.at...)
+			s.derived = true
+			return r.entry, true, nil
+		}
+	}
+	if len(r.inOrder) == 0 {
+		if r.kept.dropped {
+			r.endAtRow()
+		}
+		return nil, false, nil
+	}
+	e := r.inOrder[0]
+	r.inOrder = r.inOrder[1:]
+	return e.entry, true, nil
+}
+
+// endAtRow ends the page behind the last row that was looked at, or behind the last candidate if that is farther.
+func (r *ranged) endAtRow() {
+	r.s.page.More = true
+	if bytes.Compare(r.at, r.s.page.Last) > 0 {
+		r.s.page.Last = append(r.s.page.Last[:0], r.at...)
+	}
+}
+
+// has reports whether a stored row has a term of the query. One that cannot be decoded does, so that its read fails.
+func (r *ranged) has(x *storage.Entered) bool {
+	s := r.s
+	r.at = AppendPlace(r.at[:0], x.Key, x.Kind, x.Clustering)
+	r.looked, r.left, r.bytes = r.looked+1, r.left-1, r.bytes-len(r.at)-len(x.Value)
+	if x.Kind != row.KindRow || s.q.Slices != nil && !inAny(s.q.Slices, x.Clustering) {
+		return false
+	}
+	stored := &s.scratch.row
+	if row.DecodeRow(stored, x.Value) != nil {
+		return true
+	}
+	stored.Clustering = x.Clustering
+	return s.hasTerm(&Source{Key: x.Key, Kind: x.Kind, Row: stored})
+}
+
+// hasTerm reports whether a row has a term of the query or of a branch.
+func (s *search) hasTerm(x *Source) bool {
+	s.scratch.found.Reset()
+	s.source = *x
+	s.def.Terms.Append(&s.scratch.found, &s.source, s.q.Now)
+	return s.scratch.found.InAny(s.q.Terms) || s.inUnion()
+}
