@@ -137,7 +137,7 @@ oracle: ## record the transcripts' expected answers from a real Cassandra (needs
 	tools/oracle/record
 
 .PHONY: oracle-permissions
-oracle-permissions: ## record the permission matrix's expected answers from a real Cassandra (15 minutes)
+oracle-permissions: ## record the expected answers of the permission matrix and of functions_auth.txt from a real Cassandra (15 minutes)
 	tools/oracle/record-permissions
 
 .PHONY: bench

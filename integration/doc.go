@@ -6,7 +6,7 @@
 //	cqlclient      a raw client of the native protocol that hides nothing
 //	drivers        one small suite per driver, each in its own language, run by TestDrivers; of Azure Tables by TestTablesSDKs,
 //	               of Apache Spark by TestSpark; a Go module of its own. Programs as applications write them are in it, too, run by
-//	               TestPrograms and TestModels
+//	               TestPrograms, TestTools and TestModels
 //	process        starts, kills, pauses and stops the servers
 //	netns          partitions their network, in a network namespace, with
 //	firewall       which drops packets by nftables; a Go module of its own

@@ -25,6 +25,7 @@ type driver struct {
 	file    string
 	install string
 	rolls   bool // it has the program "rolling"
+	scripts bool // it has the program "script"
 }
 
 const installHint = "run tools/install.sh %s"
@@ -34,9 +35,9 @@ func drivers(root string) []driver {
 	src, tools := filepath.Join(root, "integration/drivers"), filepath.Join(root, ".tools")
 	in := func(parts ...string) string { return filepath.Join(parts...) }
 	return []driver{
-		{name: "go-gocql", argv: []string{"go", "run", "-C", src, "./go-gocql"}, rolls: true},
-		{name: "go-apache", argv: []string{"go", "run", "-C", src, "./go-apache"}, rolls: true},
-		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")}, file: in(tools, "python.stamp"), rolls: true},
+		{name: "go-gocql", argv: []string{"go", "run", "-C", src, "./go-gocql"}, rolls: true, scripts: true},
+		{name: "go-apache", argv: []string{"go", "run", "-C", src, "./go-apache"}, rolls: true, scripts: true},
+		{name: "python", argv: []string{in(tools, "python/bin/python"), in(src, "python/suite.py")}, file: in(tools, "python.stamp"), rolls: true, scripts: true},
 		{name: "node", argv: []string{"node", in(src, "node/suite.js")}, env: []string{"NODE_PATH=" + in(tools, "node/node_modules")}, file: in(tools, "node.stamp")},
 		{name: "java", argv: []string{"java", "-Xmx256m", "-cp", in(tools, "java/lib/*") + ":" + in(tools, "java/classes"), "Suite"}, file: in(tools, "java/classes/Suite.class"), rolls: true},
 		{name: "rust", argv: []string{in(tools, "rust/debug/cqld-driver-suite")}, file: in(tools, "rust/debug/cqld-driver-suite")},

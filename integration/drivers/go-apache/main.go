@@ -104,6 +104,21 @@ func (s *session) Row(text string, args ...any) (map[string]any, error) {
 	return row, s.query(text, args).MapScan(row)
 }
 
+func (s *session) Rows(text string) (rows [][]any, err error) {
+	iter := s.query(text, nil).Iter()
+	for {
+		data, err := iter.RowData()
+		if err != nil {
+			_ = iter.Close() // its error is that of RowData
+			return nil, err
+		}
+		if !iter.Scan(data.Values...) {
+			return rows, iter.Close()
+		}
+		rows = append(rows, data.Values)
+	}
+}
+
 func (s *session) Ints(size int, state []byte, text string) ([]int, []byte, error) {
 	// The driver does not fetch further pages for a query with a paging state, even an empty one.
 	iter := s.query(text, nil).PageSize(size).PageState(state).Iter()

@@ -13,12 +13,17 @@ import (
 	"github.com/scylladb/gocqlx/v3/qb"
 )
 
+// batch returns a builder of a batch that is one statement: gocqlx deprecates it, but applications that use it must work.
+func batch() *qb.BatchBuilder {
+	return qb.Batch() //nolint:staticcheck // see above
+}
+
 // counters adds to counters, also in a batch that is one statement.
 func (s *suite) counters() error {
 	add := qb.Update("visits").Add("n").Where(qb.Eq("page"))
 	return first(
 		add.Query(s.Session).BindMap(qb.M{"n": int64(3), "page": "a"}).ExecRelease,
-		qb.Batch().Counter().AddWithPrefix("x", add).AddWithPrefix("y", add).Query(s.Session).BindMap(qb.M{"x.n": int64(4), "x.page": "a", "y.n": int64(-1), "y.page": "b"}).ExecRelease,
+		batch().Counter().AddWithPrefix("x", add).AddWithPrefix("y", add).Query(s.Session).BindMap(qb.M{"x.n": int64(4), "x.page": "a", "y.n": int64(-1), "y.page": "b"}).ExecRelease,
 		func() error {
 			var got []int64
 			err := qb.Select("visits").Columns("n").Where(qb.In("page")).Query(s.Session).BindMap(qb.M{"page": []string{"a", "b"}}).SelectRelease(&got)
@@ -43,10 +48,10 @@ func (s *suite) batches() error {
 		T    int64
 	}
 	return first(
-		qb.Batch().AddWithPrefix("a", insert).AddWithPrefix("b", insert).TimestampNamed("t").Query(s.Session).
+		batch().AddWithPrefix("a", insert).AddWithPrefix("b", insert).TimestampNamed("t").Query(s.Session).
 			BindStruct(both{person{"B", "One", nil, 1}, person{"B", "Two", nil, 2}, 1000}).ExecRelease,
 		names("One", "Two"),
-		qb.Batch().UnLogged().Add(insert).AddStmtWithPrefix("d", "DELETE FROM people WHERE first = ? AND last = ?", []string{"first", "last"}).Query(s.Session).
+		batch().UnLogged().Add(insert).AddStmtWithPrefix("d", "DELETE FROM people WHERE first = ? AND last = ?", []string{"first", "last"}).Query(s.Session).
 			BindStructMap(person{"B", "Three", nil, 3}, qb.M{"d.first": "B", "d.last": "One"}).ExecRelease,
 		names("Three", "Two"),
 		func() error {

@@ -17,7 +17,7 @@ func (s *suite) builders() error {
 	at := time.Now().Add(-time.Hour).UnixMicro()
 	var row struct {
 		Age     int
-		Ttl     int
+		TTL     int
 		Written int64
 	}
 	read := qb.Select("people").Columns("age", qb.As("ttl(age)", "ttl"), qb.As("writetime(age)", "written")).Where(qb.EqLit("first", "'Alan'"), qb.EqNamed("last", "name"))
@@ -25,7 +25,7 @@ func (s *suite) builders() error {
 		insert.Query(s.Session).BindMap(qb.M{"first": "Alan", "last": "Turing", "ttl": 1000, "at": at}).ExecRelease,
 		func() error {
 			err := read.Query(s.Session).BindMap(qb.M{"name": "Turing"}).GetRelease(&row)
-			if row.Age != 50 || row.Ttl < 900 || row.Ttl > 1000 || row.Written != at {
+			if row.Age != 50 || row.TTL < 900 || row.TTL > 1000 || row.Written != at {
 				return fmt.Errorf("the row is %+v, want the time %d: %w", row, at, err)
 			}
 			return err

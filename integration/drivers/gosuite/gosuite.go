@@ -32,6 +32,8 @@ type Session interface {
 	Exec(text string, args ...any) error
 	// Row reads the only row, with columns by name.
 	Row(text string, args ...any) (map[string]any, error)
+	// Rows reads all rows, each as pointers to the values of its columns.
+	Rows(text string) ([][]any, error)
 	// Ints reads the first column of one page, or of all pages when size is zero and the driver pages by itself.
 	Ints(size int, state []byte, text string) (values []int, next []byte, err error)
 	// AllInts reads the first column of all rows in pages of size.
@@ -66,9 +68,9 @@ func Main(d Driver) int {
 	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
 		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go"),
 		User: os.Getenv("CQLD_USER"), Password: os.Getenv("CQLD_PASSWORD")}
-	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing, "rolling": runRolling, "login": runLogin}[strings.Join(os.Args[1:], " ")]
+	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing, "rolling": runRolling, "login": runLogin, "script": runScript}[strings.Join(os.Args[1:], " ")]
 	if program == nil {
-		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring | rolling | login")
+		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring | rolling | login | script")
 		return 2
 	}
 	return program(d, s)

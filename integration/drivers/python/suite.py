@@ -4,13 +4,14 @@ import datetime
 import decimal
 import ipaddress
 import os
+import re
 import sys
 import threading
 import time
 import traceback
 import uuid
 
-from cassandra import AlreadyExists, AuthenticationFailed, ConsistencyLevel, InvalidRequest
+from cassandra import AlreadyExists, AuthenticationFailed, ConsistencyLevel, InvalidRequest, Unauthorized
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, ExecutionProfile, EXEC_PROFILE_DEFAULT, NoHostAvailable
 from cassandra.metadata import Murmur3Token
@@ -383,5 +384,39 @@ def login():
     return failed
 
 
+def script():
+    """Executes the steps of the standard input as several roles, and prints an answer for each."""
+    settle = int(os.environ.get("CQLD_SETTLE", "0")) / 1000
+    sessions, prepared = {}, {}
+
+    def session(role):
+        if role not in sessions:
+            user, password = (os.environ["CQLD_USER"], os.environ["CQLD_PASSWORD"]) if role == "admin" else (role, "secret")
+            sessions[role] = connect(auth_provider=PlainTextAuthProvider(user, password))
+        return sessions[role][1]
+
+    def step(line):
+        head, _, text = line.replace("$rf", str(RF)).partition(": ")
+        role, *rest = head.split()
+        try:
+            if rest and rest[0] == "prepare":
+                prepared[role, rest[1]] = session(role).prepare(text)
+                return "OK"
+            rows = session(role).execute(prepared[role, rest[1]] if rest else text)
+            return " ".join(["OK"] + ["(%s)" % ", ".join(str(v) for v in row) for row in rows])
+        except (Unauthorized, InvalidRequest, SyntaxException) as e:
+            found = re.search(r'code=([0-9a-f]+) \[[^]]*\] message="(.*)">?$', str(e))
+            return "%s %s" % found.groups()
+        finally:
+            if role == "admin" or text.startswith(("GRANT", "REVOKE")):
+                time.sleep(settle)
+
+    for line in sys.stdin:
+        print(step(line.rstrip("\n")), flush=True)
+    for cluster, _ in sessions.values():
+        cluster.shutdown()
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring, "rolling": rolling, "login": login}[sys.argv[1]]())
+    sys.exit({"suite": lambda: Suite().run(), "failover": failover, "ring": ring, "rolling": rolling, "login": login, "script": script}[sys.argv[1]]())
