@@ -45,7 +45,7 @@ type process struct {
 	proposer  *paxos.Proposer
 	repairer  *repair.Repairer
 	entities  *entity.Store // data of Azure Tables, created on demand
-	requests  int           // for operations of the ring, that have not been answered
+	requests  int           // for operations of the ring, without an answer yet
 
 	goroutines []*spawned // not executed yet, in the order of their starts
 	schedule   *Stream    // draws when they run; nil means that none was started yet

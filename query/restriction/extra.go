@@ -13,8 +13,8 @@ import (
 	"cqld/types/analysis"
 )
 
-// The restrictions in this file only filter rows: they select neither keys nor slices. A null value satisfies none of them. NOT IN is
-// also a slice with gaps, in statements that write.
+// The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them. The exception is
+// NOT IN in a DELETE, which selects the slices between its values.
 
 // operator returns the operator of a restriction for messages.
 func (r *restriction) operator() string {
