@@ -13,8 +13,7 @@ import (
 
 // TestTimestampsInTheFarFutureAreRefused in a statement, in a request and in a batch.
 func TestTimestampsInTheFarFutureAreRefused(t *testing.T) {
-	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
-	p.o.Limits.TimestampAheadMax = time.Minute
+	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.Limits.TimestampAheadMax = time.Minute }, "CREATE TABLE t (k int PRIMARY KEY, v int)")
 	now := time.Unix(1700000000, 0).UnixMicro()
 	for _, c := range []struct {
 		ahead   time.Duration

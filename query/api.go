@@ -9,13 +9,14 @@ import (
 	"cqld/internal/env"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/execution"
 	"cqld/query/fragments"
 	"cqld/query/guardrail"
+	"cqld/query/read"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/query/virtual"
 	"cqld/request"
-	"cqld/ring"
 	"cqld/schema"
 	"cqld/search"
 	"cqld/udf/value"
@@ -29,24 +30,8 @@ type Session struct {
 	Options  map[string]string
 }
 
-// Params are the parameters of a statement (native protocol v5 §4.1.4). Slices belong to the caller and are not kept
-// after the call.
-type Params struct {
-	Values           []wire.Value
-	Names            []string // names of Values; nil if they are positional
-	PageSize         int32    // rows; zero or less disables paging
-	PagingState      []byte   // nil means from the beginning
-	Timestamp        int64    // µs, when HasTimestamp
-	HasTimestamp     bool
-	timeout          time.Duration // of USING TIMEOUT; zero means the configured timeouts
-	stated           bool          // set by USING of a batch, not by a driver that sends a timestamp with every request
-	Keyspace         string        // v5; empty means the session's
-	NowInSeconds     int64         // v5, when HasNow
-	HasNow           bool
-	SkipMetadata     bool
-	ResultMetadataID []byte // v5 EXECUTE
-	Tracing          bool
-}
+// Params are the parameters of a statement.
+type Params = execution.Params
 
 // BatchEntry is one statement of a BATCH message: a text, or the id of a prepared one.
 type BatchEntry struct {
@@ -103,7 +88,7 @@ type Result struct {
 	Prepared     *PreparedInfo // KindPrepared
 	SchemaChange *SchemaChange // KindSchemaChange
 
-	pooled *rowBuffer
+	pooled *read.Buffer
 }
 
 // Release returns the memory of Rows to a pool. r and everything in it must not be used afterwards. A Result that is
@@ -127,26 +112,11 @@ type SchemaChange struct {
 	Args     []string // of FUNCTION and AGGREGATE
 }
 
-// View is the current state of the cluster that query needs.
-type View interface {
-	Self() ring.NodeID
-	Schema() *schema.Schema
-	Topology() *ring.Topology
-	Alive(ring.NodeID) bool
-}
-
 // VirtualSource generates the rows of tables that no replica stores: those of system, system_schema, system_views, ….
 type VirtualSource = virtual.Source
 
-// Timestamps generates write timestamps (µs), each greater than all previous ones.
-type Timestamps interface{ Next() int64 }
-
 // Timeouts are the timeouts of requests to the coordinator.
-type Timeouts struct {
-	Read, Range, Write, Counter, CAS, Truncate time.Duration
-	// Schema is the timeout of a schema change. Without a majority of the voters, a change would never complete.
-	Schema time.Duration
-}
+type Timeouts = execution.Timeouts
 
 // Limits are the bounds of a Processor. Zero means the default (limits.go).
 type Limits struct {
@@ -161,7 +131,7 @@ type Limits struct {
 // Options configure a Processor.
 type Options struct {
 	Executor *request.Executor // what statements read and write with
-	View     View
+	View     execution.View
 	Changer  Changer
 	Roles    *roles.Statements // nil: statements about roles are not supported
 	Virtual  VirtualSource     // nil: there are no virtual tables
@@ -174,11 +144,11 @@ type Options struct {
 	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	Clock        env.Clock
-	Rand         env.Rand       // for uuid() and similar functions; query serializes its use
-	Timestamps   Timestamps     // nil means a generator from Clock
-	PagingKey    func() []byte  // authenticates paging states; must be equal on all nodes of a cluster
-	Local        netip.AddrPort // this node's native address, for traces
-	Timeouts     Timeouts       // zero means Cassandra's defaults
+	Rand         env.Rand             // for uuid() and similar functions; query serializes its use
+	Timestamps   execution.Timestamps // nil means a generator from Clock
+	PagingKey    func() []byte        // authenticates paging states; must be equal on all nodes of a cluster
+	Local        netip.AddrPort       // this node's native address, for traces
+	Timeouts     Timeouts             // zero means Cassandra's defaults
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
 	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.

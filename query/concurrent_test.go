@@ -52,8 +52,8 @@ func (s *lateStore) Read(req *coordinator.ReadRequest, done func([]byte, error))
 func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 	store := &lateStore{}
 	p, s := newTestProcessor(t, store, "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))")
-	p.o.Clock = &hostClock{}
-	p.timestamps = env.NewHLC(p.o.Clock, 0)
+	p.services.Clock = &hostClock{}
+	p.services.Timestamps = env.NewHLC(p.services.Clock, 0)
 	insert := prepare(t, p, s, "INSERT INTO t (k, c, v) VALUES (?, ?, ?)")
 	point := prepare(t, p, s, "SELECT v FROM t WHERE k = ? AND c = ?")
 	var workers sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/definition"
+	"cqld/query/execution"
 	"cqld/query/guardrail"
 	"cqld/query/roles"
 	"cqld/request"
@@ -26,11 +27,12 @@ type Changer interface {
 // s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged
 // options) is answered without contacting other nodes.
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
-	now := p.o.View.Schema()
-	d := &definition.Definer{Schema: now, Topology: p.o.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
-		NowMicros: p.timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
-		Masking: p.o.DynamicDataMasking, Indexes: p.o.Indexes,
-		Env: &environment{p: p, Request: r, millis: p.o.Clock.Now().UnixMilli()}, Guard: p.guard(r), Ordinary: p.ordinary(r), DropCompact: p.o.DropCompactStorage}
+	now := p.services.View.Schema()
+	env := p.services.Environment(r, p.services.Moment(new(Params)))
+	d := &definition.Definer{Schema: now, Topology: p.services.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
+		NowMicros: p.services.Timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
+		Masking: p.services.Masking, Indexes: p.o.Indexes,
+		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = p.runtime.Check
 	}
@@ -52,7 +54,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	if next == now {
 		return voidResult(), nil
 	}
-	limited, cancel := p.o.Executor.WithDeadline(r, p.o.Timeouts.Schema)
+	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
 	if err := p.proposeSchema(limited, r, def.Change); err != nil {
 		return nil, p.metadataError(err)
@@ -73,17 +75,17 @@ func (p *Processor) proposeSchema(ctx context.Context, r *request.Request, chang
 // metadataError converts the errors of changes of the cluster's metadata.
 func (p *Processor) metadataError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &SchemaTimeout{After: p.o.Timeouts.Schema}
+		return &SchemaTimeout{After: p.services.Timeouts.Schema}
 	}
 	return definitionError(err)
 }
 
 // executeRoles executes a statement about roles.
 func (p *Processor) executeRoles(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
-	limited, cancel := p.o.Executor.WithDeadline(r, p.o.Timeouts.Schema)
+	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
 	caller := &roles.Caller{Principal: r.Principal, Keyspace: s.Keyspace,
-		Authorize: func(needs ...auth.Requirement) error { return p.o.Executor.Authorize(r, needs...) }}
+		Authorize: func(needs ...auth.Requirement) error { return p.services.Executor.Authorize(r, needs...) }}
 	result, err := p.o.Roles.Execute(limited, caller, stmt)
 	if err != nil {
 		return nil, p.metadataError(err)
@@ -117,7 +119,6 @@ func definitionError(err error) error {
 	var refused *auth.Invalid
 	var forbidden *roles.Unauthorized
 	var unavailable *schema.Unavailable
-	var violation *guardrail.Violation
 	switch {
 	case errors.As(err, &exists) && !exists.Type:
 		return &AlreadyExists{Keyspace: exists.Keyspace, Table: exists.Table}
@@ -125,8 +126,6 @@ func definitionError(err error) error {
 		return &Invalid{Msg: exists.Error()}
 	case errors.As(err, &notFound):
 		return &Invalid{Msg: notFound.Error()}
-	case errors.As(err, &violation):
-		return &Invalid{Msg: violation.Msg}
 	case errors.As(err, &invalid) && invalid.Configuration:
 		return &ConfigError{Msg: invalid.Msg}
 	case errors.As(err, &invalid):
@@ -156,8 +155,8 @@ func resolveType(k *schema.Keyspace, keyspace string, e *cql.TypeExpr) (*types.T
 // and its time is a write timestamp, which is unique.
 func (p *Processor) newTimeUUID() schema.UUID {
 	const gregorianMicros = 12219292800 * 1000000 // 1582-10-15 to 1970-01-01
-	ticks := uint64(p.timestamps.Next()+gregorianMicros) * 10
-	self := uint64(p.o.View.Self())
+	ticks := uint64(p.services.Timestamps.Next()+gregorianMicros) * 10
+	self := uint64(p.services.View.Self())
 	return schema.UUID{
 		byte(ticks >> 24), byte(ticks >> 16), byte(ticks >> 8), byte(ticks),
 		byte(ticks >> 40), byte(ticks >> 32),
@@ -169,7 +168,7 @@ func (p *Processor) newTimeUUID() schema.UUID {
 
 // executeTruncate drops all rows of a table on all replicas.
 func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
-	timeout, err := truncateTimeout(stmt, p.o.Timeouts.Truncate)
+	timeout, err := execution.TruncateTimeout(stmt, p.services.Timeouts.Truncate)
 	if err != nil {
 		return nil, err
 	}
@@ -191,10 +190,10 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 	if t.View != nil {
 		return nil, invalidf("Cannot TRUNCATE materialized view directly; must truncate base table instead")
 	}
-	if t.Virtual || p.isVirtual(t) {
+	if t.Virtual || p.services.IsVirtual(t) {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
-	if err := p.o.Executor.Truncate(r, t, timeout); err != nil {
+	if err := p.services.Executor.Truncate(r, t, timeout); err != nil {
 		return nil, err
 	}
 	return &Result{Kind: KindVoid}, nil

@@ -12,8 +12,8 @@ import (
 
 // describe executes DESCRIBE with paging.
 func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
-	now := p.o.View.Schema()
-	d := &definition.Describer{Schema: now, Topology: p.o.View.Topology(), Cluster: p.o.ClusterName,
+	now := p.services.View.Schema()
+	d := &definition.Describer{Schema: now, Topology: p.services.View.Topology(), Cluster: p.o.ClusterName,
 		Keyspace: keyspaceOf(s, params.Keyspace), Internals: stmt.Internals}
 	columns, rows, err := d.Describe(stmt)
 	if err != nil {

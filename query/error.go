@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"cqld/query/execution"
 	"cqld/query/function"
 )
 
@@ -16,10 +17,7 @@ func invalidf(format string, args ...any) error {
 }
 
 // Unauthorized means that the user lacks a permission (0x2100).
-type Unauthorized struct{ Msg string }
-
-// Error returns the message.
-func (e *Unauthorized) Error() string { return e.Msg }
+type Unauthorized = execution.Unauthorized
 
 // ConfigError is the error for a definition with an invalid configuration (0x2300).
 type ConfigError struct{ Msg string }
@@ -52,10 +50,7 @@ func (e *Unprepared) Error() string {
 type FunctionFailure = function.Failure
 
 // BadRequest is the error for a request that violates the protocol (0x000A).
-type BadRequest struct{ Msg string }
-
-// Error returns the message.
-func (e *BadRequest) Error() string { return e.Msg }
+type BadRequest = execution.BadRequest
 
 // SchemaUnavailable means that no majority of the voting members is alive (0x1000). The schema was not changed.
 type SchemaUnavailable struct{ Required, Alive int }

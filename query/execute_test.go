@@ -82,9 +82,17 @@ func over(c request.Coordinator) *request.Executor {
 // newTestProcessor returns a Processor over a model, with a keyspace ks in use.
 func newTestProcessor(t testing.TB, store request.Coordinator, definitions ...string) (*Processor, *Session) {
 	t.Helper()
+	return newProcessorWith(t, store, func(*Options) {}, definitions...)
+}
+
+// newProcessorWith is newTestProcessor with other options.
+func newProcessorWith(t testing.TB, store request.Coordinator, change func(*Options), definitions ...string) (*Processor, *Session) {
+	t.Helper()
 	n := newOneNode()
-	p := New(Options{View: n, Changer: n, Executor: over(store), Clock: &testClock{now: time.Unix(1700000000, 0)},
-		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }, DropCompactStorage: true})
+	o := Options{View: n, Changer: n, Executor: over(store), Clock: &testClock{now: time.Unix(1700000000, 0)},
+		Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") }, DropCompactStorage: true}
+	change(&o)
+	p := New(o)
 	s := &Session{Version: 5}
 	mustQuery(t, p, s, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	s.Keyspace = "ks"

@@ -15,9 +15,9 @@ import (
 // newFragmentsProcessor returns a Processor whose own storage is all of the storage.
 func newFragmentsProcessor(t testing.TB, definitions ...string) (*Processor, *Session) {
 	store := &modelStore{}
-	p, s := newTestProcessor(t, store, definitions...)
-	p.o.Stored = func(cmd *row.ReadCommand) ([]byte, error) { return store.table(cmd.Table).Read(cmd), nil }
-	return p, s
+	return newProcessorWith(t, store, func(o *Options) {
+		o.Stored = func(cmd *row.ReadCommand) ([]byte, error) { return store.table(cmd.Table).Read(cmd), nil }
+	}, definitions...)
 }
 
 func TestMutationFragments(t *testing.T) {

@@ -47,9 +47,9 @@ func lowGuardrails() *guardrail.Guardrails {
 // same thresholds.
 func TestGuardrailsAnswerAsCassandra(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{})
-	p.o.Guardrails, p.boundsData = lowGuardrails(), true
+	p.services.Guardrails, p.services.BoundsData = lowGuardrails(), true
 	p.o.DropCompactStorage = false
-	p.o.IsSuperuser = func(role string) bool { return role == "admin" }
+	p.services.IsSuperuser = func(role string) bool { return role == "admin" }
 	datadriven.RunTest(t, "testdata/guardrails.txt", func(_ *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
 		for _, text := range strings.Split(d.Input, "\n") {
@@ -62,8 +62,8 @@ func TestGuardrailsAnswerAsCassandra(t *testing.T) {
 // TestDefaultGuardrailsPermitEverything checks that the zero value does not read the clock of requests, and warns of one definition only.
 func TestDefaultGuardrailsPermitEverything(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v list<text>)")
-	p.o.Guardrails = &guardrail.Guardrails{}
-	if p.o.Guardrails.BoundsData() {
+	p.services.Guardrails = &guardrail.Guardrails{}
+	if p.services.Guardrails.BoundsData() {
 		t.Fatal("the zero value bounds statements")
 	}
 	for _, text := range []string{
@@ -89,8 +89,8 @@ func TestTermsOfIndexesAndIntersections(t *testing.T) {
 	g.Warn[guardrail.SAIStringTermSize], g.Fail[guardrail.SAIStringTermSize] = 10, 20
 	g.Warn[guardrail.SAIFrozenTermSize], g.Fail[guardrail.SAIFrozenTermSize] = 10, 20
 	g.Warn[guardrail.SAIVectorTermSize], g.Fail[guardrail.SAIVectorTermSize] = 8, 12
-	p.o.Guardrails, p.boundsData = &g, g.BoundsData()
-	p.o.IsSuperuser = func(role string) bool { return role == "admin" }
+	p.services.Guardrails, p.services.BoundsData = &g, g.BoundsData()
+	p.services.IsSuperuser = func(role string) bool { return role == "admin" }
 	datadriven.RunTest(t, "testdata/guardrails_terms.txt", func(t *testing.T, d *datadriven.TestData) string {
 		level := ring.One
 		if d.HasArg("quorum") {

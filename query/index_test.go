@@ -205,9 +205,10 @@ func TestIndexesDoNotChangeAnswers(t *testing.T) {
 		store := &searchStore{r: r}
 		g := generate.New(r, "t", generate.Options{Types: seed%2 == 0, Filters: true})
 		with, plain := &pagingCase{r: r, g: g}, &pagingCase{r: r, g: g}
-		with.p, with.s = newTestProcessor(t, store)
+		with.p, with.s = newProcessorWith(t, store, func(o *Options) {
+			o.IndexEntries = func(_ *search.Request, most int) (int, bool) { return r.IntN(most + 1), r.IntN(8) > 0 }
+		})
 		plain.p, plain.s = newTestProcessor(t, store)
-		with.p.o.IndexEntries = func(_ *search.Request, most int) (int, bool) { return r.IntN(most + 1), r.IntN(8) > 0 }
 		with.history = g.Definitions()
 		for _, d := range with.history {
 			mustQuery(t, with.p, with.s, d)

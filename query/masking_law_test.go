@@ -200,7 +200,7 @@ func (m *maskedTable) addTokens(p *Processor, t *schema.Table, store *modelStore
 		return
 	}
 	cmd := &row.ReadCommand{Table: t.StorageID, Slices: []row.Slice{row.AllRows()}, Range: row.KeyRange{Tokens: ring.FullRange()},
-		StaticCounts: true, Now: p.moment(&Params{}).seconds}
+		StaticCounts: true, Now: p.services.Moment(&Params{}).Seconds}
 	var page row.PageReader
 	page.Reset(store.table(t.StorageID).Read(cmd))
 	for page.NextPartition() {

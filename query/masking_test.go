@@ -154,7 +154,7 @@ func TestWithoutMaskingMasksAreIgnored(t *testing.T) {
 	s.Keyspace = "msk"
 	mustQuery(t, p, s, "CREATE TABLE t (k int PRIMARY KEY, v int MASKED WITH DEFAULT)")
 	mustQuery(t, p, s, "INSERT INTO t (k, v) VALUES (1, 2)")
-	p.o.DynamicDataMasking = false
+	p.services.Masking = false
 	const off = "error 2200: Cannot mask columns because dynamic data masking is not enabled. You can enable it with the " +
 		"dynamic_data_masking_enabled property on cassandra.yaml\n"
 	for _, c := range []struct{ text, want string }{

@@ -67,7 +67,7 @@ func TestWritesThatMayBeStamped(t *testing.T) {
 	} {
 		store.last = nil
 		params := &Params{Values: c.values, HasTimestamp: c.driver != 0, Timestamp: c.driver}
-		before := p.timestamps.Next()
+		before := p.services.Timestamps.Next()
 		if _, err := p.Query(at(ring.Quorum), s, c.text, params); err != nil {
 			t.Fatalf("%s: %v", c.text, err)
 		}

@@ -10,7 +10,9 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/function"
 	"cqld/query/permissions"
+	"cqld/query/read"
 	"cqld/query/term"
+	"cqld/query/write"
 	"cqld/schema"
 )
 
@@ -25,11 +27,12 @@ type plan struct {
 	refused error              // why no client may execute the statement, but only those with the permissions are told
 
 	// One of these is set for a data statement.
-	modification *modification
-	selectPlan   *selectPlan
-	batch        *batchPlan
-	explain      *explainPlan
+	modification *write.Modification
+	selectPlan   *read.Plan
+	batch        *write.Batch
+	explain      *read.Explain
 
+	metadata     *Metadata // of the statement's rows, or nil
 	markers      []term.Marker
 	partitionKey []uint16
 	tables       []*schema.Table
@@ -82,20 +85,9 @@ func sameColumn(a, b *schema.Column) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Kind == b.Kind && a.Type.Equal(b.Type) && a.Type.MarshalClass() == b.Type.MarshalClass()
 }
 
-// metadata returns the metadata of the statement's rows, or nil.
-func (pl *plan) metadata() *Metadata {
-	if pl.selectPlan != nil {
-		return pl.selectPlan.metadata
-	}
-	if pl.explain != nil {
-		return pl.explain.metadata
-	}
-	return nil
-}
-
 // resultID returns the id of the metadata of the statement's rows, or nil.
 func (pl *plan) resultID() []byte {
-	if m := pl.metadata(); m != nil {
+	if m := pl.metadata; m != nil {
 		return m.ID
 	}
 	return nil
@@ -123,14 +115,14 @@ func (p *Processor) table(s *schema.Schema, keyspace string, n cql.QualifiedName
 // compiler compiles one statement into a plan.
 type compiler struct {
 	term.Compiler
-	p       *Processor
-	refused error // see plan
+	p    *Processor
+	plan *plan
 }
 
 // compile compiles a parsed statement.
 func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.Statement) (*plan, error) {
 	pl := &plan{text: text, keyspace: keyspace, stmt: stmt}
-	c := &compiler{p: p, Compiler: term.Compiler{
+	c := &compiler{p: p, plan: pl, Compiler: term.Compiler{
 		Schema: s, Functions: p.functions, UserFunctions: p.functionsFor(pl), ResolveType: resolveType, Keyspace: keyspace,
 	}}
 	var err error
@@ -139,24 +131,19 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 	}
 	switch stmt := stmt.(type) {
 	case *cql.Select:
-		if err = c.enter(pl, stmt.Table); err == nil {
-			pl.selectPlan, err = c.selectStatement(stmt)
-		}
+		err = c.read(stmt)
 	case *cql.Explain:
-		if err = c.enter(pl, stmt.Select.Table); err == nil {
-			pl.explain, err = c.explain(stmt)
-		}
+		err = c.explain(stmt)
 	case *cql.Insert, *cql.InsertJSON, *cql.Update, *cql.Delete:
-		pl.modification, err = c.modification(pl, stmt)
+		pl.modification, err = c.modification(stmt)
 	case *cql.Batch:
-		pl.batch, err = c.batch(pl, stmt)
+		pl.batch, err = write.CompileBatch(&c.Compiler, stmt, c.modification)
 	default:
 		return pl, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	pl.refused = c.refused
 	pl.needs = append(pl.needs, permissions.Execute(c.Called)...)
 	if len(c.Markers) > markersMax {
 		return nil, invalidf("Too many markers(?). %d markers exceed the allowed maximum of %d", len(c.Markers), markersMax)
@@ -182,49 +169,64 @@ func (p *Processor) functionsFor(pl *plan) func(*schema.Keyspace, string) []*fun
 
 // enter sets the compiler's table and keyspace to those of the statement. The keyspace of one statement of a batch
 // does not apply to the names in the next.
-func (c *compiler) enter(pl *plan, n cql.QualifiedName) error {
-	t, err := c.p.table(c.Schema, pl.keyspace, n)
+func (c *compiler) enter(n cql.QualifiedName) error {
+	t, err := c.p.table(c.Schema, c.plan.keyspace, n)
 	if err != nil {
 		return err
 	}
 	c.Table, c.Keyspace = t, t.Keyspace
-	pl.tables = append(pl.tables, t)
+	c.plan.tables = append(c.plan.tables, t)
 	return nil
 }
 
-func (c *compiler) modification(pl *plan, stmt cql.Statement) (*modification, error) {
-	m, err := c.unconstrained(pl, stmt)
-	if err != nil {
-		return nil, err
+func (c *compiler) read(stmt *cql.Select) (err error) {
+	if err = c.enter(stmt.Table); err != nil {
+		return err
 	}
-	return m, c.constraints(m)
+	if c.plan.selectPlan, err = c.p.reader.Compile(&c.Compiler, stmt); err == nil {
+		c.plan.metadata = newMetadata(c.plan.selectPlan.Columns())
+	}
+	return err
 }
 
-// unconstrained compiles a modification without the constraints of its table.
-func (c *compiler) unconstrained(pl *plan, stmt cql.Statement) (*modification, error) {
+func (c *compiler) explain(stmt *cql.Explain) (err error) {
+	if err = c.enter(stmt.Select.Table); err != nil {
+		return err
+	}
+	if c.plan.explain, err = c.p.reader.CompileExplain(&c.Compiler, stmt); err == nil {
+		c.plan.metadata = newMetadata(c.plan.explain.Columns())
+	}
+	return err
+}
+
+func (c *compiler) modification(stmt cql.Statement) (*write.Modification, error) {
+	n, ok := written(stmt)
+	if !ok {
+		return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+	}
+	if err := c.enter(n); err != nil {
+		return nil, err
+	}
+	m, err := c.p.writer.Compile(&c.Compiler, stmt)
+	if err == nil && c.plan.refused == nil {
+		c.plan.refused = m.Refused
+	}
+	return m, err
+}
+
+// written returns the table that an INSERT, UPDATE or DELETE names. It is not ok for other statements.
+func written(stmt cql.Statement) (n cql.QualifiedName, ok bool) {
 	switch stmt := stmt.(type) {
 	case *cql.Insert:
-		if err := c.enter(pl, stmt.Table); err != nil {
-			return nil, err
-		}
-		return c.insert(stmt)
+		return stmt.Table, true
 	case *cql.InsertJSON:
-		if err := c.enter(pl, stmt.Table); err != nil {
-			return nil, err
-		}
-		return c.insertJSON(stmt)
+		return stmt.Table, true
 	case *cql.Update:
-		if err := c.enter(pl, stmt.Table); err != nil {
-			return nil, err
-		}
-		return c.update(stmt)
+		return stmt.Table, true
 	case *cql.Delete:
-		if err := c.enter(pl, stmt.Table); err != nil {
-			return nil, err
-		}
-		return c.delete(stmt)
+		return stmt.Table, true
 	}
-	return nil, invalidf("Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.")
+	return n, false
 }
 
 // binds returns the bind markers for the result of PREPARE.
@@ -267,14 +269,6 @@ func fullyQualified(stmt cql.Statement) bool {
 		return stmt.Table.Keyspace != ""
 	case *cql.Explain:
 		return stmt.Select.Table.Keyspace != ""
-	case *cql.Insert:
-		return stmt.Table.Keyspace != ""
-	case *cql.InsertJSON:
-		return stmt.Table.Keyspace != ""
-	case *cql.Update:
-		return stmt.Table.Keyspace != ""
-	case *cql.Delete:
-		return stmt.Table.Keyspace != ""
 	case *cql.Batch:
 		for _, s := range stmt.Statements {
 			if !fullyQualified(s) {
@@ -283,5 +277,6 @@ func fullyQualified(stmt cql.Statement) bool {
 		}
 		return true
 	}
-	return false
+	n, ok := written(stmt)
+	return ok && n.Keyspace != ""
 }

@@ -1,18 +1,19 @@
 package query
 
 import (
-	"sync"
-
 	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
+	"cqld/query/execution"
 	"cqld/query/function"
 	"cqld/query/identifier"
 	"cqld/query/permissions"
 	"cqld/query/plancache"
+	"cqld/query/read"
 	"cqld/query/roles"
 	"cqld/query/term"
 	"cqld/query/userfunction"
+	"cqld/query/write"
 	"cqld/request"
 	"cqld/schema"
 	"cqld/udf"
@@ -21,42 +22,37 @@ import (
 // Processor executes statements. Its methods are safe for concurrent use, and block until the statement is complete.
 type Processor struct {
 	o             Options
+	services      *execution.Services
+	reader        *read.Reader
+	writer        *write.Writer
 	functions     *function.Library
 	runtime       *udf.Runtime // of the functions of users
 	userFunctions *userfunction.Functions
-	ids           *identifier.Source
-	timestamps    Timestamps
 	prepared      *plancache.Cache[plan] // by id
 	texts         *plancache.Cache[plan] // by text
-
-	boundsData bool // guardrails bound statements that read or write data
-
-	writes     sync.Pool
-	selects    sync.Pool
-	rowBuffers sync.Pool
 }
 
 // New returns a Processor.
 func New(o Options) *Processor {
-	o.Timeouts = defaultTimeouts(o.Timeouts)
 	o.Limits = defaultLimits(o.Limits)
 	if o.Timestamps == nil {
 		o.Timestamps = env.NewHLC(o.Clock, 0)
 	}
 	p := &Processor{
-		o:          o,
-		functions:  function.New(),
-		runtime:    udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now}),
-		ids:        identifier.New(o.Rand),
-		timestamps: o.Timestamps,
-		prepared:   plancache.New[plan](o.Limits.PreparedBytesMax),
-		texts:      plancache.New[plan](textsMax * plancache.PlanBytes * 2),
+		o: o,
+		services: &execution.Services{Executor: o.Executor, View: o.View, Clock: o.Clock, IDs: identifier.New(o.Rand), Timestamps: o.Timestamps,
+			Timeouts: o.Timeouts.WithDefaults(), Virtual: o.Virtual, Masking: o.DynamicDataMasking, Guardrails: o.Guardrails,
+			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
+		functions: function.New(),
+		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now}),
+		prepared:  plancache.New[plan](o.Limits.PreparedBytesMax),
+		texts:     plancache.New[plan](textsMax * plancache.PlanBytes * 2),
 	}
-	p.boundsData = o.Guardrails != nil && o.Guardrails.BoundsData()
 	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
-	p.writes.New = func() any { return new(write) }
-	p.selects.New = func() any { return new(selectRun) }
-	p.rowBuffers.New = func() any { return &rowBuffer{pool: &p.rowBuffers} }
+	p.reader = read.New(read.Options{Services: p.services, Stored: o.Stored, Estimate: o.Estimate, IndexEntries: o.IndexEntries,
+		PagingKey: o.PagingKey, Hidden: p.hidden})
+	p.writer = write.New(write.Options{Services: p.services, BatchWarnBytes: o.Limits.BatchWarnBytes, BatchFailBytes: o.Limits.BatchFailBytes,
+		BatchPartitions: o.Limits.BatchPartitions, TimestampAheadMax: o.Limits.TimestampAheadMax})
 	return p
 }
 
@@ -88,7 +84,7 @@ func keyspaceOf(s *Session, keyspace string) string {
 
 // textPlan returns the plan of a text, from the cache if possible.
 func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
-	now := p.o.View.Schema()
+	now := p.services.View.Schema()
 	k := plancache.Key{Keyspace: keyspace, Text: text}
 	if len(text) <= textKeepMax {
 		if e := p.texts.Get(k); e != nil {
@@ -118,7 +114,7 @@ func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace strin
 	if err != nil {
 		return nil, err
 	}
-	if pl, err = p.compile(p.o.View.Schema(), ks, text, stmt); err != nil {
+	if pl, err = p.compile(p.services.View.Schema(), ks, text, stmt); err != nil {
 		return nil, err
 	}
 	id := preparedID("", text)
@@ -130,7 +126,7 @@ func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace strin
 			plancache.Size(len(text)), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(plancache.Key{ID: id}, pl, len(pl.text), pl.resultID())
-	info := &PreparedInfo{ID: e.Key.ID[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata()}
+	info := &PreparedInfo{ID: e.Key.ID[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
@@ -149,7 +145,7 @@ func (p *Processor) preparedPlan(id []byte) (*plancache.Entry[plan], *plan, erro
 		return nil, nil, &Unprepared{ID: append([]byte(nil), id...)}
 	}
 	pl := e.Plan()
-	now := p.o.View.Schema()
+	now := p.services.View.Schema()
 	if pl.valid(now) {
 		return e, pl, nil
 	}
@@ -216,14 +212,14 @@ func (p *Processor) authorize(r *request.Request, pl *plan) error {
 	needs := pl.needs
 	if !pl.isData() { // what it needs depends on the current schema
 		var err error
-		if needs, err = permissions.Required(p.o.View.Schema(), pl.keyspace, pl.stmt); err != nil {
+		if needs, err = permissions.Required(p.services.View.Schema(), pl.keyspace, pl.stmt); err != nil {
 			return definitionError(err)
 		}
 		if err := permissions.Protected(needs); err != nil {
 			return definitionError(err)
 		}
 	}
-	if err := p.o.Executor.Authorize(r, needs...); err != nil {
+	if err := p.services.Executor.Authorize(r, needs...); err != nil {
 		return err
 	}
 	return pl.refused
@@ -237,13 +233,21 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	}
 	switch {
 	case pl.modification != nil:
-		return p.executeModification(r, pl.modification, params, params.Values)
+		return writeResult(p.writer.Execute(r, pl.modification, params))
 	case pl.selectPlan != nil:
-		return p.executeSelect(r, pl.selectPlan, s, params, params.Values)
+		rows, err := p.reader.Execute(r, pl.selectPlan, params)
+		if err != nil {
+			return nil, err
+		}
+		return readResult(&rows, pl.metadata, s, params), nil
 	case pl.explain != nil:
-		return p.executeExplain(r, pl.explain, s, params)
+		rows, err := p.reader.Explain(r, pl.explain, params)
+		if err != nil {
+			return nil, err
+		}
+		return readResult(&rows, pl.metadata, s, params), nil
 	case pl.batch != nil:
-		return p.executeBatchPlan(r, pl.batch, params)
+		return writeResult(p.writer.ExecuteBatch(r, pl.batch, params))
 	}
 	if pl.keyspace != s.Keyspace {
 		in := *s
@@ -252,7 +256,7 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	}
 	switch stmt := pl.stmt.(type) {
 	case *cql.Use:
-		if p.o.View.Schema().Keyspace(stmt.Keyspace) == nil {
+		if p.services.View.Schema().Keyspace(stmt.Keyspace) == nil {
 			return nil, invalidf("Keyspace '%s' does not exist", stmt.Keyspace)
 		}
 		return &Result{Kind: KindSetKeyspace, Keyspace: stmt.Keyspace}, nil

@@ -2,26 +2,37 @@ package query
 
 import (
 	"crypto/md5" //nolint:gosec // an id, not a secret
-	"sync"
+
+	"cqld/query/read"
+	"cqld/query/write"
 )
 
-// rowBuffer is the reusable memory of a result's rows.
-type rowBuffer struct {
-	b    []byte
-	pool *sync.Pool
-}
-
-// rowsKeepMax bounds the memory an idle buffer keeps.
-const rowsKeepMax = 1 << 20
-
 func (r *Result) release() {
-	if buf := r.pooled; buf != nil {
+	if buffer := r.pooled; buffer != nil {
 		r.pooled, r.Rows = nil, nil
-		if cap(buf.b) <= rowsKeepMax {
-			buf.pool.Put(buf)
-		}
+		buffer.Release()
 	}
 }
+
+// readResult returns the result of rows that were read. metadata describes them.
+func readResult(rows *read.Rows, metadata *Metadata, s *Session, params *Params) *Result {
+	r := &Result{Kind: KindRows, RowCount: rows.Count, Rows: rows.Values, PagingState: rows.PagingState, pooled: rows.Buffer}
+	r.setMetadata(metadata, s, params)
+	return r
+}
+
+// writeResult returns the result of a write.
+func writeResult(out write.Outcome, err error) (*Result, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case out.Columns == nil:
+		return voidResult(), nil
+	}
+	return &Result{Kind: KindRows, Metadata: newMetadata(out.Columns), RowCount: out.Count, Rows: out.Values}, nil
+}
+
+func voidResult() *Result { return &Result{Kind: KindVoid} }
 
 // newMetadata returns the metadata of rows with these columns.
 func newMetadata(columns []Column) *Metadata {

@@ -10,6 +10,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/query/trace"
+	"cqld/query/write"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/types"
@@ -22,11 +23,11 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 		return f()
 	}
 	text = cql.Redact(text)
-	started := p.o.Clock.Now()
-	id := p.ids.TimeUUID(started.UnixMilli())
-	t := trace.New(p.o.Clock, p.o.Executor.NewWaiter(), p.address)
+	started := p.services.Clock.Now()
+	id := p.services.IDs.TimeUUID(started.UnixMilli())
+	t := trace.New(p.services.Clock, p.services.Executor.NewWaiter(), p.address)
 	if text != "" && bound == nil {
-		t.Add(p.o.View.Self(), "Parsing "+text)
+		t.Add(p.services.View.Self(), "Parsing "+text)
 	}
 	r.Trace = t
 	result, err := f()
@@ -66,11 +67,11 @@ type traceSession struct {
 // writeTrace writes a trace. If that fails, the statement does not fail.
 func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	id := wire.BytesValue(s.id[:])
-	at := p.address(p.o.View.Self())
-	statements := make([]batchStatement, 0, len(s.events)+1)
+	at := p.address(p.services.View.Self())
+	statements := make([]write.Statement, 0, len(s.events)+1)
 	add := func(text string, values ...wire.Value) {
 		if pl, err := p.textPlan("", text); err == nil && pl.modification != nil {
-			statements = append(statements, batchStatement{pl.modification, values})
+			statements = append(statements, write.Statement{Modification: pl.modification, Values: values})
 		}
 	}
 	add(insertSession, id, inetValue(r.Client.Addr()), inetValue(at.Addr()), intValue(int32(at.Port())),
@@ -85,17 +86,17 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 			intValue(int32(source.Port())), intValue(int32(e.Elapsed.Microseconds())), textValue("cqld"))
 	}
 	own := &request.Request{Context: context.Background(), Consistency: ring.One} // the trace is written even if the client has disconnected
-	if _, err := p.executeBatch(own, cql.BatchUnlogged, statements, new(Params)); err != nil {
+	if _, err := p.writer.ExecuteStatements(own, cql.BatchUnlogged, statements, new(Params)); err != nil {
 		return
 	}
 	statements = statements[:0]
 	add(updateDuration, intValue(int32(s.duration.Microseconds())), id)
-	_, _ = p.executeBatch(own, cql.BatchUnlogged, statements, new(Params))
+	_, _ = p.writer.ExecuteStatements(own, cql.BatchUnlogged, statements, new(Params))
 }
 
 // address returns the internode address of a node.
 func (p *Processor) address(id ring.NodeID) netip.AddrPort {
-	if n := p.o.View.Topology().Node(id); n != nil {
+	if n := p.services.View.Topology().Node(id); n != nil {
 		return n.Internode
 	}
 	return p.o.Local

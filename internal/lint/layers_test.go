@@ -101,7 +101,7 @@ request: auth coordinator internal/env internal/histogram listing paxos ring row
 query/function: internal/wire ring types types/similarity
 query/identifier: internal/env types
 query/plancache:
-query/guardrail: row schema types types/analysis
+query/guardrail: query/function row schema types types/analysis
 query/batchsize: row schema types
 query/changes: query/function row schema
 query/term: cql internal/wire query/function schema types
@@ -124,7 +124,11 @@ query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
 query/system: auth internal/wire query/mask ring row schema types types/analysis
-query: audit auth coordinator cql internal/env internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/definition query/fragments query/function query/guardrail query/identifier query/levels query/mask query/operation query/paging query/permissions query/plancache query/restriction query/roles query/rowview query/selection query/term query/trace query/userfunction query/virtual request ring row scan schema search types types/similarity udf udf/value
+query/vector: query/function schema types types/similarity
+query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
+query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
+query/write: coordinator cql internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
+query: audit auth cql internal/env internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.

@@ -45,7 +45,7 @@ type Definition struct {
 
 func refuse(err error) Definition { return Definition{err: err} }
 
-// Define returns the meaning of a statement. The errors are schema's, *Unauthorized, *guardrail.Violation and *cql.SyntaxError. A statement that is
+// Define returns the meaning of a statement. The errors are schema's, *Unauthorized, *function.Invalid and *cql.SyntaxError. A statement that is
 // not a definition, or is not supported yet, is *schema.Invalid.
 func (d *Definer) Define(stmt cql.Statement) (Definition, error) {
 	def := d.guard(d.define(stmt))

@@ -1,6 +1,6 @@
 // Package paging encodes and decodes paging states, from which a client continues a query whose result has several pages.
 //
-// It does not read pages: package query does, with the scan.Cursor of the State's position.
+// It does not read pages: query/read does, with the scan.Cursor of the State's position.
 package paging
 
 import (

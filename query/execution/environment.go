@@ -1,0 +1,22 @@
+package execution
+
+import (
+	"cqld/query/identifier"
+	"cqld/request"
+)
+
+// Environment provides clocks, UUIDs and warnings to the functions of one statement.
+type Environment struct {
+	*request.Request // for warnings
+	ids              *identifier.Source
+	millis           int64
+}
+
+// NowMillis returns the time at which the statement began.
+func (e *Environment) NowMillis() int64 { return e.millis }
+
+// TimeUUID returns a new time-based UUID.
+func (e *Environment) TimeUUID() [16]byte { return e.ids.TimeUUID(e.millis) }
+
+// RandomUUID returns a new random UUID.
+func (e *Environment) RandomUUID() [16]byte { return e.ids.RandomUUID() }

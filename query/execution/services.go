@@ -1,0 +1,121 @@
+package execution
+
+import (
+	"errors"
+
+	"cqld/auth"
+	"cqld/internal/env"
+	"cqld/query/guardrail"
+	"cqld/query/identifier"
+	"cqld/query/mask"
+	"cqld/query/virtual"
+	"cqld/request"
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// View is the current state of the cluster that statements need.
+type View interface {
+	Self() ring.NodeID
+	Schema() *schema.Schema
+	Topology() *ring.Topology
+	Alive(ring.NodeID) bool
+}
+
+// Timestamps generates write timestamps (µs), each greater than all previous ones.
+type Timestamps interface{ Next() int64 }
+
+// Services are what executions of statements use of their node. They are immutable and shared by all executions.
+type Services struct {
+	Executor   *request.Executor // what statements read and write with
+	View       View
+	Clock      env.Clock
+	IDs        *identifier.Source
+	Timestamps Timestamps
+	Timeouts   Timeouts
+	Virtual    virtual.Source // nil: there are no virtual tables
+	// Masking means that masks of columns are applied for clients without UNMASK.
+	Masking     bool
+	Guardrails  *guardrail.Guardrails  // nil means none
+	BoundsData  bool                   // Guardrails bound statements that read or write data
+	IsSuperuser func(role string) bool // nil means that no role is exempt from guardrails
+}
+
+// Environment returns the environment of the functions of a statement.
+func (s *Services) Environment(r *request.Request, now Moment) Environment {
+	return Environment{Request: r, ids: s.IDs, millis: now.Millis}
+}
+
+// Moment returns the clock's time, with the seconds of the request if it has some.
+func (s *Services) Moment(params *Params) Moment {
+	now := s.Clock.Now()
+	m := Moment{Millis: now.UnixMilli(), Seconds: now.Unix()}
+	if params.HasNow {
+		m.Seconds = params.NowInSeconds
+	}
+	return m
+}
+
+// TimeoutsOf returns the timeouts of a statement with these parameters.
+func (s *Services) TimeoutsOf(params *Params) Timeouts {
+	d := params.timeout
+	if d == 0 {
+		return s.Timeouts
+	}
+	return Timeouts{Read: d, Range: d, Write: d, Counter: d, CAS: d, Truncate: d, Schema: d}
+}
+
+// IsVirtual reports whether this node generates the rows of t.
+func (s *Services) IsVirtual(t *schema.Table) bool {
+	return s.Virtual != nil && s.Virtual.Serves(t)
+}
+
+// Datacenter returns the name of this node's data center, or an empty string if the topology does not contain it.
+func (s *Services) Datacenter() string {
+	if n := s.View.Topology().Node(s.View.Self()); n != nil {
+		return n.Datacenter
+	}
+	return ""
+}
+
+// Ordinary reports whether the client logged in and is not a superuser.
+func (s *Services) Ordinary(r *request.Request) bool {
+	name := r.Principal.Name
+	return name != "" && s.IsSuperuser != nil && !s.IsSuperuser(name)
+}
+
+// Guard returns the guard of a request, or nil if guardrails do not bind it.
+func (s *Services) Guard(r *request.Request) *guardrail.Guard {
+	name := r.Principal.Name
+	if s.Guardrails == nil || name != "" && s.IsSuperuser != nil && s.IsSuperuser(name) {
+		return nil
+	}
+	return &guardrail.Guard{Guardrails: s.Guardrails, Anonymous: name == "", Warnings: &r.Warnings}
+}
+
+// DataGuard is Guard for statements that read or write data. Most configurations bound none of these.
+func (s *Services) DataGuard(r *request.Request) *guardrail.Guard {
+	if s.Guardrails == nil || !s.BoundsData {
+		return nil
+	}
+	return s.Guard(r)
+}
+
+// Masks returns the masks to be applied to the rows of a request: none if its principal may see all values, and none while
+// masking is off. The restriction of masked columns is then still refused, as in Cassandra.
+func (s *Services) Masks(r *request.Request, d *mask.Decision) (*mask.Table, error) {
+	if d == nil {
+		return nil, nil
+	}
+	masks, err := d.Masks(r.Principal, func(need auth.Requirement) error { return s.Executor.Authorize(r, need) })
+	var denied *mask.Denied
+	switch {
+	case errors.As(err, &denied):
+		return nil, &Unauthorized{Msg: denied.Error()}
+	case err != nil:
+		return nil, err
+	case !s.Masking:
+		return nil, nil
+	}
+	return masks, nil
+}

@@ -1,0 +1,277 @@
+package read
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/access"
+	"cqld/query/execution"
+	"cqld/query/levels"
+	"cqld/query/mask"
+	"cqld/query/restriction"
+	"cqld/query/term"
+	"cqld/request"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/types"
+)
+
+// path returns the kind of the cheapest usable path. empty says that no row can match.
+func (p *Plan) path(virtual, empty bool) access.Kind {
+	if empty {
+		return access.None
+	}
+	paths := access.Paths(p.table, p.where, virtual, &restriction.Choice{Index: p.where.Index()})
+	return paths[slices.IndexFunc(paths, usable)].Kind
+}
+
+func usable(p access.Path) bool { return p.Usable }
+
+// Explain is the plan of EXPLAIN.
+type Explain struct {
+	sel     *Plan
+	analyze bool
+}
+
+// CompileExplain compiles an EXPLAIN of a SELECT from the compiler's table.
+func (reader *Reader) CompileExplain(c *term.Compiler, stmt *cql.Explain) (*Explain, error) {
+	if stmt.Select.Fragments {
+		return nil, invalidf("EXPLAIN is not supported for SELECT FROM MUTATION_FRAGMENTS() statements")
+	}
+	sel, err := reader.Compile(c, stmt.Select)
+	if err != nil {
+		return nil, err
+	}
+	return &Explain{sel: sel, analyze: stmt.Analyze}, nil
+}
+
+// Columns returns the columns of the result.
+func (*Explain) Columns() []term.Spec {
+	text := types.Native(types.Text)
+	return []term.Spec{
+		{Keyspace: "system", Table: "explain", Name: "property", Type: text},
+		{Keyspace: "system", Table: "explain", Name: "value", Type: text},
+	}
+}
+
+// explanation is the answer to one EXPLAIN.
+type explanation struct {
+	reader *Reader
+	plan   *Plan
+	// masks are applied to the rows of ANALYZE: errors of functions contain their arguments.
+	masks *mask.Table
+	rows  []byte
+	n     int32
+}
+
+func (x *explanation) add(property, format string, args ...any) {
+	x.rows = wire.AppendBytes(x.rows, []byte(property))
+	x.rows = wire.AppendBytes(x.rows, fmt.Appendf(nil, format, args...))
+	x.n++
+}
+
+// Explain executes EXPLAIN. ANALYZE executes the SELECT with the parameters of the request, so that it executes one page
+// of a long result; the rows are discarded.
+func (reader *Reader) Explain(r *request.Request, plan *Explain, params *execution.Params) (Rows, error) {
+	if err := levels.CheckRead(r.Consistency); err != nil {
+		return Rows{}, err
+	}
+	masks, err := reader.o.Masks(r, plan.sel.masking)
+	if err != nil {
+		return Rows{}, err
+	}
+	x := &explanation{reader: reader, plan: plan.sel, masks: masks}
+	if err := x.describe(r, params); err != nil {
+		return Rows{}, err
+	}
+	if plan.analyze {
+		if err := x.analyze(r, params); err != nil {
+			return Rows{}, err
+		}
+	}
+	return Rows{Count: x.n, Values: x.rows}, nil
+}
+
+// describe adds the actions of the plan for the values of the request.
+func (x *explanation) describe(r *request.Request, params *execution.Params) error {
+	reader := x.reader
+	run := reader.readings.Get().(*reading)
+	defer run.put()
+	run.begin(r, reader, x.plan, params.Values, reader.o.Moment(params))
+	empty, err := run.where()
+	if err != nil {
+		return err
+	}
+	run.index.Index = cmp.Or(run.index.Index, x.plan.where.Index())
+	paths := access.Paths(x.plan.table, x.plan.where, reader.o.IsVirtual(x.plan.table), &run.index)
+	chosen := slices.IndexFunc(paths, usable)
+	path := paths[chosen]
+	if empty {
+		path = access.Path{Kind: access.None, Reason: "no row can match"}
+	}
+	x.add("table", "%s.%s", x.plan.table.Keyspace, x.plan.table.Name)
+	x.add("path", "%s: %s", path.Kind, path.Reason)
+	for _, other := range paths[:chosen] {
+		x.add("rejected path", "%s: %s", other.Kind, other.Reason)
+	}
+	for _, c := range run.index.Counted {
+		least := ""
+		if c.More {
+			least = " or more"
+		}
+		x.add("index entries on this node", "%s: %d%s", c.Index.Name, c.Entries, least)
+	}
+	if path.Kind == access.None {
+		return nil
+	}
+	x.partitions(run, path.Kind)
+	x.add("clustering", "%s", describeSlices(run))
+	atReplicas, atCoordinator := run.filterPlaces(r.Consistency)
+	if len(atReplicas) > 0 {
+		x.add("filter at replicas", "%s", restriction.ColumnNames(atReplicas))
+	}
+	if len(atCoordinator) > 0 {
+		x.add("filter at coordinator", "%s", restriction.ColumnNames(atCoordinator))
+	}
+	if x.plan.order != nil {
+		x.add("sort", "in memory, by the coordinator")
+	}
+	if near := x.plan.near; near != nil {
+		how := "the coordinator compares all rows that are read"
+		if x.plan.searchesVectors() {
+			how = "replicas search the index " + near.index.Name
+		}
+		x.add("order", "by the %s similarity of %s: %s", strings.ToLower(near.function.String()), near.col.Name, how)
+	}
+	if path.Kind == access.Virtual {
+		return nil
+	}
+	x.replicas(run, r.Consistency)
+	return nil
+}
+
+// partitions adds the partitions that are read, and an upper bound of their number.
+func (x *explanation) partitions(run *reading, kind access.Kind) {
+	if run.cursor.Keys != nil {
+		x.add("partitions", "%d", len(run.cursor.Keys))
+		return
+	}
+	if run.cursor.Tokens != ring.FullRange() {
+		x.add("tokens", "%s", run.cursor.Tokens)
+	}
+	if x.reader.o.Estimate == nil || kind == access.Virtual || kind == access.Index {
+		return
+	}
+	if n, mean, ok := x.reader.o.Estimate(x.plan.table); ok {
+		n = int64(math.Round(float64(n) * run.cursor.Tokens.Share()))
+		x.add("estimated partitions", "%d", n)
+		x.add("estimated bytes", "%d", n*mean)
+	}
+}
+
+func describeSlices(run *reading) string {
+	in := run.cursor.Command.Slices
+	exact := 0
+	for _, s := range in {
+		if s.Exact() {
+			exact++
+		}
+	}
+	switch {
+	case len(in) == 1 && len(in[0].Start) == 0 && in[0].End == nil:
+		return "all rows of each partition"
+	case exact == len(in):
+		return plural(exact, "row", "rows") + " of each partition"
+	}
+	return plural(len(in), "slice", "slices") + " of each partition"
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// replicas adds the nodes that have the partitions, and how many of each partition's replicas must answer.
+func (x *explanation) replicas(run *reading, level ring.Consistency) {
+	topology := x.reader.o.View.Topology()
+	replication := x.plan.table.Replication
+	datacenter := x.reader.o.Datacenter()
+	self := x.reader.o.View.Self()
+	var nodes []ring.NodeID
+	if replication.Class == ring.Local {
+		nodes = []ring.NodeID{self}
+	} else {
+		nodes = x.nodes(topology.Placement(replication), run.cursor.Keys, run.cursor.Tokens)
+	}
+	names := make([]string, len(nodes))
+	for i, id := range nodes {
+		names[i] = topology.NameOf(id)
+		if !x.reader.o.View.Alive(id) {
+			names[i] += " (down)"
+		}
+	}
+	x.add("replicas", "%s", strings.Join(names, ", "))
+	x.add("consistency", "%s: %s", level, plural(level.BlockFor(replication, datacenter), "answer", "answers")+" for each partition")
+}
+
+// nodes returns the replicas of keys or, if keys is nil, of a range of tokens, ascending, without duplicates.
+func (x *explanation) nodes(placement *ring.Placement, keys []row.PartitionKey, tokens ring.Range) (out []ring.NodeID) {
+	add := func(set ring.ReplicaSet) {
+		for _, id := range set.Natural {
+			if !slices.Contains(out, id) {
+				out = append(out, id)
+			}
+		}
+	}
+	for _, k := range keys {
+		add(placement.Replicas(k.Token))
+	}
+	if keys == nil {
+		for _, piece := range placement.Ranges(tokens) {
+			add(piece.Replicas)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// analyze executes the SELECT and adds its cost.
+func (x *explanation) analyze(r *request.Request, params *execution.Params) error {
+	reader := x.reader
+	run := reader.readings.Get().(*reading)
+	defer run.put()
+	run.masks = x.masks
+	r.Measure()
+	began, before := reader.o.Clock.Monotonic(), r.Cost
+	rows, err := run.execute(r, reader, x.plan, params)
+	if err != nil {
+		return err
+	}
+	took := reader.o.Clock.Monotonic() - began
+	if asked := r.Replicas(); len(asked) > 0 {
+		topology, names := reader.o.View.Topology(), make([]string, len(asked))
+		for i, id := range asked {
+			names[i] = topology.NameOf(id)
+		}
+		x.add("replicas asked", "%s", strings.Join(names, ", "))
+	}
+	x.add("rows returned", "%d", rows.Count)
+	x.add("rows read", "%d", r.Cost.Rows-before.Rows)
+	x.add("tombstones read", "%d", r.Cost.Tombstones-before.Tombstones)
+	x.add("partitions read", "%d", r.Cost.Partitions-before.Partitions)
+	x.add("commands", "%d", r.Cost.Commands-before.Commands)
+	x.add("bytes read", "%d", r.Cost.Bytes-before.Bytes)
+	x.add("more pages", "%t", rows.PagingState != nil)
+	x.add("time", "%s", took.Round(time.Microsecond))
+	rows.Buffer.Release()
+	return nil
+}

@@ -1,0 +1,57 @@
+package read
+
+import (
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/execution"
+	"cqld/query/fragments"
+	"cqld/query/function"
+	"cqld/query/mask"
+	"cqld/request"
+	"cqld/schema"
+)
+
+// fragmentsMoved is the error for a paging state of MUTATION_FRAGMENTS that this node did not make.
+const fragmentsMoved = "Moving between coordinators is not allowed in SELECT FROM MUTATION_FRAGMENTS() statements: " +
+	"read all pages from one node"
+
+// enterFragments sets the compiler's table to the table that MUTATION_FRAGMENTS derives from the one of the statement.
+func (c *compiler) enterFragments(p *Plan, stmt *cql.Select) error {
+	base := c.Table
+	switch {
+	case c.reader.o.IsVirtual(base):
+		return invalidf("MUTATION_FRAGMENTS is not supported for virtual tables: %s.%s stores no rows", base.Keyspace, base.Name)
+	case base.View != nil:
+		return invalidf("MUTATION_FRAGMENTS is not supported for materialized views: use the base table of %s.%s", base.Keyspace, base.Name)
+	case c.reader.o.Stored == nil:
+		return invalidf("This node stores no rows for MUTATION_FRAGMENTS")
+	case len(stmt.OrderBy) > 0:
+		return &function.Invalid{Msg: fragments.ErrReversed.Error()}
+	}
+	var masked []*schema.Column // the fragments contain the values of all columns
+	for _, col := range base.Columns() {
+		if col.Mask != nil {
+			masked = append(masked, col)
+		}
+	}
+	p.masking = mask.NewDecision(mask.Compile(c.Compiler, base), base, masked)
+	p.fragments = fragments.NewShape(base)
+	p.table = p.fragments.Table
+	c.Table = p.table
+	return nil
+}
+
+// fragmentsMasked is the error for a client that may not see all values of a table.
+func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
+	return &execution.Unauthorized{Msg: "User " + r.Principal.Name + " has no UNMASK permission on table " + shape.Base.Keyspace + "." +
+		shape.Base.Name + ", cannot read its mutation fragments"}
+}
+
+// pagingKey returns the key of the paging states of the statement. A position in fragments is valid on this node only.
+func (run *reading) pagingKey() []byte {
+	key := run.reader.pagingKey()
+	if run.plan.fragments == nil {
+		return key
+	}
+	return wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))
+}

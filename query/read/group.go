@@ -1,0 +1,161 @@
+package read
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/function"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
+	"cqld/query/selection"
+	"cqld/request"
+	"cqld/schema"
+)
+
+const groupByOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
+
+// groupBy compiles GROUP BY: columns of the primary key in its order, from which those restricted by = may be
+// omitted, and at most one function as the last element.
+func (c *compiler) groupBy(p *Plan, groups []cql.Selector) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	p.grouped = true
+	key := slices.Concat(c.Table.PartitionKey, c.Table.Clustering)
+	at, ended := 0, false
+	for _, g := range groups {
+		if ended {
+			return invalidf("Functions are only supported on the last element of the GROUP BY clause")
+		}
+		x, err := selection.CompileOne(c.Compiler, g)
+		if err != nil {
+			return err
+		}
+		var col *schema.Column
+		if plain, ok := x.(*selection.Column); ok {
+			col = plain.Column
+			if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
+				return invalidf("Group by is currently only supported on the columns of the PRIMARY KEY, got %s", col.Name)
+			}
+		} else {
+			ended = true
+			columns := appendColumns(nil, c.Table, g)
+			switch {
+			case len(columns) == 0:
+				return invalidf("GROUP BY functions must have one clustering column name as parameter")
+			case len(columns) > 1:
+				return invalidf("GROUP BY functions accept only one clustering column as parameter, got: %s", restriction.ColumnNames(columns))
+			case columns[0].Kind != schema.Clustering:
+				return invalidf("Group by functions are only supported on clustering columns, got %s", columns[0].Name)
+			}
+			col = columns[0]
+		}
+		for {
+			if at == len(key) {
+				return &function.Invalid{Msg: groupByOrder}
+			}
+			k := key[at]
+			at++
+			if k == col {
+				break
+			}
+			if !p.where.EqualTo(k) {
+				return &function.Invalid{Msg: groupByOrder}
+			}
+		}
+		if col.Kind == schema.Clustering {
+			if p.distinct {
+				return invalidf("Grouping on clustering columns is not allowed for SELECT DISTINCT queries")
+			}
+			p.groups = append(p.groups, x)
+		}
+	}
+	if at < len(c.Table.PartitionKey) {
+		return invalidf("Group by is not supported on only a part of the partition key")
+	}
+	return nil
+}
+
+// consumeGroup adds a row to its group. A row of another group ends the previous one.
+func (run *reading) consumeGroup(v *rowview.View) (request.Verdict, error) {
+	run.x.Row = v
+	values, err := groupValues(&run.x, run.plan.groups)
+	if err != nil {
+		return 0, err
+	}
+	same := run.given && (!run.plan.grouped || bytes.Equal(v.Key.Bytes, run.group.Key.Bytes) &&
+		slices.EqualFunc(values, run.groupValues, bytes.Equal))
+	if run.given && !same {
+		samePartition := bytes.Equal(v.Key.Bytes, run.group.Key.Bytes)
+		if err := run.endGroup(); err != nil {
+			return 0, err
+		}
+		if samePartition {
+			run.cursor.At.Given++
+		}
+		if run.enough() {
+			run.scan.Request.Cost.Rows++ // the row was examined to find the end of its group
+			return request.StopBefore, nil
+		}
+		if samePartition && run.perPartition > 0 && run.cursor.At.Given >= run.perPartition {
+			return request.NextPartition, nil
+		}
+		run.x.Row = v
+	}
+	if !same {
+		run.group, run.given = v.Clone(), true
+		run.groupValues = run.groupValues[:0]
+		for _, b := range values {
+			run.groupValues = append(run.groupValues, bytes.Clone(b))
+		}
+	}
+	for i, a := range run.plan.selection.Aggregates {
+		args, err := selection.EvalAll(&run.x, a.Args)
+		if err != nil {
+			return 0, err
+		}
+		if err := run.x.Aggregates[i].Add(args); err != nil {
+			return 0, err
+		}
+	}
+	return request.SkipRow, nil
+}
+
+// groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client sees.
+func groupValues(x *selection.Context, groups []selection.Selector) ([][]byte, error) {
+	out := make([][]byte, len(groups))
+	for i, g := range groups {
+		if plain, ok := g.(*selection.Column); ok {
+			out[i] = x.Row.Value(plain.Column)
+			continue
+		}
+		var err error
+		if out[i], err = g.Value(x); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// endGroup appends the row of the current group and resets the aggregates.
+func (run *reading) endGroup() error {
+	var err error
+	switch {
+	case run.plan.order != nil:
+		err = run.orderRow(run.group)
+	case run.skip > 0:
+		run.skip--
+	default:
+		run.count++
+		err = run.appendRow(run.group)
+	}
+	if err != nil {
+		return err
+	}
+	run.given = false
+	for _, a := range run.x.Aggregates {
+		a.Reset()
+	}
+	return nil
+}

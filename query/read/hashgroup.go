@@ -1,0 +1,101 @@
+package read
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/function"
+	"cqld/query/rowview"
+	"cqld/query/selection"
+	"cqld/request"
+	"cqld/schema"
+)
+
+// hashGroups compiles a GROUP BY of some columns of the partition key, whose groups span partitions: they are collected in memory. It
+// needs ALLOW FILTERING. declared is the error of Cassandra, which refuses it.
+func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
+	if declared == nil || !stmt.AllowFiltering || p.distinct || len(stmt.OrderBy) > 0 || stmt.PerPartitionLimit != nil {
+		return declared
+	}
+	var columns []*schema.Column
+	for _, g := range stmt.GroupBy {
+		plain, ok := g.(*cql.ColumnSelector)
+		if !ok {
+			return declared
+		}
+		col := p.table.Column(plain.Column)
+		if col == nil || col.Kind != schema.PartitionKey || slices.Contains(columns, col) {
+			return declared
+		}
+		columns = append(columns, col)
+	}
+	p.groups, p.hashed = nil, columns
+	return nil
+}
+
+// hashedGroups are the groups of a GROUP BY that hashGroups compiled, in the order of their first rows.
+type hashedGroups struct {
+	index  map[string]int
+	groups []hashedGroup
+}
+
+// hashedGroup is one group: its first row, and its aggregates so far.
+type hashedGroup struct {
+	first      *rowview.View
+	aggregates []function.Accumulator
+}
+
+// consumeHashed adds a row to its group.
+func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
+	run.x.Row = v
+	var key []byte
+	for _, col := range run.plan.hashed {
+		key = wire.AppendBytes(key, v.Value(col))
+	}
+	h := &run.hash
+	at, ok := h.index[string(key)]
+	if !ok {
+		if len(h.groups) == hashGroupsMax {
+			return 0, invalidf("GROUP BY a part of the partition key collects at most %d groups in memory", hashGroupsMax)
+		}
+		if h.index == nil {
+			h.index = map[string]int{}
+		}
+		g := hashedGroup{first: v.Clone()}
+		for _, a := range run.plan.selection.Aggregates {
+			g.aggregates = append(g.aggregates, a.Function.New(&run.env))
+		}
+		at = len(h.groups)
+		h.index[string(key)], h.groups = at, append(h.groups, g)
+	}
+	for i, a := range run.plan.selection.Aggregates {
+		args, err := selection.EvalAll(&run.x, a.Args)
+		if err != nil {
+			return 0, err
+		}
+		if err := h.groups[at].aggregates[i].Add(args); err != nil {
+			return 0, err
+		}
+	}
+	return request.SkipRow, nil
+}
+
+// endHashed appends the rows of the groups.
+func (run *reading) endHashed() error {
+	for _, g := range run.hash.groups[min(int(run.skip), len(run.hash.groups)):] {
+		if uint32(run.count) >= run.pageLimit {
+			break
+		}
+		run.count++
+		run.x.Aggregates = g.aggregates
+		if err := run.appendRow(g.first); err != nil {
+			return err
+		}
+		if len(run.buf.b) > pageBytesMax {
+			return invalidf("The result is larger than %d bytes", pageBytesMax)
+		}
+	}
+	run.x.Aggregates = nil
+	return nil
+}

@@ -1,0 +1,47 @@
+package read
+
+import (
+	"fmt"
+	"math"
+
+	"cqld/request"
+	"cqld/schema"
+)
+
+// The bounds of a SELECT.
+const (
+	// tombstonesWarn is the number of tombstones from which a read causes a warning (cassandra.yaml's default).
+	tombstonesWarn = 1000
+
+	// sortRowsMax bounds the rows that ORDER BY sorts in memory; their bytes are bounded by pageBytesMax.
+	sortRowsMax = 10000
+
+	// hashGroupsMax bounds the groups of GROUP BY a part of the partition key.
+	hashGroupsMax = 10000
+
+	// nearestMax is the greatest LIMIT of a SELECT with ANN OF.
+	nearestMax = 1000
+
+	// noLimit is the limit of a page that has none.
+	noLimit = math.MaxUint32
+
+	// offsetMax bounds OFFSET, whose rows are read within one page.
+	offsetMax = 1 << 20
+
+	// pageInternal is the number of rows that are requested at a time if not every row becomes a row of the result.
+	// batchMax bounds the rows that one command requests.
+	pageInternal = 5000
+	batchMax     = 10000
+
+	// pageBytesMax ends a page before it is complete: a message may have 256 MiB.
+	pageBytesMax = 64 << 20
+
+	// bufferKeepMax bounds the memory that an idle Buffer keeps.
+	bufferKeepMax = 1 << 20
+)
+
+// tombstoneWarning returns Cassandra's warning about a read that scanned many tombstones.
+func tombstoneWarning(t *schema.Table, cost *request.Cost) string {
+	return fmt.Sprintf("Read %d live rows and %d tombstone cells for query on %s.%s (see tombstone_warn_threshold)",
+		cost.Rows, cost.Tombstones, t.Keyspace, t.Name)
+}

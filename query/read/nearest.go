@@ -1,0 +1,262 @@
+package read
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/execution"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
+	"cqld/query/term"
+	"cqld/query/vector"
+	"cqld/request"
+	"cqld/schema"
+	"cqld/types"
+	"cqld/types/similarity"
+)
+
+// nearest is ORDER BY column ANN OF vector.
+type nearest struct {
+	col      *schema.Column
+	to       term.Term
+	function similarity.Function
+	index    *schema.Index
+}
+
+// nearestOrdering returns the element of ORDER BY with ANN OF, or nil.
+func nearestOrdering(orderings []cql.Ordering) (*cql.Ordering, error) {
+	near := 0
+	for _, o := range orderings {
+		if o.ANN != nil {
+			near++
+		}
+	}
+	switch {
+	case near == 0:
+		return nil, nil
+	case near > 1:
+		return nil, invalidf("Cannot specify more than one ANN ordering")
+	case len(orderings) > 1:
+		return nil, invalidf("ANN ordering does not support any other ordering")
+	case orderings[0].Descending:
+		return nil, invalidf("Descending ANN ordering is not supported")
+	}
+	return &orderings[0], nil
+}
+
+// nearestWhere compiles WHERE of a SELECT with ANN OF. All columns by which rows would be filtered need an index.
+func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restriction.Options) (*restriction.Set, *nearest, error) {
+	col, err := c.Column(o.Column)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := &nearest{col: col}
+	options.AllowFiltering = stmt.AllowFiltering || vector.Index(c.Table, col) != nil // checked below
+	where, err := restriction.Compile(c.Compiler, stmt.Where, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n.to, err = c.ColumnTerm(o.ANN, col); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case slices.Contains(where.Columns(), col):
+		return nil, nil, where.OrderConflict(col)
+	case col.Type.Kind() != types.Vector || col.Type.Elems()[0].Kind() != types.Float:
+		return nil, nil, invalidf("ANN ordering is only supported on float vector indexes")
+	}
+	ix := vector.Index(c.Table, col)
+	if ix == nil {
+		return nil, nil, invalidf("ANN ordering by vector requires the column to be indexed")
+	}
+	n.index = ix
+	n.function, _ = similarity.Of(ix.Options)
+	columns, relations := where.Indexed()
+	switch {
+	case !columns:
+		return nil, nil, invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
+	case where.KeyIn():
+		return nil, nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
+	case !relations && !stmt.AllowFiltering:
+		return nil, nil, where.NeedsFiltering()
+	}
+	return where, n, nil
+}
+
+// checkVectors refuses relations on columns with vector indexes.
+func (c *compiler) checkVectors(where []cql.Relation) error {
+	for _, relation := range where {
+		name := ""
+		switch relation := relation.(type) {
+		case *cql.ColumnRelation:
+			name = relation.Column
+		case *cql.InRelation:
+			name = relation.Column
+		}
+		if col := c.Table.Column(name); col != nil && vector.Index(c.Table, col) != nil {
+			return invalidf("Vector indexes only support ANN queries")
+		}
+	}
+	return nil
+}
+
+// checkNearest refuses what cannot be combined with ANN OF.
+func (p *Plan) checkNearest(stmt *cql.Select) error {
+	switch {
+	case p.distinct && p.near.col.Kind != schema.Static:
+		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	case p.aggregates():
+		return invalidf("Top-K queries can not be run with aggregation")
+	case stmt.PerPartitionLimit != nil:
+		return invalidf("Top-K queries do not support per-partition limits")
+	}
+	return nil
+}
+
+// nearestRows are the rows of a SELECT with ANN OF that have the best scores.
+type nearestRows struct {
+	value []byte // the vector that others are compared with
+	to    []float32
+	limit int
+	other []float32    // memory of the vector of a row
+	rows  []nearestRow // a heap: the first one has the worst score
+	bytes int          // size of all rows
+	seen  int
+}
+
+// nearestRow is an encoded row of the result.
+type nearestRow struct {
+	score   float32
+	seen    int // rows before it in the order of the table, which decides between equal scores
+	encoded []byte
+}
+
+// after reports whether a is behind b in the result.
+func (a *nearestRow) after(b *nearestRow) bool {
+	if a.score != b.score {
+		return a.score < b.score
+	}
+	return a.seen > b.seen
+}
+
+// beginNearest checks and evaluates what a SELECT with ANN OF needs. Its result has no pages.
+func (run *reading) beginNearest(r *request.Request, limit uint32, params *execution.Params) error {
+	near := run.plan.near
+	if r.Consistency.IsSerial() {
+		return invalidf("Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level %s was used.", r.Consistency)
+	}
+	switch {
+	case limit == 0:
+		return invalidf("Top-K queries must have a limit specified and the limit must be less than the query page size")
+	case limit > nearestMax:
+		return invalidf("Use of ANN OF in an ORDER BY clause requires a LIMIT that is not greater than %d. LIMIT was %d", nearestMax, limit)
+	case len(params.PagingState) > 0:
+		return invalidPagingState()
+	}
+	if size := params.PageSize; size > 0 && uint32(size) < limit {
+		r.Warn(fmt.Sprintf("Top-K queries do not support paging and the page size is set to %d, which is less than LIMIT %d. "+
+			"The page size has been set to %d to match the LIMIT.", size, limit, limit))
+	}
+	v, err := near.to.Eval(&run.x.Scope)
+	if err != nil {
+		return err
+	}
+	switch v.Kind {
+	case wire.ValueNull:
+		return invalidf("Unsupported null value for column %s", near.col.Name)
+	case wire.ValueUnset:
+		return invalidf("Unsupported unset value for column %s", near.col.Name)
+	}
+	if err := near.col.Type.Validate(v.Bytes); err != nil {
+		return invalidf("%s", err)
+	}
+	run.near = nearestRows{value: v.Bytes, to: similarity.Decode(run.near.to[:0], v.Bytes), limit: int(limit)}
+	if !near.function.Comparable(run.near.to) {
+		return vector.Incomparable(near.function, run.near.to)
+	}
+	run.paged = false
+	return nil
+}
+
+// nearRow keeps a row of the table if it is one of the best.
+func (run *reading) nearRow(v *rowview.View) error {
+	near := &run.near
+	near.seen++
+	value := v.Value(run.plan.near.col)
+	if len(value) != 4*len(near.to) { // null
+		return nil
+	}
+	near.other = similarity.Decode(near.other[:0], value)
+	if !run.plan.near.function.Comparable(near.other) { // written before the index
+		return nil
+	}
+	row := nearestRow{seen: near.seen}
+	row.score, _ = run.plan.near.function.Score(near.to, near.other)
+	full := len(near.rows) == near.limit
+	if full && row.after(&near.rows[0]) {
+		return nil
+	}
+	start := len(run.buf.b)
+	if err := run.appendRow(v); err != nil {
+		return err
+	}
+	row.encoded = bytes.Clone(run.buf.b[start:])
+	run.buf.b = run.buf.b[:start]
+	if full {
+		near.bytes -= len(near.pop().encoded)
+	}
+	near.push(row)
+	if near.bytes += len(row.encoded); near.bytes > pageBytesMax {
+		return invalidf("The rows to sort are larger than %d bytes; use a smaller LIMIT", pageBytesMax)
+	}
+	return nil
+}
+
+func (n *nearestRows) push(row nearestRow) {
+	n.rows = append(n.rows, row)
+	for i := len(n.rows) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !n.rows[i].after(&n.rows[parent]) {
+			return
+		}
+		n.rows[i], n.rows[parent] = n.rows[parent], n.rows[i]
+		i = parent
+	}
+}
+
+func (n *nearestRows) pop() nearestRow {
+	first, last := n.rows[0], len(n.rows)-1
+	n.rows[0] = n.rows[last]
+	n.rows = n.rows[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return first
+		}
+		if child+1 < last && n.rows[child+1].after(&n.rows[child]) {
+			child++
+		}
+		if !n.rows[child].after(&n.rows[i]) {
+			return first
+		}
+		n.rows[i], n.rows[child] = n.rows[child], n.rows[i]
+		i = child
+	}
+}
+
+// endNearest appends the rows to the result, the best one first.
+func (run *reading) endNearest() {
+	slices.SortFunc(run.near.rows, func(a, b nearestRow) int {
+		if a.after(&b) {
+			return 1
+		}
+		return -1
+	})
+	for _, r := range run.near.rows {
+		run.count++
+		run.buf.b = append(run.buf.b, r.encoded...)
+	}
+}

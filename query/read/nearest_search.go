@@ -1,0 +1,53 @@
+package read
+
+import (
+	"cqld/request"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/search"
+)
+
+// searchesVectors reports whether the plan finds its rows with the vector index. Otherwise it compares all rows that WHERE selects: of
+// a partition, or those that another index finds.
+func (p *Plan) searchesVectors() bool {
+	return p.near != nil && p.near.col.Kind == schema.Regular && p.where.KeyRange && p.where.Index() == nil &&
+		!p.where.HasFilters() && !p.where.HasClustering()
+}
+
+// readNearest reads the rows with the best scores.
+func (run *reading) readNearest(r *request.Request) error {
+	plan := run.plan
+	req := &search.Request{
+		Table: plan.table, Index: plan.near.index.ID, Tokens: run.cursor.Tokens, Order: search.ByScore, Near: run.near.value,
+		Consistency: r.Consistency, Now: run.cursor.Command.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: run.scan.Cancel,
+	}
+	run.view.Reset(plan.table, run.cursor.Command.Now)
+	var reader row.PageReader
+	for {
+		req.Limit = run.near.limit - len(run.near.rows)
+		result, err := run.reader.o.Executor.Search(r, req)
+		if err != nil {
+			return err
+		}
+		v := &run.view
+		for reader.Reset(result.Page); reader.NextPartition(); {
+			v.Header = reader.Header
+			v.Partition(reader.Key)
+			fixed := v.Marked()
+			for reader.NextRow(&v.Row) {
+				r.Cost.Rows++
+				v.Next(fixed, v.Row.Clustering)
+				v.Mark(&v.Row)
+				if err := run.nearRow(v); err != nil {
+					return err
+				}
+			}
+		}
+		if err := reader.Err(); err != nil {
+			return err
+		}
+		if req.From = result.Next; !result.More || len(run.near.rows) == run.near.limit {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package read
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/function"
+	"cqld/query/rowview"
+	"cqld/schema"
+)
+
+// orderColumn is an element of ORDER BY.
+type orderColumn struct {
+	col        *schema.Column
+	descending bool
+}
+
+const orderByDeclared = "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"
+
+func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
+	if len(stmt.OrderBy) == 0 {
+		return nil
+	}
+	var columns []orderColumn
+	for _, o := range stmt.OrderBy {
+		col, err := c.Column(o.Column)
+		if err != nil {
+			return err
+		}
+		columns = append(columns, orderColumn{col, o.Descending})
+	}
+	if err := p.declaredOrder(columns); err != nil {
+		return c.sortedOrder(p, stmt, columns, err)
+	}
+	if p.where.KeyIn() {
+		p.order = columns
+	}
+	return nil
+}
+
+// declaredOrder sets the direction of an ORDER BY in the order of the clustering.
+func (p *Plan) declaredOrder(columns []orderColumn) error {
+	if p.where.UsesIndex() {
+		return invalidf("ORDER BY with 2ndary indexes is not supported, except for ANN queries.")
+	}
+	if p.where.KeyRange {
+		return invalidf("ORDER BY is only supported when the partition key is restricted by an EQ or an IN.")
+	}
+	at := 0
+	for i, o := range columns {
+		if o.col.Kind != schema.Clustering {
+			return invalidf("Order by is currently only supported on the clustered columns of the PRIMARY KEY, got %s", o.col.Name)
+		}
+		for at != o.col.Position {
+			if at >= len(p.table.Clustering) || !p.where.EqualTo(p.table.Clustering[at]) {
+				return &function.Invalid{Msg: orderByDeclared}
+			}
+			at++
+		}
+		at++
+		reversed := o.descending != o.col.Desc
+		if i > 0 && reversed != p.reversed {
+			return invalidf("Unsupported order by relation")
+		}
+		p.reversed = reversed
+	}
+	return nil
+}
+
+// orderedRows collects the rows of a SELECT with ORDER BY over several partitions until they can be sorted. Rows are
+// stored in their encoded form, with the values by which they are sorted.
+type orderedRows struct {
+	rows  []orderedRow
+	bytes int // size of all rows and their keys
+}
+
+// orderedRow is an encoded row of the result and the values of the ORDER BY columns.
+type orderedRow struct {
+	keys    [][]byte
+	encoded []byte
+}
+
+// orderRow evaluates a row of the result and stores it for endOrdered. It fails if the rows to sort exceed
+// pageBytesMax, because such a SELECT cannot be paged.
+func (run *reading) orderRow(v *rowview.View) error {
+	start := len(run.buf.b)
+	if err := run.appendRow(v); err != nil {
+		return err
+	}
+	r := orderedRow{encoded: bytes.Clone(run.buf.b[start:]), keys: make([][]byte, len(run.plan.order))}
+	run.buf.b = run.buf.b[:start]
+	for i, o := range run.plan.order {
+		r.keys[i] = bytes.Clone(v.Value(o.col))
+	}
+	run.ordered.bytes += r.size()
+	run.ordered.rows = append(run.ordered.rows, r)
+	if run.plan.sorted {
+		if err := run.boundSorted(); err != nil {
+			return err
+		}
+	}
+	if run.ordered.bytes > pageBytesMax {
+		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client side", pageBytesMax)
+	}
+	return nil
+}
+
+// compareOrdered compares two rows by ORDER BY. A row without clustering comes first in the table's
+// own order, ascending or not, and last in the reverse of it.
+func (p *Plan) compareOrdered(a, b orderedRow) int {
+	for i, o := range p.order {
+		n := 0
+		switch x, y := a.keys[i], b.keys[i]; {
+		case x == nil && y == nil:
+		case x == nil:
+			n = -1
+		case y == nil:
+			n = 1
+		case o.col.Desc:
+			n = o.col.Type.Compare(y, x)
+		default:
+			n = o.col.Type.Compare(x, y)
+		}
+		if p.reversed {
+			n = -n
+		}
+		if n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
+func (run *reading) endOrdered() {
+	compare := run.plan.compareOrdered
+	if run.plan.sorted {
+		compare = run.plan.compareSorted
+	}
+	slices.SortStableFunc(run.ordered.rows, compare)
+	omitted := min(int(run.skip), len(run.ordered.rows))
+	for _, r := range run.ordered.rows[omitted:] {
+		if uint32(run.count) >= run.pageLimit {
+			break
+		}
+		run.count++
+		run.buf.b = append(run.buf.b, r.encoded...)
+	}
+}

@@ -1,0 +1,192 @@
+package read
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/execution"
+	"cqld/query/fragments"
+	"cqld/query/mask"
+	"cqld/query/restriction"
+	"cqld/query/selection"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// Plan is the plan of a SELECT.
+type Plan struct {
+	table        *schema.Table
+	where        *restriction.Set
+	selection    *selection.Selection
+	distinct     bool
+	groups       []selection.Selector // of GROUP BY; each partition begins a new group
+	grouped      bool                 // the statement has GROUP BY
+	reversed     bool
+	order        []orderColumn    // set if rows must be sorted in memory
+	sorted       bool             // in another order than that of the clustering
+	hashed       []*schema.Column // of a GROUP BY whose groups span partitions
+	limit        term.Term
+	offset       term.Term
+	timeout      term.Term
+	perPartition term.Term
+	staticCounts bool
+	single       bool     // one partition, at most one row
+	near         *nearest // of ANN OF
+	masking      *mask.Decision
+	fragments    *fragments.Shape // of MUTATION_FRAGMENTS
+
+	allowFiltering bool
+}
+
+// Columns returns the columns of the result.
+func (p *Plan) Columns() []term.Spec { return p.selection.Columns }
+
+// aggregates reports whether rows are combined.
+func (p *Plan) aggregates() bool { return p.grouped || len(p.selection.Aggregates) > 0 }
+
+func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
+	p := &Plan{table: c.Table, distinct: stmt.Distinct, allowFiltering: stmt.AllowFiltering}
+	if stmt.Fragments {
+		if err := c.enterFragments(p, stmt); err != nil {
+			return nil, err
+		}
+	}
+	sel, err := selection.Compile(c.Compiler, stmt)
+	if err != nil {
+		return nil, err
+	}
+	p.selection = sel
+	for _, o := range stmt.OrderBy { // Cassandra resolves these names first
+		if _, err := c.Column(o.Column); err != nil {
+			return nil, err
+		}
+	}
+	near, err := nearestOrdering(stmt.OrderBy)
+	if err != nil {
+		return nil, err
+	}
+	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
+	if near != nil {
+		p.where, p.near, err = c.nearestWhere(stmt, near, options)
+	} else {
+		options.BeforeOthers = func() error { return c.checkVectors(stmt.Where) }
+		p.where, err = restriction.Compile(c.Compiler, stmt.Where, options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.distinct {
+		if err := p.checkDistinct(stmt); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.hashGroups(stmt, c.groupBy(p, stmt.GroupBy)); err != nil {
+		return nil, err
+	}
+	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
+		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
+	}
+	if p.near != nil {
+		err = p.checkNearest(stmt)
+	} else if err = c.orderBy(p, stmt); err == nil {
+		err = p.where.CheckFiltering(stmt.AllowFiltering)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.limits(p, stmt); err != nil {
+		return nil, err
+	}
+	if p.fragments == nil {
+		p.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, append(p.where.Columns(), p.sortedColumns()...))
+	}
+	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
+	p.single = p.where.SingleRow() && !p.aggregates()
+	return p, nil
+}
+
+// limits compiles LIMIT, OFFSET, PER PARTITION LIMIT and USING TIMEOUT.
+func (c *compiler) limits(p *Plan, stmt *cql.Select) (err error) {
+	for _, l := range []struct {
+		value cql.Term
+		name  string
+		into  *term.Term
+	}{{stmt.Limit, "[limit]", &p.limit}, {stmt.Offset, "[offset]", &p.offset},
+		{stmt.PerPartitionLimit, "[per_partition_limit]", &p.perPartition}} {
+		if l.value == nil {
+			continue
+		}
+		if *l.into, err = c.Term(l.value, c.Receiver(l.name, types.Native(types.Int))); err != nil {
+			return err
+		}
+	}
+	if p.near != nil && p.offset != nil {
+		return invalidf("OFFSET is not supported with ORDER BY … ANN OF")
+	}
+	p.timeout, err = execution.CompileTimeout(c.Compiler, stmt.Timeout)
+	return err
+}
+
+// onlyStatic reports whether a SELECT names only static columns and partition key columns.
+func (c *compiler) onlyStatic(stmt *cql.Select) bool {
+	static, others := false, len(stmt.Columns) == 0
+	for _, sc := range stmt.Columns {
+		cql.WalkColumns(sc.Selector, func(name string) {
+			switch c.Table.Column(name).Kind {
+			case schema.Static:
+				static = true
+			case schema.PartitionKey:
+			default:
+				others = true
+			}
+		})
+	}
+	return static && !others
+}
+
+func (p *Plan) checkDistinct(stmt *cql.Select) error {
+	if stmt.PerPartitionLimit != nil {
+		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
+	}
+	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() {
+		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
+	}
+	requested := p.table.Columns()
+	if len(stmt.Columns) > 0 {
+		requested = nil
+		for _, sc := range stmt.Columns {
+			requested = appendColumns(requested, p.table, sc.Selector)
+		}
+	}
+	for _, o := range stmt.OrderBy {
+		if col := p.table.Column(o.Column); col != nil && p.where.KeyLists {
+			requested = append(slices.Clip(requested), col)
+		}
+	}
+	for _, col := range requested {
+		if col.Kind != schema.PartitionKey && col.Kind != schema.Static {
+			return invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", col.Name)
+		}
+	}
+	// A partition that is selected by = need not be shown.
+	if !p.where.KeyRange {
+		return nil
+	}
+	for _, col := range p.table.PartitionKey {
+		if !slices.Contains(requested, col) {
+			return invalidf("SELECT DISTINCT queries must request all the partition key columns (missing %s)", col.Name)
+		}
+	}
+	return nil
+}
+
+// appendColumns appends the columns that a selector names.
+func appendColumns(dst []*schema.Column, t *schema.Table, x cql.Selector) []*schema.Column {
+	cql.WalkColumns(x, func(name string) {
+		if col := t.Column(name); col != nil {
+			dst = append(dst, col)
+		}
+	})
+	return dst
+}

@@ -1,0 +1,113 @@
+package read
+
+import (
+	"sync"
+
+	"cqld/auth"
+	"cqld/cql"
+	"cqld/query/execution"
+	"cqld/query/fragments"
+	"cqld/query/levels"
+	"cqld/query/term"
+	"cqld/query/virtual"
+	"cqld/request"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/search"
+)
+
+// Options configure a Reader.
+type Options struct {
+	*execution.Services
+	// Stored reads a page of what this node has stored, for MUTATION_FRAGMENTS. nil means that it is not supported.
+	Stored fragments.Read
+	// Estimate estimates how many partitions a table has in all, and their mean size, for EXPLAIN. ok is false if it is not
+	// known; nil means that nothing is.
+	Estimate func(t *schema.Table) (partitions, meanBytes int64, ok bool)
+	// IndexEntries counts the entries on this node that a search would look at, at most most, to choose one of several indexes. It is
+	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
+	IndexEntries func(req *search.Request, most int) (n int, ok bool)
+	PagingKey    func() []byte // authenticates paging states
+	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.
+	Hidden func(t *schema.Table, client auth.Principal) *schema.Column
+}
+
+// Reader compiles and executes SELECT and EXPLAIN. Its methods are safe for concurrent use.
+type Reader struct {
+	o        Options
+	readings sync.Pool
+	buffers  sync.Pool
+}
+
+// New returns a Reader.
+func New(o Options) *Reader {
+	reader := &Reader{o: o}
+	reader.readings.New = func() any { return new(reading) }
+	reader.buffers.New = func() any { return &Buffer{pool: &reader.buffers} }
+	return reader
+}
+
+// Rows are the rows of one page of a result.
+type Rows struct {
+	Count       int32
+	Values      []byte  // Count times one [bytes] for each column
+	PagingState []byte  // nil on the last page
+	Buffer      *Buffer // the memory of Values, or nil
+}
+
+// Buffer is the reusable memory of a result's rows.
+type Buffer struct {
+	b    []byte
+	pool *sync.Pool
+}
+
+// Release returns the memory to a pool. The Values in it must not be used afterwards.
+func (b *Buffer) Release() {
+	if cap(b.b) <= bufferKeepMax {
+		b.pool.Put(b)
+	}
+}
+
+// compiler compiles one statement into a plan.
+type compiler struct {
+	*term.Compiler
+	reader *Reader
+}
+
+// Compile compiles a SELECT from the compiler's table.
+func (reader *Reader) Compile(c *term.Compiler, stmt *cql.Select) (*Plan, error) {
+	return (&compiler{c, reader}).statement(stmt)
+}
+
+// Execute executes a SELECT.
+func (reader *Reader) Execute(r *request.Request, plan *Plan, params *execution.Params) (Rows, error) {
+	if err := levels.CheckRead(r.Consistency); err != nil {
+		return Rows{}, err
+	}
+	masks, err := reader.o.Masks(r, plan.masking)
+	if err != nil {
+		return Rows{}, err
+	}
+	if plan.fragments != nil && masks != nil {
+		return Rows{}, fragmentsMasked(r, plan.fragments)
+	}
+	run := reader.readings.Get().(*reading)
+	defer run.put()
+	run.masks = masks
+	given := r.Consistency
+	defer func() { r.Consistency = given }()
+	r.Consistency = levels.OfRead(plan.table, given, len(reader.o.View.Topology().Nodes()))
+	return run.execute(r, reader, plan, params)
+}
+
+// virtualPage executes a command on a virtual table and returns all matching rows that the client may see.
+func (reader *Reader) virtualPage(t *schema.Table, cmd *row.ReadCommand, client auth.Principal) ([]byte, error) {
+	return virtual.Page(reader.o.Virtual, t, cmd, reader.o.Hidden(t, client))
+}
+
+func (reader *Reader) pagingKey() []byte {
+	if reader.o.PagingKey == nil {
+		return nil
+	}
+	return reader.o.PagingKey()
+}

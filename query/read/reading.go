@@ -1,0 +1,469 @@
+package read
+
+import (
+	"time"
+
+	"cqld/internal/env"
+	"cqld/internal/wire"
+	"cqld/query/execution"
+	"cqld/query/guardrail"
+	"cqld/query/levels"
+	"cqld/query/mask"
+	"cqld/query/paging"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
+	"cqld/query/selection"
+	"cqld/query/term"
+	"cqld/request"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/scan"
+)
+
+// reading is one execution of a SELECT. It is reused. What it contains itself keeps its memory, and state is cleared.
+type reading struct {
+	state
+	x       selection.Context
+	scan    request.Scan
+	cursor  request.Read // what the scan reads
+	view    rowview.View // the current row
+	filters []restriction.Filter
+	values  [][]byte
+}
+
+// state is the state of one execution of a SELECT.
+type state struct {
+	reader *Reader
+	plan   *Plan
+	env    execution.Environment
+	begun  bool // the scan has taken the cursor
+	masks  *mask.Table
+	index  restriction.Choice // by which rows are found
+	grow   bool               // each command requests twice as many rows as the previous one
+	fixed  int                // columns of the view that the partition's header has
+	buf    *Buffer
+	count  int32
+
+	timeouts execution.Timeouts
+	deadline time.Duration // of USING TIMEOUT, by the monotonic clock; 0: none
+
+	pageLimit    uint32 // rows or groups of this page
+	perPartition uint32 // 0: no limit
+	skip         uint32 // rows or groups that OFFSET still omits
+	paged        bool
+
+	// State of GROUP BY and aggregates.
+	group       *rowview.View
+	groupValues [][]byte
+	given       bool // the group's row has not been appended yet
+
+	guard   *guardrail.Guard
+	hash    hashedGroups // for GROUP BY a part of the partition key
+	ordered orderedRows  // for ORDER BY over several partitions
+	near    nearestRows  // for ANN OF
+}
+
+// execute executes a plan. What it cost is added to r.Cost.
+func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, params *execution.Params) (Rows, error) {
+	run.begin(r, reader, plan, params.Values, reader.o.Moment(params))
+	limit, err := run.bounds(r, params)
+	if err != nil {
+		return Rows{}, err
+	}
+	paged := params.PageSize > 0
+	run.paged = paged
+	if plan.sorted || plan.hashed != nil {
+		paged = false // the result is one page
+	}
+	if plan.order != nil && paged {
+		return Rows{}, invalidf("Cannot page queries with both ORDER BY and a IN restriction on the partition key; " +
+			"you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query")
+	}
+	if plan.near != nil {
+		if err := run.beginNearest(r, limit, params); err != nil {
+			return Rows{}, err
+		}
+		paged = false
+	}
+	empty, err := run.where()
+	if err != nil {
+		return Rows{}, err
+	}
+	if err := run.guardKeys(len(run.cursor.Keys), len(run.cursor.Command.Slices), int(params.PageSize)); err != nil {
+		return Rows{}, err
+	}
+	if err := run.guardIntersection(r); err != nil {
+		return Rows{}, err
+	}
+	start, remaining, err := run.resume(params, limit)
+	if err != nil {
+		return Rows{}, err
+	}
+	if r.Measured() {
+		r.Cost.Path = string(plan.path(reader.o.IsVirtual(plan.table), empty))
+	}
+	run.pageLimit = noLimit
+	if remaining > 0 {
+		run.pageLimit = remaining
+	}
+	if paged && (plan.grouped || !plan.aggregates()) {
+		run.pageLimit = min(run.pageLimit, uint32(params.PageSize))
+	}
+	if start == nil { // rows are omitted before the first row of the first page
+		if run.skip, err = run.offset(); err == nil {
+			err = run.checkSorted()
+		}
+		if err != nil {
+			return Rows{}, err
+		}
+	}
+	run.limits(params.PageSize, run.pushDown(r.Consistency))
+	if err := levels.CheckSerialRead(r.Consistency, len(run.cursor.Keys)); err != nil && !empty {
+		return Rows{}, err
+	}
+	if !plan.single { // one row does not take long
+		run.scan.Cancel = env.NewCancel(r.Context)
+	}
+	if !empty {
+		if start != nil && !run.cursor.Seek(*start) {
+			return Rows{}, invalidPagingState()
+		}
+		if err := run.read(r); err != nil {
+			return Rows{}, err
+		}
+	}
+	if err := run.end(); err != nil {
+		return Rows{}, err
+	}
+	return run.result(r, params, remaining), nil
+}
+
+// setTimeout sets the timeouts of the statement.
+func (run *reading) setTimeout(params *execution.Params) error {
+	params, err := params.WithTimeout(run.plan.timeout, params.Values)
+	if err != nil {
+		return err
+	}
+	run.timeouts = run.reader.o.TimeoutsOf(params)
+	if timeout := params.Timeout(); timeout > 0 {
+		run.deadline = run.reader.o.Clock.Monotonic() + timeout
+	}
+	return nil
+}
+
+// bounds evaluates the timeout, LIMIT and PER PARTITION LIMIT, and checks the guardrails of reads. It returns LIMIT; 0 means none.
+func (run *reading) bounds(r *request.Request, params *execution.Params) (limit uint32, err error) {
+	run.guard = run.reader.o.DataGuard(r)
+	if err := run.guardRead(r); err != nil {
+		return 0, err
+	}
+	if err := run.setTimeout(params); err != nil {
+		return 0, err
+	}
+	if limit, err = run.limit(run.plan.limit); err != nil {
+		return 0, err
+	}
+	if run.perPartition, err = run.limit(run.plan.perPartition); run.plan.distinct {
+		run.perPartition = 1
+	}
+	return limit, err
+}
+
+// resume returns where the previous page ended, or nil, and how many rows of LIMIT remain.
+func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.Position, remaining uint32, err error) {
+	if len(params.PagingState) == 0 {
+		return nil, limit, nil
+	}
+	state, err := paging.Decode(params.PagingState, run.pagingKey(), run.plan.table)
+	if err != nil && run.plan.fragments != nil {
+		return nil, 0, invalidf(fragmentsMoved)
+	}
+	if err != nil {
+		return nil, 0, invalidPagingState()
+	}
+	if limit > 0 {
+		limit = min(limit, state.Remaining)
+	}
+	return &state.At, limit, nil
+}
+
+func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values []wire.Value, now execution.Moment) {
+	run.reader, run.plan = reader, plan
+	run.env = reader.o.Environment(r, now)
+	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks, Aggregates: run.x.Aggregates[:0]}
+	for _, a := range plan.selection.Aggregates {
+		run.x.Aggregates = append(run.x.Aggregates, a.Function.New(&run.env))
+	}
+	run.cursor.Tokens = ring.FullRange()
+	run.cursor.Command = row.ReadCommand{Table: plan.table.StorageID, Reversed: plan.reversed, StaticCounts: plan.staticCounts, Now: now.Seconds}
+	run.buf = reader.buffers.Get().(*Buffer)
+	run.buf.b = run.buf.b[:0]
+}
+
+// put returns run to the pool, without references to the request.
+func (run *reading) put() {
+	reader := run.reader
+	if run.buf != nil {
+		reader.buffers.Put(run.buf)
+	}
+	run.view.Release()
+	run.scan.Reset()
+	run.cursor.Reset()
+	run.x = selection.Context{Aggregates: run.x.Aggregates[:0]}
+	run.filters, run.values = run.filters[:0], run.values[:0]
+	run.state = state{}
+	reader.readings.Put(run)
+}
+
+// limit evaluates LIMIT or PER PARTITION LIMIT; 0 means none.
+func (run *reading) limit(t term.Term) (uint32, error) {
+	if t == nil {
+		return 0, nil
+	}
+	v, err := t.Eval(&run.x.Scope)
+	if err != nil || v.Kind == wire.ValueUnset {
+		return 0, err
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
+		return 0, invalidf("Invalid null value of limit")
+	}
+	c := wire.NewCursor(v.Bytes)
+	n := c.Int32()
+	if n <= 0 {
+		return 0, invalidf("LIMIT must be strictly positive")
+	}
+	return uint32(n), nil
+}
+
+// offset evaluates OFFSET; 0 means none.
+func (run *reading) offset() (uint32, error) {
+	t := run.plan.offset
+	if t == nil {
+		return 0, nil
+	}
+	v, err := t.Eval(&run.x.Scope)
+	if err != nil || v.Kind == wire.ValueUnset {
+		return 0, err
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 4 {
+		return 0, invalidf("Invalid null value of offset")
+	}
+	c := wire.NewCursor(v.Bytes)
+	switch n := c.Int32(); {
+	case n < 0:
+		return 0, invalidf("OFFSET must not be negative")
+	case n > offsetMax:
+		return 0, invalidf("OFFSET must not be greater than %d; fetch the rows by pages", offsetMax)
+	default:
+		return uint32(n), nil
+	}
+}
+
+// where evaluates WHERE. empty means that no row can match.
+func (run *reading) where() (empty bool, err error) {
+	rs, s := run.plan.where, &run.x.Scope
+	run.cursor.Keys = nil
+	if run.plan.single {
+		return false, run.singleRow()
+	}
+	if run.cursor.Command.Slices, err = rs.Slices(s); err != nil {
+		return false, err
+	}
+	if len(run.cursor.Command.Slices) == 0 {
+		return true, nil // whatever the partition key is
+	}
+	if rs.KeyRange {
+		if run.cursor.Tokens, empty, err = rs.Tokens(s); err != nil {
+			return false, err
+		}
+	} else {
+		if run.cursor.Keys, err = rs.PartitionKeys(s); err != nil {
+			return false, err
+		}
+		if err = restriction.CheckProduct(len(run.cursor.Keys), len(run.cursor.Command.Slices)); err != nil {
+			return false, err
+		}
+		empty = len(run.cursor.Keys) == 0
+	}
+	if run.filters, err = rs.Filters(s, run.filters[:0]); err != nil {
+		return false, err
+	}
+	if rs.Index() != nil {
+		if run.index, err = rs.ChooseIndex(s, run.entryCounter()); err != nil {
+			return false, err
+		}
+		empty = empty || len(run.index.Terms) == 0
+	}
+	return empty, nil
+}
+
+// singleRow is where for the key of one row: it builds no lists.
+func (run *reading) singleRow() (err error) {
+	rs, s := run.plan.where, &run.x.Scope
+	var key []byte
+	if key, run.values, err = rs.SingleKey(s, nil, run.values); err != nil {
+		return err
+	}
+	run.cursor.One(row.NewPartitionKey(key))
+	b, err := rs.SingleClustering(s, make([]byte, 0, 32))
+	if err != nil {
+		return err
+	}
+	n := len(b)
+	b = append(b, 0)
+	// row.ExactRow(b[:n]) without a copy. The command may be used after its result, so the slice must not be pooled.
+	run.cursor.Command.Slices = []row.Slice{{Start: b[:n:n], End: b}}
+	return nil
+}
+
+// limits determines how many rows a command requests. pushed means that replicas evaluate all filters.
+func (run *reading) limits(pageSize int32, pushed bool) {
+	limits := &run.cursor.Command.Limits
+	rows := uint32(min(uint64(run.pageLimit)+uint64(run.skip), batchMax))
+	run.cursor.PerPartition = run.perPartition
+	switch {
+	case run.plan.near != nil:
+		limits.Rows = pageInternal
+	case (pushed || run.plan.where.Index() != nil) && !run.plan.distinct && !run.plan.aggregates() && run.plan.order == nil:
+		// While the ring changes, replicas may evaluate fewer filters than this counts on, and not every row of an index may match.
+		limits.Rows, run.grow = rows, true
+	case len(run.filters) == 0 && !run.plan.aggregates() && run.plan.order == nil:
+		limits.PerPartition = run.perPartition
+		limits.Rows = rows
+	case run.plan.distinct:
+		limits.PerPartition = 1
+		limits.Rows = pageInternal
+	default:
+		limits.Rows = pageInternal
+		if pageSize > 0 {
+			limits.Rows = max(uint32(pageSize), 100)
+		}
+	}
+}
+
+// consume handles a row of the scan.
+func (run *reading) consume(v *rowview.View) (request.Verdict, error) {
+	if len(run.filters) > 0 && !restriction.Matches(run.filters, v) {
+		return request.SkipRow, nil
+	}
+	if run.plan.hashed != nil {
+		return run.consumeHashed(v)
+	}
+	if run.plan.aggregates() {
+		return run.consumeGroup(v)
+	}
+	if run.plan.order != nil {
+		return run.afterRow(), run.orderRow(v)
+	}
+	if run.plan.near != nil {
+		return request.NextRow, run.nearRow(v)
+	}
+	if run.skip > 0 {
+		run.skip--
+		return run.afterRow(), nil
+	}
+	run.count++
+	if err := run.appendRow(v); err != nil {
+		return 0, err
+	}
+	if uint32(run.count) >= run.pageLimit {
+		return request.StopAfter, nil
+	}
+	if len(run.buf.b) >= pageBytesMax {
+		if !run.paged {
+			return 0, invalidf("The result is larger than %d bytes; fetch it by pages", pageBytesMax)
+		}
+		return request.StopAfter, nil
+	}
+	return run.afterRow(), nil
+}
+
+// afterRow continues, with the next partition if this one has reached its limit.
+func (run *reading) afterRow() request.Verdict {
+	if run.perPartition > 0 && run.cursor.At.Given+1 >= run.perPartition {
+		return request.NextPartition
+	}
+	return request.NextRow
+}
+
+// appendRow appends the selected values of a row to the result.
+func (run *reading) appendRow(v *rowview.View) error {
+	dst := run.buf.b
+	if columns := run.plan.selection.Plain; columns != nil && run.x.Masks == nil {
+		for _, c := range columns {
+			dst = wire.AppendBytes(dst, v.Value(c))
+		}
+		run.buf.b = dst
+		return nil
+	}
+	run.x.Row = v
+	for _, s := range run.plan.selection.Selectors {
+		b, err := s.Value(&run.x)
+		if err != nil {
+			return err
+		}
+		dst = wire.AppendBytes(dst, b)
+	}
+	run.buf.b = dst
+	return nil
+}
+
+// enough reports whether the result is complete. A sorted result is cut after the sort.
+func (run *reading) enough() bool {
+	return run.plan.order == nil && uint32(run.count) >= run.pageLimit
+}
+
+// end appends the remaining results after the last row: the last group, and sorted rows.
+func (run *reading) end() error {
+	if run.plan.hashed != nil {
+		return run.endHashed()
+	}
+	if run.plan.aggregates() {
+		if !run.given && !run.plan.grouped {
+			run.group = &rowview.View{}
+			run.group.Reset(run.plan.table, run.cursor.Command.Now)
+			run.given = true
+		}
+		if run.given && !run.enough() {
+			if err := run.endGroup(); err != nil {
+				return err
+			}
+		}
+	}
+	if run.plan.order != nil {
+		run.endOrdered()
+	}
+	if run.plan.near != nil {
+		run.endNearest()
+	}
+	return nil
+}
+
+// result returns the rows of the page, and warns of what they cost.
+func (run *reading) result(r *request.Request, params *execution.Params, remaining uint32) Rows {
+	rows := Rows{Count: run.count, Values: run.buf.b, Buffer: run.buf}
+	run.buf = nil
+	if run.plan.aggregates() {
+		switch where := run.plan.where; {
+		case !where.KeyNamed:
+			r.Warn("Aggregation query used without partition key")
+		case where.KeyLists:
+			r.Warn("Aggregation query used on multiple partition keys (IN restriction)")
+		}
+	}
+	if r.Cost.Tombstones > tombstonesWarn {
+		r.Warn(tombstoneWarning(run.plan.table, &r.Cost))
+	}
+	left := uint32(0)
+	if remaining > 0 {
+		left = remaining - uint32(run.count)
+	}
+	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
+		rows.PagingState = paging.Append(nil, run.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
+	}
+	return rows
+}
+
+func invalidPagingState() error {
+	return &execution.BadRequest{Msg: "Invalid value for the paging state"}
+}

@@ -1,0 +1,75 @@
+package read
+
+import (
+	"errors"
+
+	"cqld/query/restriction"
+	"cqld/request"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/search"
+)
+
+// search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and possibly others.
+func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
+	req := &search.Request{
+		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(), Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
+		Filter: cmd.Filter, Reversed: cmd.Reversed, Order: search.ByToken, Limit: int(cmd.Limits.Rows), Consistency: r.Consistency,
+		Now: cmd.Now, Timeout: run.reader.o.Timeouts.Range, Cancel: cmd.Cancel,
+	}
+	if cmd.SinglePartition() {
+		req.Key, req.Timeout = cmd.Key, run.reader.o.Timeouts.Read
+	} else if req.Tokens = cmd.Range.Tokens; cmd.Range.After != nil {
+		req.From = search.BehindPartition(*cmd.Range.After)
+	}
+	if r.Trace != nil && r.Trace.Detailed() {
+		r.Trace.Add(run.reader.o.View.Self(), "Searching with index "+run.index.Index.Name)
+	}
+	for {
+		result, err := run.reader.o.Executor.Search(r, req)
+		if err != nil {
+			return nil, run.searchError(err)
+		}
+		if !result.More {
+			return result.Page, nil
+		}
+		if end, ok := search.PositionOfScan(result.Next); ok {
+			return row.ContinueAfter(result.Page, end), nil
+		}
+		if result.Rows > 0 {
+			return result.Page, nil
+		}
+		req.From = result.Next
+	}
+}
+
+// union returns the further branches of the SELECT's index.
+func (run *reading) union() (out []search.Branch) {
+	for _, b := range run.index.Union {
+		out = append(out, search.Branch{Index: b.Index.ID, Terms: b.Terms})
+	}
+	return out
+}
+
+// entryCounter returns a function that counts entries on this node, or nil. They are those of the partition if one is selected.
+func (run *reading) entryCounter() restriction.EntryCounter {
+	if run.reader.o.IndexEntries == nil {
+		return nil
+	}
+	return func(ix *schema.Index, terms []row.Slice, most int) (n int, ok bool) {
+		req := &search.Request{Table: run.plan.table, Index: ix.ID, Terms: terms, Tokens: run.cursor.Tokens}
+		if len(run.cursor.Keys) == 1 {
+			req.Key = run.cursor.Keys[0]
+		}
+		return run.reader.o.IndexEntries(req, most)
+	}
+}
+
+// searchError converts the error of a search by an index that this node does not know: it was just dropped.
+func (run *reading) searchError(err error) error {
+	var notBuilt *search.NotBuilt
+	if errors.As(err, &notBuilt) && notBuilt.Failure == nil {
+		return invalidf("The secondary index '%s' is not yet available", run.index.Index.Name)
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package read
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// sortedOrder compiles an ORDER BY that is not the order of the clustering, or not of selected partitions: the rows are sorted in
+// memory. It needs ALLOW FILTERING, and a LIMIT unless the partitions are selected. declared is the error of Cassandra, which refuses
+// all of these.
+func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn, declared error) error {
+	if !stmt.AllowFiltering {
+		return declared
+	}
+	switch {
+	case p.distinct || p.aggregates():
+		return declared
+	case p.where.KeyRange && stmt.Limit == nil:
+		return invalidf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
+	}
+	for _, o := range columns {
+		if t := o.col.Type; t.MultiCell() || t.Kind() == types.Counter || t.Kind() == types.Duration {
+			return invalidf("ORDER BY is not supported on column %s of type %s", o.col.Name, t)
+		}
+	}
+	p.order, p.sorted, p.reversed = columns, true, false
+	return nil
+}
+
+// sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values show in the result.
+func (p *Plan) sortedColumns() (all []*schema.Column) {
+	if p.sorted {
+		for _, o := range p.order {
+			all = append(all, o.col)
+		}
+	}
+	return all
+}
+
+// compareSorted compares two rows by ORDER BY. Null is less than every value.
+func (p *Plan) compareSorted(a, b orderedRow) int {
+	for i, o := range p.order {
+		n := 0
+		switch x, y := a.keys[i], b.keys[i]; {
+		case x == nil && y == nil:
+		case x == nil:
+			n = -1
+		case y == nil:
+			n = 1
+		default:
+			n = o.col.Type.Compare(x, y)
+		}
+		if o.descending {
+			n = -n
+		}
+		if n != 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// checkSorted returns an error if the LIMIT and OFFSET need more rows than are sorted in memory.
+func (run *reading) checkSorted() error {
+	if !run.plan.sorted || run.pageLimit == noLimit {
+		return nil
+	}
+	if n := uint64(run.pageLimit) + uint64(run.skip); n > sortRowsMax {
+		return invalidf("ORDER BY sorts at most %d rows in memory, but LIMIT and OFFSET select %d", sortRowsMax, n)
+	}
+	return nil
+}
+
+// boundSorted keeps the rows that may be part of the result: the first ones, as many as LIMIT and OFFSET select. Each sort of twice
+// as many rows removes half of them. Without a LIMIT, too many rows are an error.
+func (run *reading) boundSorted() error {
+	o := &run.ordered
+	if run.pageLimit == noLimit {
+		if len(o.rows) > sortRowsMax {
+			return invalidf("ORDER BY sorts at most %d rows in memory; add a LIMIT", sortRowsMax)
+		}
+		return nil
+	}
+	keep := int(run.pageLimit + run.skip)
+	if len(o.rows) < 2*keep && o.bytes <= pageBytesMax || len(o.rows) <= keep {
+		return nil
+	}
+	slices.SortStableFunc(o.rows, run.plan.compareSorted)
+	for _, r := range o.rows[keep:] {
+		o.bytes -= r.size()
+	}
+	clear(o.rows[keep:])
+	o.rows = o.rows[:keep]
+	return nil
+}
+
+// size returns the bytes of a row and its keys.
+func (r *orderedRow) size() int {
+	n := len(r.encoded)
+	for _, k := range r.keys {
+		n += len(k)
+	}
+	return n
+}

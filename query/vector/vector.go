@@ -1,0 +1,42 @@
+// Package vector decides what a vector index can do: which index finds the nearest vectors of a column, and which vectors have a
+// score in it.
+//
+// It searches no index: query/read does, for ORDER BY … ANN OF.
+package vector
+
+import (
+	"fmt"
+	"math"
+
+	"cqld/query/function"
+	"cqld/schema"
+	"cqld/types"
+	"cqld/types/similarity"
+)
+
+// Index returns the index that finds the nearest vectors of a column, or nil.
+func Index(t *schema.Table, col *schema.Column) *schema.Index {
+	if col.Type.Kind() != types.Vector {
+		return nil
+	}
+	for _, ix := range t.Indexes() {
+		if ix.Column == col.ID && ix.Class == schema.SAI {
+			return ix
+		}
+	}
+	return nil
+}
+
+// Incomparable returns the error for a vector that has no score. Cassandra answers a failure of the replicas instead.
+func Incomparable(f similarity.Function, v []float32) error {
+	for i, e := range v {
+		if e := float64(e); math.IsNaN(e) || math.IsInf(e, 0) {
+			return invalidf("non-finite value at vector[%d]=%v", i, e)
+		}
+	}
+	return invalidf("Zero vectors cannot be indexed or queried with %s similarity", f)
+}
+
+func invalidf(format string, args ...any) error {
+	return &function.Invalid{Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,209 @@
+package write
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cqld/coordinator"
+	"cqld/cql"
+	"cqld/internal/wire"
+	"cqld/query/batchsize"
+	"cqld/query/changes"
+	"cqld/query/execution"
+	"cqld/query/levels"
+	"cqld/query/term"
+	"cqld/request"
+	"cqld/row"
+	"cqld/types"
+)
+
+// Batch is the plan of BEGIN BATCH … APPLY BATCH.
+type Batch struct {
+	kind       cql.BatchKind
+	timestamp  term.Term
+	timeout    term.Term
+	statements []*Modification
+}
+
+// Statement is one statement of a batch with its values.
+type Statement struct {
+	Modification *Modification
+	Values       []wire.Value
+}
+
+// CompileBatch compiles BEGIN BATCH … APPLY BATCH. compile compiles each of its statements.
+func CompileBatch(c *term.Compiler, stmt *cql.Batch, compile func(cql.Statement) (*Modification, error)) (*Batch, error) {
+	b := &Batch{kind: stmt.Kind}
+	if stmt.Using.TTL != nil {
+		return nil, invalidf("Global TTL on the BATCH statement is not supported.")
+	}
+	if stmt.Using.Timestamp != nil {
+		var err error
+		r := term.Spec{Name: "[timestamp]", Type: types.Native(types.Bigint)}
+		if b.timestamp, err = c.Term(stmt.Using.Timestamp, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range stmt.Statements {
+		m, err := compile(s)
+		if err != nil {
+			return nil, err
+		}
+		if b.timestamp != nil && m.timestamp != nil {
+			return nil, invalidf("Timestamp must be set either on BATCH or individual statements")
+		}
+		b.statements = append(b.statements, m)
+	}
+	if b.timestamp != nil && b.kind == cql.BatchCounter {
+		return nil, invalidf("Cannot provide custom timestamp for counter BATCH")
+	}
+	var err error
+	if b.timeout, err = execution.CompileTimeout(c, stmt.Using.Timeout); err != nil {
+		return nil, err
+	}
+	if err := checkBatchKinds(b.kind, b.statements); err != nil {
+		return nil, err
+	}
+	return b, checkConditionalBatch(b.statements, b.timestamp != nil)
+}
+
+// ExecuteBatch executes BEGIN BATCH … APPLY BATCH.
+func (writer *Writer) ExecuteBatch(r *request.Request, b *Batch, params *execution.Params) (Outcome, error) {
+	statements := make([]Statement, len(b.statements))
+	for i, m := range b.statements {
+		statements[i] = Statement{m, params.Values}
+	}
+	params, err := params.WithTimeout(b.timeout, params.Values)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if b.timestamp != nil {
+		v, err := b.timestamp.Eval(&term.Scope{Values: params.Values})
+		if err != nil {
+			return Outcome{}, err
+		}
+		timestamp := writer.o.Timestamps.Next()
+		if err := setTimestamp(v, &timestamp); err != nil {
+			return Outcome{}, err
+		}
+		params = params.WithTimestamp(timestamp, v.Kind != wire.ValueUnset)
+	}
+	return writer.ExecuteStatements(r, b.kind, statements, params)
+}
+
+// ExecuteStatements executes the statements of a batch: it builds one mutation for each partition of each table and writes them.
+func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, statements []Statement, params *execution.Params) (Outcome, error) {
+	for _, s := range statements {
+		if s.Modification.timeout != nil {
+			return Outcome{}, invalidf("Timeout must be set on BATCH, not on its statements")
+		}
+	}
+	modifications := make([]*Modification, len(statements))
+	for i := range statements {
+		modifications[i] = statements[i].Modification
+	}
+	if err := checkBatchKinds(kind, modifications); err != nil {
+		return Outcome{}, err
+	}
+	if err := writer.guardWrites(r, modifications...); err != nil {
+		return Outcome{}, err
+	}
+	if slices.ContainsFunc(modifications, (*Modification).conditional) {
+		if err := checkConditionalBatch(modifications, false); err != nil {
+			return Outcome{}, err
+		}
+		return writer.executeConditional(r, statements, true, params)
+	}
+	if err := levels.CheckWrite(r.Consistency); err != nil {
+		return Outcome{}, err
+	}
+	w := writer.writings.Get().(*writing)
+	defer writer.writings.Put(w)
+	timestamp := params.Timestamp
+	if !params.HasTimestamp {
+		timestamp = writer.o.Timestamps.Next()
+	}
+	var c changes.Set
+	ordered, now := false, writer.o.Moment(params)
+	for _, s := range statements {
+		w.begin(writer, r, params, s.Values, now)
+		if err := w.attributes(s.Modification, timestamp); err != nil {
+			return Outcome{}, err
+		}
+		ordered = ordered || w.ordered(s.Modification.table)
+		if err := w.build(s.Modification, func(m *row.Mutation) error { return c.Add(s.Modification.table, m) }); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if len(c.Mutations) == 0 {
+		return Outcome{}, nil
+	}
+	if c.Partitions(true) > 1 {
+		if err := writer.checkBatch(r, kind, &c); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if len(c.Mutations) > 1 && kind == cql.BatchLogged {
+		writer.warnOfGrace(r, &c)
+	}
+	timeouts := writer.o.TimeoutsOf(params)
+	req := &coordinator.WriteRequest{Mutations: c.Mutations, Consistency: r.Consistency,
+		Type: coordinator.WriteUnloggedBatch, Timeout: timeouts.Write, Ordered: ordered, Stamp: timestamp}
+	switch {
+	case isCounterTable(c.Tables[0]):
+		req.Type, req.Timeout = coordinator.WriteCounter, timeouts.Counter
+	case kind == cql.BatchLogged && len(c.Mutations) == 1:
+		req.Type = coordinator.WriteSimple
+	case kind == cql.BatchLogged:
+		req.Type = coordinator.WriteBatch
+	}
+	return Outcome{}, writer.execute(r, req)
+}
+
+// checkBatch adds a warning for a large batch over several partitions, and refuses a larger one.
+func (writer *Writer) checkBatch(r *request.Request, kind cql.BatchKind, c *changes.Set) error {
+	size := 0
+	for i, m := range c.Mutations {
+		size += batchsize.Of(c.Tables[i], m)
+	}
+	switch l := &writer.o; {
+	case size > l.BatchFailBytes:
+		return invalidf("Batch too large")
+	case size > l.BatchWarnBytes:
+		r.Warn(fmt.Sprintf("Batch for %s is of size %d, exceeding specified threshold of %d by %d.",
+			c.TableNames(), size, l.BatchWarnBytes, size-l.BatchWarnBytes))
+	}
+	if kind == cql.BatchLogged {
+		return nil
+	}
+	if n := c.Partitions(false); n > writer.o.BatchPartitions {
+		plural := ""
+		if strings.Contains(c.TableNames(), ",") {
+			plural = "s"
+		}
+		r.Warn(fmt.Sprintf("Unlogged batch covering %d partitions detected against table%s %s. "+
+			"You should use a logged batch for atomicity, or asynchronous writes for performance.", n, plural, c.TableNames()))
+	}
+	return nil
+}
+
+// warnOfGrace adds a warning if a logged batch cannot be replayed because gc_grace_seconds is zero.
+func (writer *Writer) warnOfGrace(r *request.Request, c *changes.Set) {
+	var without []string
+	for _, t := range c.Tables {
+		if n := t.Keyspace + "." + t.Name; t.Options.GCGraceSeconds == 0 && !slices.Contains(without, n) {
+			without = append(without, n)
+		}
+	}
+	if len(without) == 0 {
+		return
+	}
+	plural := ""
+	if len(without) > 1 {
+		plural = "s"
+	}
+	r.Warn(fmt.Sprintf("Executing a LOGGED BATCH on table%s [%s], configured with a gc_grace_seconds of 0. "+
+		"The gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on tables involved in an atomic "+
+		"batch might cause batchlog entries to expire before being replayed.", plural, strings.Join(without, ", ")))
+}

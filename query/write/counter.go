@@ -1,0 +1,50 @@
+package write
+
+import (
+	"cqld/cql"
+	"cqld/schema"
+)
+
+// isCounterTable reports whether a table has counters; such a table has only counters besides its key.
+func isCounterTable(t *schema.Table) bool {
+	if len(t.Regulars) > 0 {
+		return t.Regulars[0].IsCounter()
+	}
+	return len(t.Statics) > 0 && t.Statics[0].IsCounter()
+}
+
+// checkCounterModification refuses clauses that statements on counter tables must not have.
+func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions int) error {
+	switch {
+	case !isCounterTable(c.Table):
+		return nil
+	case conditions > 0:
+		return invalidf("Conditions on counters are not supported")
+	case exists:
+		return invalidf("Conditional updates are not supported on counter tables")
+	case u.Timestamp != nil:
+		return invalidf("Cannot provide custom timestamp for counter updates")
+	case u.TTL != nil:
+		return invalidf("Cannot provide custom TTL for counter updates")
+	}
+	return nil
+}
+
+// checkBatchKinds refuses batches that mix counters with other changes.
+func checkBatchKinds(kind cql.BatchKind, statements []*Modification) error {
+	counters := 0
+	for _, s := range statements {
+		if isCounterTable(s.table) {
+			counters++
+		}
+	}
+	switch {
+	case kind == cql.BatchCounter && counters < len(statements):
+		return invalidf("Cannot include non-counter statement in a counter batch")
+	case counters > 0 && counters < len(statements):
+		return invalidf("Counter and non-counter mutations cannot exist in the same batch")
+	case kind == cql.BatchLogged && counters > 0:
+		return invalidf("Cannot include a counter statement in a logged batch")
+	}
+	return nil
+}

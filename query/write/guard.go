@@ -1,0 +1,136 @@
+package write
+
+import (
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/query/guardrail"
+	"cqld/query/operation"
+	"cqld/request"
+	"cqld/row"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// guardWrite applies the guardrails on one statement that writes.
+func guardWrite(g *guardrail.Guard, m *Modification) error {
+	if m.timestamp != nil {
+		if err := g.Enabled(guardrail.UserTimestamps); err != nil {
+			return err
+		}
+	}
+	for _, list := range [][]operation.Operation{m.static, m.regular} {
+		for _, o := range list {
+			if feature := operation.ListRead(o); feature != "" {
+				if err := g.EnabledFor(guardrail.ReadBeforeWriteLists, feature); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// guardWrites applies the guardrails on statements that write together, and on their consistency.
+func (writer *Writer) guardWrites(r *request.Request, together ...*Modification) error {
+	g := writer.o.DataGuard(r)
+	if g == nil {
+		return nil
+	}
+	for _, m := range together {
+		if err := guardWrite(g, m); err != nil {
+			return err
+		}
+	}
+	_, err := g.Permitted(guardrail.WriteConsistency, r.Consistency.String())
+	return err
+}
+
+// guardRow applies the guardrails on values to the static or regular row that m writes.
+func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.ColumnKind) error {
+	if w.guard != nil {
+		operations := m.regular
+		if kind == schema.Static {
+			operations = m.static
+		}
+		if err := guardCells(w.guard, m.table, operations, &w.row); err != nil {
+			return err
+		}
+	}
+	if !w.writer.o.Guardrails.BoundsTerms(m.table) {
+		return nil
+	}
+	return w.writer.o.Guard(w.request).Terms(m.table, key.Bytes, kind, &w.row, w.Now)
+}
+
+// guardCells applies the guardrails on values and collections to the cells that operations write to one row. As in Cassandra, the size
+// of a collection is not that of one element that is set.
+func guardCells(g *guardrail.Guard, t *schema.Table, operations []operation.Operation, r *row.Row) error {
+	type collection struct{ items, bytes int64 }
+	collections := map[*schema.Column]*collection{}
+	var order []*schema.Column
+	for i := range r.Cells {
+		cell := &r.Cells[i]
+		col := t.ColumnByID(cell.Column)
+		if col == nil || cell.Tombstone {
+			continue
+		}
+		path := pathBytes(col, cell.Path)
+		for _, n := range [...]int64{path, int64(len(cell.Value))} {
+			if err := g.Within(guardrail.ColumnValueSize, n, col.Name); err != nil {
+				return err
+			}
+		}
+		if !col.Type.IsCollection() || slices.ContainsFunc(operations, func(o operation.Operation) bool { return o.Column() == col && operation.SetsElement(o) }) {
+			continue
+		}
+		c := collections[col]
+		if c == nil {
+			c = new(collection)
+			collections[col] = c
+			order = append(order, col)
+		}
+		if !col.Type.MultiCell() {
+			c.items, c.bytes = frozenItems(cell.Value), int64(len(cell.Value))
+			continue
+		}
+		c.items++
+		c.bytes += path + int64(len(cell.Value)) + cellOverhead
+	}
+	for _, col := range order {
+		if err := g.Within(guardrail.ItemsPerCollection, collections[col].items, col.Name); err != nil {
+			return err
+		}
+		if err := g.Within(guardrail.CollectionSize, collections[col].bytes, col.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cellOverhead is the size of a cell without its path and value, as Cassandra counts it: its timestamp, TTL and time of deletion.
+const cellOverhead = 20
+
+// pathBytes returns the size in wire form of the path of a cell.
+func pathBytes(col *schema.Column, path []byte) int64 {
+	switch kind := col.Type.Kind(); {
+	case path == nil:
+		return 0
+	case kind == types.List:
+		return 16 // a time UUID
+	case kind == types.Set || kind == types.Map:
+		if v, _, err := col.Type.Elems()[0].ConsumeOrdered(nil, path, false); err == nil {
+			return int64(len(v))
+		}
+	}
+	return int64(len(path))
+}
+
+// frozenItems returns the number of elements of a frozen collection.
+func frozenItems(b []byte) int64 {
+	if len(b) < 4 {
+		return 0
+	}
+	c := wire.NewCursor(b)
+	return int64(c.Int32())
+}

@@ -1,0 +1,251 @@
+package write
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/query/constraint"
+	"cqld/query/execution"
+	"cqld/query/operation"
+	"cqld/query/restriction"
+	"cqld/query/term"
+	"cqld/schema"
+	"cqld/types"
+)
+
+// Modification is the plan of an INSERT, UPDATE or DELETE.
+type Modification struct {
+	kind      restriction.Statement
+	table     *schema.Table
+	where     *restriction.Set
+	regular   []operation.Operation
+	static    []operation.Operation
+	json      *jsonValues // for INSERT … JSON with a bind marker
+	timestamp term.Term
+	ttl       term.Term
+	timeout   term.Term
+	checks    []*constraint.Check // of static and regular columns
+	keyChecks []*constraint.Check
+	mandatory *schema.Column // without a value in this INSERT, which is refused
+	reads     bool
+	// conditions are those of IF. Nil means that there is no IF.
+	conditions *conditions
+	// Refused is why no client may execute the statement, but only those with the permissions receive it.
+	Refused error
+	// single means that every key column has one value, so that no list of keys is needed.
+	single bool
+}
+
+// Compile compiles an INSERT, UPDATE or DELETE of the compiler's table.
+func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modification, err error) {
+	c := &compiler{Compiler: terms, writer: writer}
+	switch stmt := stmt.(type) {
+	case *cql.Insert:
+		m, err = c.insert(stmt)
+	case *cql.InsertJSON:
+		m, err = c.insertJSON(stmt)
+	case *cql.Update:
+		m, err = c.update(stmt)
+	case *cql.Delete:
+		m, err = c.delete(stmt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.Refused = c.refused
+	return m, c.constraints(m)
+}
+
+// checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not get
+// another error, so these are refused at execution.
+func (c *compiler) checkModifiable(kind restriction.Statement) error {
+	switch {
+	case c.Table.IsCounter() && kind == restriction.Insert:
+		return invalidf("INSERT statements are not allowed on counter tables, use UPDATE instead")
+	case c.Table.Virtual || c.writer.o.IsVirtual(c.Table):
+		c.refused = virtualWrite(c.Table)
+	case c.Table.View != nil:
+		c.refused = invalidf("Cannot directly modify a materialized view")
+	}
+	return nil
+}
+
+func virtualWrite(t *schema.Table) error {
+	if schema.IsVirtualSystem(t.Keyspace) {
+		return invalidf("Modification is not supported by table %s.%s", t.Keyspace, t.Name)
+	}
+	return &execution.Unauthorized{Msg: t.Keyspace + " keyspace is not user-modifiable."}
+}
+
+func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
+	if err := c.checkModifiable(restriction.Insert); err != nil {
+		return nil, err
+	}
+	if len(stmt.Columns) != len(stmt.Values) {
+		return nil, invalidf("Unmatched column names/values")
+	}
+	m := &Modification{kind: restriction.Insert, table: c.Table}
+	var names []string
+	keys := keyTerms{}
+	for i, name := range stmt.Columns {
+		col, err := c.Column(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(names, name) {
+			return nil, invalidf("The column names contains duplicates")
+		}
+		names = append(names, name)
+		t, err := c.ColumnTerm(stmt.Values[i], col)
+		if err != nil {
+			return nil, err
+		}
+		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+			keys[col] = t
+			continue
+		}
+		m.addOperation(operation.Set(col, t))
+	}
+	if err := c.defaults(m, names, keys); err != nil {
+		return nil, err
+	}
+	if err := c.insertKeys(m, keys); err != nil {
+		return nil, err
+	}
+	m.setCompactValue()
+	var err error
+	if m.conditions, err = c.compileConditions(false, stmt.IfNotExists, nil, stmt.Using); err != nil {
+		return nil, err
+	}
+	return m, c.using(m, stmt.Using)
+}
+
+// keyTerms contains the values that INSERT assigns to key columns.
+type keyTerms map[*schema.Column]term.Term
+
+// insertKeys converts the key's values to restrictions.
+func (c *compiler) insertKeys(m *Modification, keys keyTerms) error {
+	rs, err := restriction.CompileValues(c.Table, keys, len(m.static) > 0 && len(m.regular) == 0)
+	if err != nil {
+		return err
+	}
+	m.where, m.single = rs, true
+	return nil
+}
+
+// setCompactValue makes INSERT set the value of a dense table if it is hidden, and requires it otherwise: such a row exists as long
+// as its value does. As in Cassandra, the values of the key are checked before.
+func (m *Modification) setCompactValue() {
+	switch value := m.table.CompactValue(); {
+	case value == nil || len(m.regular) > 0:
+	case m.table.Hides(value):
+		m.addOperation(operation.Set(value, term.Constant([]byte{})))
+	default:
+		m.mandatory = value
+	}
+}
+
+func (m *Modification) addOperation(o operation.Operation) {
+	o = checkVector(m.table, o)
+	if o.Column().Kind == schema.Static {
+		m.static = append(m.static, o)
+	} else {
+		m.regular = append(m.regular, o)
+	}
+	m.reads = m.reads || o.Reads()
+	byID := func(a, b operation.Operation) int { return int(a.Column().ID) - int(b.Column().ID) }
+	slices.SortStableFunc(m.static, byID)
+	slices.SortStableFunc(m.regular, byID)
+}
+
+// using compiles USING TIMESTAMP, TTL and TIMEOUT.
+func (c *compiler) using(m *Modification, u cql.Using) (err error) {
+	if m.timeout, err = execution.CompileTimeout(c.Compiler, u.Timeout); err != nil {
+		return err
+	}
+	if u.Timestamp != nil {
+		r := c.Receiver("[timestamp]", types.Native(types.Bigint))
+		if m.timestamp, err = c.Term(u.Timestamp, r); err != nil {
+			return err
+		}
+	}
+	if u.TTL != nil {
+		m.ttl, err = c.Term(u.TTL, c.Receiver("[ttl]", types.Native(types.Int)))
+	}
+	return err
+}
+
+func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
+	if err := c.checkModifiable(restriction.Update); err != nil {
+		return nil, err
+	}
+	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+		return nil, err
+	}
+	m := &Modification{kind: restriction.Update, table: c.Table}
+	if err := c.using(m, stmt.Using); err != nil {
+		return nil, err
+	}
+	for _, a := range stmt.Assignments {
+		o, err := operation.Assignment(c.Compiler, a)
+		if err != nil {
+			return nil, err
+		}
+		m.addOperation(o)
+	}
+	var err error
+	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
+		return nil, err
+	}
+	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
+	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
+	if err != nil {
+		return nil, err
+	}
+	m.where = rs
+	m.single = rs.Single()
+	return m, nil
+}
+
+func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
+	if err := c.checkModifiable(restriction.Delete); err != nil {
+		return nil, err
+	}
+	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+		return nil, err
+	}
+	m := &Modification{kind: restriction.Delete, table: c.Table}
+	for _, t := range stmt.Targets {
+		o, err := operation.Deletion(c.Compiler, t)
+		if err != nil {
+			return nil, err
+		}
+		m.addOperation(o)
+	}
+	if err := c.using(m, stmt.Using); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.conditions, err = c.compileConditions(stmt.IfExists, false, stmt.Conditions, stmt.Using); err != nil {
+		return nil, err
+	}
+	deletesStatic := len(m.static) > 0 && len(m.regular) == 0
+	onlyStatic := deletesStatic && (!m.conditional() || !m.conditions.regular())
+	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Delete, OnlyStatic: onlyStatic})
+	if err != nil {
+		return nil, err
+	}
+	const equalities = "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order to "
+	switch {
+	case rs.WholeRows():
+	case m.conditional() && !deletesStatic:
+		return nil, invalidf(equalities + "delete non static columns")
+	case m.conditional() && m.conditions.regular():
+		return nil, invalidf(equalities + "use IF condition on non static columns")
+	case len(m.regular) > 0:
+		return nil, invalidf("Range deletions are not supported for specific columns")
+	}
+	m.where = rs
+	m.single = rs.Single()
+	return m, nil
+}

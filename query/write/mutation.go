@@ -1,0 +1,364 @@
+package write
+
+import (
+	"slices"
+
+	"cqld/coordinator"
+	"cqld/internal/wire"
+	"cqld/query/access"
+	"cqld/query/changes"
+	"cqld/query/execution"
+	"cqld/query/guardrail"
+	"cqld/query/operation"
+	"cqld/query/restriction"
+	"cqld/query/rowview"
+	"cqld/query/term"
+	"cqld/request"
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// writing is one execution of a modification. It is reused; its results are copies.
+type writing struct {
+	operation.Context
+	writer  *Writer
+	request *request.Request
+	env     execution.Environment
+	params  *execution.Params
+	stated  bool // the timestamp was set by USING
+
+	key        []byte
+	clustering []byte
+	values     [][]byte
+	row        row.Row
+	builder    row.Mutation
+	known      func(clustering []byte) *rowview.View // returns the current row, instead of a read
+	guard      *guardrail.Guard                      // nil unless guardrails bound the values of cells
+}
+
+// Bounds of time to live (Cassandra's Attributes).
+const ttlMax = 20 * 365 * 24 * 60 * 60
+
+// begin prepares w for one statement with its values.
+func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value, now execution.Moment) {
+	w.writer, w.request, w.params = writer, r, params
+	if w.guard = writer.o.DataGuard(r); !w.guard.BoundsValues() {
+		w.guard = nil
+	}
+	w.env = writer.o.Environment(r, now)
+	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: writer.o.IDs, Millis: now.Millis, Now: now.Seconds}
+}
+
+// attributes evaluates USING. fallback is the timestamp if the statement has none.
+func (w *writing) attributes(m *Modification, fallback int64) error {
+	w.Timestamp, w.stated, w.TTL = fallback, w.params.Stated(), m.table.Options.DefaultTTL
+	if m.timestamp != nil && w.known == nil { // conditional changes have the ballot's timestamp
+		v, err := m.timestamp.Eval(&w.Scope)
+		if err != nil {
+			return err
+		}
+		if err := setTimestamp(v, &w.Timestamp); err != nil {
+			return err
+		}
+		w.stated = v.Kind != wire.ValueUnset
+	}
+	if err := w.checkAhead(m.table); err != nil {
+		return err
+	}
+	if m.ttl == nil {
+		return nil
+	}
+	v, err := m.ttl.Eval(&w.Scope)
+	switch {
+	case err != nil || v.Kind == wire.ValueUnset:
+		return err // the table's default
+	case v.Kind == wire.ValueNull || len(v.Bytes) == 0:
+		w.TTL = 0
+		return nil
+	}
+	c := wire.NewCursor(v.Bytes)
+	ttl := c.Int32()
+	switch {
+	case ttl < 0:
+		return invalidf("A TTL must be greater or equal to 0, but was %d", ttl)
+	case ttl > ttlMax:
+		return invalidf("ttl is too large. requested (%d) maximum (%d)", ttl, ttlMax)
+	}
+	w.TTL = ttl
+	return nil
+}
+
+// ordered reports whether the coordinator moves the timestamp after those of the current data.
+func (w *writing) ordered(t *schema.Table) bool {
+	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
+}
+
+// checkAhead refuses a timestamp in the far future: data with it could not be overwritten before that time.
+func (w *writing) checkAhead(t *schema.Table) error {
+	ahead := w.writer.o.TimestampAheadMax
+	if ahead <= 0 || w.Timestamp <= w.Millis*1000+ahead.Microseconds() {
+		return nil
+	}
+	return invalidf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for table %s.%s lies more "+
+		"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name, ahead)
+}
+
+func setTimestamp(v wire.Value, to *int64) error {
+	if v.Kind == wire.ValueUnset {
+		return nil
+	}
+	if v.Kind == wire.ValueNull || len(v.Bytes) != 8 {
+		return invalidf("Invalid null value of timestamp")
+	}
+	c := wire.NewCursor(v.Bytes)
+	t := c.Int64()
+	if t == row.NoTimestamp {
+		return invalidf("Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]")
+	}
+	*to = t
+	return nil
+}
+
+// build builds the mutations of m and passes each to add, which must not keep it.
+func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
+	if m.json != nil {
+		if err := m.json.eval(&w.Scope); err != nil {
+			return err
+		}
+	}
+	if err := w.checkKeys(m); err != nil {
+		return err
+	}
+	if m.single {
+		return w.buildSingle(m, add)
+	}
+	keys, err := m.where.PartitionKeys(&w.Scope)
+	if err != nil {
+		return err
+	}
+	slices, err := m.where.Slices(&w.Scope)
+	if err == nil {
+		err = restriction.CheckProduct(len(keys), len(slices))
+	}
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		w.builder.Reset(m.table.StorageID, key)
+		if err := w.addChanges(m, key, slices); err != nil {
+			return err
+		}
+		if err := w.finish(add); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addChanges adds the changes of m to one partition, in the rows of the slices.
+func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Slice) error {
+	if len(m.static) > 0 {
+		if err := w.addStatic(m, key); err != nil {
+			return err
+		}
+	}
+	whole := m.where.WholeRows()
+	switch {
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
+		return nil
+	case m.kind == restriction.Delete && len(m.regular) == 0 && !m.where.HasClustering():
+		w.addPartitionDeletion(m.table)
+	case m.kind == restriction.Delete && len(m.regular) == 0 && !whole:
+		for _, s := range in {
+			w.addRangeTombstone(s)
+		}
+	case len(m.regular) > 0 || whole && len(m.static) == 0:
+		for _, s := range in {
+			if err := w.addRow(m, key, s.Start); err != nil {
+				return err
+			}
+			if err := changes.CheckPartition(m.table, &w.builder); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deletion returns the deletion of a row, of rows, or of a partition. In a conditional change its timestamp is just
+// before that of the written cells, as in Cassandra, so that a batch may delete and write a row.
+func (w *writing) deletion() row.Deletion {
+	d := row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
+	if w.known != nil {
+		d.Timestamp--
+	}
+	return d
+}
+
+func (w *writing) addPartitionDeletion(t *schema.Table) {
+	if w.known != nil && len(t.Clustering) > 0 {
+		w.addRangeTombstone(row.AllRows()) // with conditions, as in Cassandra, static columns stay
+		return
+	}
+	w.row.Reset()
+	w.row.Deletion = w.deletion()
+	w.builder.AddHeader(&w.row)
+}
+
+func (w *writing) addRangeTombstone(s row.Slice) {
+	end := s.End
+	if end == nil {
+		end = []byte{0xFF} // after every clustering
+	}
+	w.builder.AddRangeTombstone(row.RangeTombstone{Start: s.Start, End: end, Deletion: w.deletion()})
+}
+
+// buildSingle is build for a statement that selects one row: it builds no lists.
+func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) error {
+	var err error
+	if w.key, w.values, err = m.where.SingleKey(&w.Scope, w.key[:0], w.values); err != nil {
+		return err
+	}
+	key := row.PartitionKey{Token: ring.Murmur3(w.key), Bytes: w.key}
+	w.builder.Reset(m.table.StorageID, key)
+	if len(m.static) > 0 {
+		if err := w.addStatic(m, key); err != nil {
+			return err
+		}
+	}
+	if !m.where.HasClustering() && len(m.table.Clustering) > 0 {
+		if m.kind == restriction.Delete && len(m.static) == 0 {
+			w.addPartitionDeletion(m.table)
+		}
+		return w.finish(add)
+	}
+	if w.clustering, err = m.where.SingleClustering(&w.Scope, w.clustering[:0]); err != nil {
+		return err
+	}
+	switch {
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
+		w.addPartitionDeletion(m.table)
+	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
+	default:
+		if err := w.addRow(m, key, w.clustering); err != nil {
+			return err
+		}
+	}
+	return w.finish(add)
+}
+
+func (w *writing) finish(add func(*row.Mutation) error) error {
+	if w.builder.Empty() {
+		return nil
+	}
+	return add(&w.builder)
+}
+
+func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
+	if m.reads {
+		if err := w.find(m.table, key, nil); err != nil {
+			return err
+		}
+	}
+	w.row.Reset()
+	for _, o := range m.static {
+		if err := o.Apply(&w.Context, &w.row); err != nil {
+			return err
+		}
+	}
+	if w.row.Empty() {
+		return nil
+	}
+	if err := w.checkRow(m, schema.Static); err != nil {
+		return err
+	}
+	if err := w.guardRow(m, key, schema.Static); err != nil {
+		return err
+	}
+	w.row.Sort()
+	w.builder.AddHeader(&w.row)
+	return nil
+}
+
+func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byte) error {
+	if m.mandatory != nil {
+		return invalidf("Column %s is mandatory for this COMPACT STORAGE table", m.mandatory.Name)
+	}
+	if m.reads {
+		if err := w.find(m.table, key, clustering); err != nil {
+			return err
+		}
+	}
+	w.row.Reset()
+	w.row.Clustering = clustering
+	switch {
+	case m.kind == restriction.Insert && m.table.Compact == schema.NotCompact:
+		w.row.Liveness = row.Liveness{Timestamp: w.Timestamp}
+		if w.TTL > 0 {
+			w.row.Liveness.TTL, w.row.Liveness.LocalTime = w.TTL, w.Now+int64(w.TTL)
+		}
+	case m.kind == restriction.Delete && len(m.regular) == 0:
+		w.row.Deletion = w.deletion()
+	}
+	for _, o := range m.regular {
+		if err := o.Apply(&w.Context, &w.row); err != nil {
+			return err
+		}
+	}
+	if w.row.Empty() {
+		return nil
+	}
+	if err := w.checkRow(m, schema.Regular); err != nil {
+		return err
+	}
+	if err := w.guardRow(m, key, schema.Regular); err != nil {
+		return err
+	}
+	if len(m.regular) > 1 || len(w.row.Cells) > 1 {
+		w.row.Sort()
+	}
+	w.builder.AddRow(&w.row)
+	return nil
+}
+
+// find reads the contents of a row, or, with a nil clustering, of the static row.
+func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte) error {
+	if w.known != nil {
+		w.Found = w.known(clustering)
+		return nil
+	}
+	level := w.request.Consistency
+	if level == ring.Any {
+		return invalidf("ANY ConsistencyLevel is only supported for writes")
+	}
+	cmd := &row.ReadCommand{Table: t.StorageID, Key: row.PartitionKey{Token: key.Token, Bytes: slices.Clone(key.Bytes)},
+		Now: w.Now, Limits: row.Limits{Rows: 1}, StaticCounts: true}
+	if clustering != nil {
+		cmd.Slices = []row.Slice{row.ExactRow(clustering)}
+	} else {
+		cmd.Slices = []row.Slice{row.AllRows()}
+	}
+	call, err := w.writer.o.Executor.Read(w.request, &coordinator.ReadRequest{Command: cmd, Consistency: level, Timeout: w.writer.o.TimeoutsOf(w.params).Read})
+	if err != nil {
+		return err
+	}
+	defer call.Release()
+	w.request.Cost.Path = string(access.PartitionKey)
+	w.request.Cost.CountPage(call.Page(), w.Now)
+	v := &rowview.View{}
+	v.Reset(t, w.Now)
+	var r row.PageReader
+	r.Reset(call.Page())
+	if r.NextPartition() {
+		v.Header = r.Header
+		v.Partition(r.Key)
+		if r.NextRow(&v.Row) {
+			v.Clustering = v.Row.Clustering
+			v.Mark(&v.Row)
+		}
+		v = v.Clone()
+	}
+	w.Found = v
+	return r.Err()
+}
