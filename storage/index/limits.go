@@ -31,10 +31,10 @@ const (
 	// mergedTerms is how many single terms a search in the order of tokens reads with an iterator for each: an IN of usual size.
 	// Beyond, and for other intervals, it looks at entries and keeps the first ones, up to stepKeys.
 	mergedTerms = 64
-	// A search of intervals in the order of tokens looks at rangeEntries entries, in 0.5 ms, then at rangeRows rows of the table or
+	// A search of intervals in the order of tokens looks at rangeEntries entries, in 0.3 ms, then at rangeRows rows of the table or
 	// rangeBytes bytes of them, and so on. A step ends when it has looked at rangeStep rows: about half a second.
-	rangeEntries = 4_096
-	rangeRows    = 1_000
+	rangeEntries = 2_048
+	rangeRows    = 500
 	rangeBytes   = 256 << 10
 	rangeStep    = 256 << 10
 	// graceExpired is for how many seconds a value that expired counts as stored: clocks of coordinators differ, and their

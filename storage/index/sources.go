@@ -220,8 +220,9 @@ func (s *search) offered(id schema.StorageID, t row.Slice) bounds {
 type firsts struct {
 	s       *search
 	most    int
-	list    []placedEntry
-	dropped bool // entries behind the last in the list
+	list    []placedEntry // a heap once it is full
+	memory  []byte        // of further entries
+	dropped bool          // entries behind the last in the list
 }
 
 type placedEntry struct {
@@ -238,15 +239,11 @@ func (h *firsts) Less(i, k int) bool { return h.s.before(h.list[k].place, h.list
 // Swap implements heap.Interface.
 func (h *firsts) Swap(i, k int) { h.list[i], h.list[k] = h.list[k], h.list[i] }
 
-// Push implements heap.Interface.
-func (h *firsts) Push(x any) { h.list = append(h.list, x.(placedEntry)) }
+// Push implements heap.Interface. It is not called: the list is made a heap when it is full.
+func (h *firsts) Push(any) {}
 
-// Pop implements heap.Interface.
-func (h *firsts) Pop() any {
-	last := h.list[len(h.list)-1]
-	h.list = h.list[:len(h.list)-1]
-	return last
-}
+// Pop implements heap.Interface. It is not called.
+func (h *firsts) Pop() any { return nil }
 
 // offer keeps an entry if it is in the bounds of the query and among the first. The key is valid during the call.
 func (h *firsts) offer(key []byte) {
@@ -266,8 +263,15 @@ func (h *firsts) offer(key []byte) {
 		heap.Fix(h, 0)
 		return
 	}
-	entry := slices.Clone(key)
-	heap.Push(h, placedEntry{entry, entry[indexSize+n:]})
+	if cap(h.memory)-len(h.memory) < len(key) {
+		h.memory = make([]byte, 0, max(len(key), min(keptMax, max(keptMin, 2*cap(h.memory)))))
+	}
+	from := len(h.memory)
+	h.memory = append(h.memory, key...)
+	entry := h.memory[from:len(h.memory):len(h.memory)]
+	if h.list = append(h.list, placedEntry{entry, entry[indexSize+n:]}); len(h.list) == h.most {
+		heap.Init(h)
+	}
 }
 
 // inOrder returns the entries in the order of the query.

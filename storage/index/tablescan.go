@@ -11,7 +11,11 @@ import (
 // rangeBounds are the bounds of a search of intervals in the order of tokens.
 type rangeBounds struct {
 	entries, rows, step int // rangeEntries, rangeRows and rangeStep
+	kept                int // entries, stepKeys+1
 }
+
+// usualRanges returns the bounds of limits.go.
+func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, rangeStep, stepKeys + 1} }
 
 // ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so it would have to
 // look at all of them to find the first ones. If there are many, the rows of the table, which are in the order of places, may lead to
@@ -43,7 +47,7 @@ func (s *search) sorted(terms []row.Slice, open func(bounds) (*storage.Entries, 
 
 // sortedOf is sorted for intervals of terms of several indexes.
 func (s *search) sortedOf(all []Branch, open func(bounds) (*storage.Entries, error), f func(func() ([]byte, bool, error)) error) error {
-	r := ranged{s: s, kept: firsts{s: s, most: stepKeys + 1}}
+	r := ranged{s: s, kept: firsts{s: s, most: s.x.ranges.kept}}
 	for _, branch := range all {
 		for _, t := range branch.Terms {
 			if t.Empty() {

@@ -109,7 +109,7 @@ type scratch struct {
 // NewValues returns the value indexes of one engine. definitions returns the indexes of a table; it must be quick and safe for
 // concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
-	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, ranges: rangeBounds{rangeEntries, rangeRows, rangeStep},
+	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, ranges: usualRanges(),
 		scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 

@@ -2,6 +2,7 @@ package index
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strconv"
 	"sync"
 	"syscall"
@@ -82,20 +83,8 @@ func BenchmarkSearch(b *testing.B) {
 	const rows, matches = 1_000_000, 100
 	e, x := openValues(b, true)
 	defer e.Close()
-	m, r, value := new(row.Mutation), row.NewRow(), make([]byte, 8)
-	for i := range rows {
-		binary.BigEndian.PutUint64(value, uint64(i%(rows/matches)))
-		valuesMutation(m, r, i, value, []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
-		if i%1000 == 999 {
-			mustApply(b, e, m) // and wait
-		} else {
-			mustQueue(b, e, m)
-		}
-	}
-	if err := e.Flush(); err != nil {
-		b.Fatal(err)
-	}
-	settle(b)
+	load(b, e, rows, rows/matches)
+	value := make([]byte, 8)
 	for _, limit := range []int{1, 10, 100} {
 		b.Run(strconv.Itoa(limit), func(b *testing.B) {
 			b.ReportAllocs()
@@ -119,6 +108,52 @@ func BenchmarkSearch(b *testing.B) {
 			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
+}
+
+// BenchmarkSearchRange finds the first rows of a range of terms in the order of tokens, among 1,000,000 rows of which one in every has a term
+// in it: with the rows of the table and by entries alone, after the same load.
+func BenchmarkSearchRange(b *testing.B) {
+	const rows = 1_000_000
+	e, x := openValues(b, true)
+	defer e.Close()
+	load(b, e, rows, rows)
+	for _, every := range []int{1, 10, 100, 1_000} {
+		for _, limit := range []int{11, 1_000} {
+			for _, entries := range []int{rangeEntries, rows + 1} {
+				b.Run(fmt.Sprintf("every=%d/limit=%d/table=%v", every, limit, entries == rangeEntries), func(b *testing.B) {
+					x.ranges.entries = entries
+					end := binary.BigEndian.AppendUint64(nil, uint64(rows/every))
+					q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: limit, Now: 5,
+						Terms: []row.Slice{{End: types.Native(types.Text).AppendOrdered(nil, end, false)}}}
+					before := processorTime(b)
+					for b.Loop() {
+						if page, err := x.Search(q); err != nil || len(page.Candidates) != limit {
+							b.Fatal(len(page.Candidates), err)
+						}
+					}
+					b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/1000, "cpu-µs/op")
+				})
+			}
+		}
+	}
+}
+
+// load inserts rows, each in its own partition, with values from 0 to values-1, and waits until compactions have ended.
+func load(b *testing.B, e *engine, rows, values int) {
+	m, r, value := new(row.Mutation), row.NewRow(), make([]byte, 8)
+	for i := range rows {
+		binary.BigEndian.PutUint64(value, uint64(i%values))
+		valuesMutation(m, r, i, value, []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
+		if i%1000 == 999 {
+			mustApply(b, e, m) // and wait
+		} else {
+			mustQueue(b, e, m)
+		}
+	}
+	if err := e.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	settle(b)
 }
 
 // settle waits until compactions have ended: they take processor time, too.

@@ -379,8 +379,8 @@ func (m *valuesRun) search() {
 	def := m.known[m.rng.IntN(len(m.known))]
 	q := m.query(&def)
 	m.unite(&def, q)
-	if m.values.ranges = (rangeBounds{rangeEntries, rangeRows, rangeStep}); m.rng.IntN(4) > 0 { // also the rows of the table are looked at
-		m.values.ranges = rangeBounds{1 + m.rng.IntN(4), 1 + m.rng.IntN(4), 1 + m.rng.IntN(20)}
+	if m.values.ranges = usualRanges(); m.rng.IntN(4) > 0 { // also the rows of the table are looked at
+		m.values.ranges = rangeBounds{1 + m.rng.IntN(4), 1 + m.rng.IntN(4), 1 + m.rng.IntN(20), 1 + m.rng.IntN(8)}
 	}
 	m.logf("search %d key %.9q ranges %v order %d reversed %v terms %.200s union %.200s", q.Index, q.Key.Bytes, m.values.ranges, q.Order, q.Reversed, fmt.Sprintf("%q", q.Terms), fmt.Sprint(q.Union))
 	var got []foundRow
