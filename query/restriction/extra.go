@@ -14,7 +14,7 @@ import (
 )
 
 // The restrictions in this file filter rows, and select neither keys nor slices. A null value satisfies none of them. The exception is
-// NOT IN in a DELETE, which selects the slices between its values.
+// NOT IN in a DELETE, which selects the slices between its values. != is NOT IN with one value.
 
 // operator returns the operator of a restriction for messages.
 func (r *restriction) operator() string {
@@ -42,6 +42,9 @@ func (r *restriction) restricts(kind schema.ColumnKind) bool {
 // checkExtra checks the restrictions that only filter rows, and adds them to the filters.
 func (rs *Set) checkExtra(o Options) error {
 	for _, r := range rs.extra {
+		if err := rs.checkNotIn(r); err != nil {
+			return err
+		}
 		switch {
 		case o.Statement != Select:
 			return invalidf("Cannot use %s with %s", o.Statement, r.operator())
@@ -51,8 +54,7 @@ func (rs *Set) checkExtra(o Options) error {
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
 		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r) || rs.indexedOr(r):
 		case r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering:
-			return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
-				r.first().Name, rs.table.Clustering[r.first().Position-1].Name)
+			return rs.refusePlaced(r.first(), rs.firstFree())
 		default:
 			return invalidf(allowFilteringMessage)
 		}
@@ -61,20 +63,56 @@ func (rs *Set) checkExtra(o Options) error {
 	return nil
 }
 
+// checkNotIn refuses NOT IN that cannot be combined with a restriction of the same column: with = or IN, or with a range or NOT IN whose
+// first column is another.
+func (rs *Set) checkNotIn(r *restriction) error {
+	if r.kind != kindNotIn {
+		return nil
+	}
+	for _, x := range slices.Concat(rs.partition, rs.clustering, rs.other, rs.extra) {
+		switch {
+		case x == nil || commonNames(x, r) == "":
+		case x.kind == kindEqual || x.kind == kindIn:
+			return x.merge(r)
+		case x.kind == kindSlice && x.first() != r.first():
+			return x.mergeSlice(r)
+		case x.kind == kindNotIn && x.first() != r.first():
+			return x.slice().mergeSlice(r)
+		}
+	}
+	return nil
+}
+
+// refusePlaced returns the error for a restriction of the clustering column col without = or IN on the one before, which misses them.
+func (rs *Set) refusePlaced(col, before *schema.Column) error {
+	restricts := func(x *restriction) bool { return slices.Contains(x.columns, before) }
+	if slices.ContainsFunc(rs.clustering, restricts) || slices.ContainsFunc(rs.extra, restricts) {
+		return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",
+			col.Name, before.Name)
+	}
+	return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", col.Name, before.Name)
+}
+
 // afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions, whose preceding columns are restricted
 // by = or IN. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
 func (rs *Set) afterPrefix(r *restriction) bool {
 	if r.kind != kindNotIn || rs.KeyRange || r.first().Kind != schema.Clustering {
 		return false
 	}
-	for _, col := range rs.table.Clustering[:r.first().Position] {
+	free := rs.firstFree()
+	return free == nil || free.Position >= r.first().Position
+}
+
+// firstFree returns the first clustering column that is restricted neither by = nor by IN, or nil.
+func (rs *Set) firstFree() *schema.Column {
+	for _, col := range rs.table.Clustering {
 		if !slices.ContainsFunc(rs.clustering, func(x *restriction) bool {
 			return (x.kind == kindEqual || x.kind == kindIn) && slices.Contains(x.columns, col)
 		}) {
-			return false
+			return col
 		}
 	}
-	return true
+	return nil
 }
 
 // slice returns the slice of all values but those of NOT IN. Statements that write cannot filter rows: a DELETE has range tombstones
@@ -117,7 +155,11 @@ func (r *restriction) evalNotIn(s *term.Scope) ([][][]byte, error) {
 	}
 	for _, values := range all {
 		for i, v := range values {
-			if v == nil && i < len(r.columns) {
+			switch {
+			case v != nil || i >= len(r.columns):
+			case r.multi:
+				return nil, invalidf("Invalid null value for %s in tuple (%s)", r.columns[i].Name, ColumnNames(r.columns))
+			default:
 				return nil, invalidf("Invalid null value for column %s", r.columns[i].Name)
 			}
 		}

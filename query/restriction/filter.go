@@ -127,6 +127,9 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 			return x, err
 		}
 		if err := supported(k, "map key", col); err != nil {
+			if e.name != "" {
+				err = invalidf("Invalid %s map key for column %s", nothing(k), col.Name)
+			}
 			return x, err
 		}
 		x.key = term.NotNil(k.Bytes)
@@ -138,8 +141,19 @@ func (e *element) eval(s *term.Scope, col *schema.Column) (x elementFilter, err 
 	if v.Kind == wire.ValueNull && (e.operator == cql.NotContains || e.operator == cql.NotContainsKey) {
 		return x, invalidf("Invalid null value for column %s", col.Name) // Cassandra 6's text
 	}
+	if v.Kind != wire.ValueSet && e.name != "" {
+		return x, invalidf("Invalid %s value for %s", nothing(v), e.name)
+	}
 	x.value = term.NotNil(v.Bytes)
 	return x, supported(v, what, col)
+}
+
+// nothing returns the word for a value that is null or unset.
+func nothing(v wire.Value) string {
+	if v.Kind == wire.ValueUnset {
+		return "unset"
+	}
+	return "null"
 }
 
 // Matches reports whether a row passes all filters.
@@ -235,10 +249,10 @@ func (f *Filter) contains(collection []byte) bool {
 			ok = !found
 		case cql.NotContains:
 			ok = !t.Contains(collection, e.value)
-		case cql.Equal:
+		case cql.Equal, cql.NotEqual: // without the element, neither
 			var found []byte
 			found, ok = t.Lookup(collection, e.key)
-			ok = ok && t.Elems()[1].Compare(found, e.value) == 0
+			ok = ok && (t.Elems()[1].Compare(found, e.value) == 0) == (e.operator == cql.Equal)
 		}
 		if !ok {
 			return false

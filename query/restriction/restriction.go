@@ -22,8 +22,8 @@ const (
 	kindContains // any number of CONTAINS, CONTAINS KEY and map elements
 
 	// These only filter rows.
-	kindNotIn
-	kindNotContains // one NOT CONTAINS or NOT CONTAINS KEY
+	kindNotIn       // also !=
+	kindNotContains // one NOT CONTAINS or NOT CONTAINS KEY, or != of a map's element
 	kindLike        // equal is the pattern
 	kindOr
 )
@@ -43,8 +43,9 @@ type bound struct {
 
 // element is a restriction on the contents of a collection.
 type element struct {
-	operator cql.Operator // Contains, ContainsKey, or Equal for a map's element
+	operator cql.Operator // Contains, ContainsKey, or Equal and NotEqual for a map's element
 	key      term.Term    // of a map's element
+	name     string       // of the element that NotEqual compares, for messages
 	value    term.Term
 	analyzer *analysis.Analyzer // of the index that finds the element; nil means none
 }
@@ -80,7 +81,7 @@ func (r *restriction) merge(o *restriction) error {
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
 	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
-	case r.kind == kindSlice:
+	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the texts are those of Cassandra 6
 		return invalidf("Column \"%s\" cannot be restricted by both an equality and an inequality relation", common)
 	case r.kind == kindContains && o.kind == kindContains:
 		r.elements = append(r.elements, o.elements...)
@@ -146,8 +147,6 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	switch r.Operator {
 	case cql.Contains, cql.ContainsKey, cql.NotContains, cql.NotContainsKey:
 		return c.containsRestriction(col, r)
-	case cql.NotEqual:
-		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
 	case cql.Like, cql.ILike:
 		if err := checkComparable(col, c.operator(r.Operator)); err != nil {
 			return nil, err
@@ -157,7 +156,7 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 	if err := checkComparable(col, c.operator(r.Operator)); err != nil {
 		return nil, err
 	}
-	if r.Operator != cql.Equal {
+	if r.Operator != cql.Equal && r.Operator != cql.NotEqual {
 		if err := checkSliceable(col.Type); err != nil {
 			return nil, err
 		}
@@ -175,6 +174,8 @@ func compare(columns []*schema.Column, op cql.Operator, v *valueTerm) *restricti
 	switch op {
 	case cql.Equal:
 		x.kind, x.equal = kindEqual, v
+	case cql.NotEqual:
+		x.kind, x.in = kindNotIn, []*valueTerm{v}
 	case cql.Less, cql.LessOrEqual:
 		x.upper = &bound{v, op == cql.LessOrEqual}
 	case cql.Greater, cql.GreaterOrEqual:
@@ -233,7 +234,7 @@ func (c compiler) containsRestriction(col *schema.Column, r *cql.ColumnRelation)
 	return x, nil
 }
 
-// elementRestriction compiles m[key] = term.
+// elementRestriction compiles m[key] = term and m[key] != term. The latter's rules and texts are those of Cassandra 6.
 func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, error) {
 	col, err := c.Column(r.Column)
 	if err != nil {
@@ -245,19 +246,25 @@ func (c compiler) elementRestriction(r *cql.ElementRelation) (*restriction, erro
 		return nil, invalidf("Indexes on list entries (%s[index] = value) are not currently supported.", col.Name)
 	case t.Kind() != types.Map:
 		return nil, invalidf("Column %s cannot be used as a map", col.Name)
-	case !t.MultiCell():
+	case !t.MultiCell() && r.Operator != cql.NotEqual:
 		return nil, invalidf("Map-entry equality predicates on frozen map column %s are not supported", col.Name)
-	case r.Operator != cql.Equal:
+	case r.Operator != cql.Equal && r.Operator != cql.NotEqual:
 		return nil, invalidf("Only EQ relations are supported on map entries")
 	}
-	e := element{operator: cql.Equal}
-	if e.key, err = c.Term(r.Key, c.Receiver("key("+col.Name+")", t.Elems()[0])); err != nil {
+	e := element{operator: r.Operator}
+	key, value := "key("+col.Name+")", "value("+col.Name+")"
+	kind := kindContains
+	if r.Operator == cql.NotEqual {
+		e.name = cql.QuoteIdentifier(col.Name) + "[" + term.Text(r.Key) + "]"
+		value, kind = e.name, kindNotContains
+	}
+	if e.key, err = c.Term(r.Key, c.Receiver(key, t.Elems()[0])); err != nil {
 		return nil, err
 	}
-	if e.value, err = c.Term(r.Value, c.Receiver("value("+col.Name+")", t.Elems()[1])); err != nil {
+	if e.value, err = c.Term(r.Value, c.Receiver(value, t.Elems()[1])); err != nil {
 		return nil, err
 	}
-	return &restriction{columns: []*schema.Column{col}, kind: kindContains, elements: []element{e}}, nil
+	return &restriction{columns: []*schema.Column{col}, kind: kind, elements: []element{e}}, nil
 }
 
 // inRestriction compiles c IN (…).
@@ -369,13 +376,10 @@ func (c compiler) tupleRestriction(r *cql.TupleRelation) (*restriction, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Operator == cql.NotEqual {
-		return nil, invalidf("Unsupported \"!=\" relation: %s", term.RelationText(r))
-	}
 	if r.Operator > cql.GreaterOrEqual {
 		return nil, invalidf("%s cannot be used for multi-column relations", r.Operator)
 	}
-	if r.Operator != cql.Equal {
+	if r.Operator != cql.Equal && r.Operator != cql.NotEqual {
 		for _, col := range columns {
 			if err := checkSliceable(col.Type); err != nil {
 				return nil, err

@@ -165,8 +165,11 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	if c.between {
 		r.refuseNull()
 	}
-	if r.kind == kindNotIn && o.Statement != Select {
+	switch {
+	case r.kind == kindNotIn && o.Statement != Select:
 		r = r.slice()
+	case r.kind == kindNotContains && r.elements[0].operator == cql.NotEqual && o.Statement != Select:
+		r.kind = kindContains // a column that these statements refuse, with its name
 	}
 	if r.kind >= kindNotIn {
 		rs.extra = append(rs.extra, r)
@@ -369,8 +372,7 @@ func (rs *Set) checkPrefix() error {
 	for _, r := range rs.clustering {
 		for _, col := range r.columns {
 			if want := rs.table.Clustering[i]; want != col {
-				return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted",
-					col.Name, want.Name)
+				return rs.refusePlaced(col, want)
 			}
 			i++
 		}
