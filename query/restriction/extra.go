@@ -53,7 +53,7 @@ func (rs *Set) checkExtra(o Options) error {
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
 		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r) || rs.indexedOr(r):
-		case r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering:
+		case r.kind == kindNotIn && r.first().Kind == schema.Clustering && !rs.follows(r):
 			return rs.refusePlaced(r.first(), rs.firstFree())
 		default:
 			return invalidf(allowFilteringMessage)
@@ -93,12 +93,14 @@ func (rs *Set) refusePlaced(col, before *schema.Column) error {
 	return invalidf("PRIMARY KEY column \"%s\" cannot be restricted as preceding column \"%s\" is not restricted", col.Name, before.Name)
 }
 
-// afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions, whose preceding columns are restricted
-// by = or IN. It then excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
+// afterPrefix reports whether r is a NOT IN on clustering columns of selected partitions that follows other restrictions. It then
+// excludes rows from slices, and, as in Cassandra 6, needs no ALLOW FILTERING.
 func (rs *Set) afterPrefix(r *restriction) bool {
-	if r.kind != kindNotIn || rs.KeyRange || r.first().Kind != schema.Clustering {
-		return false
-	}
+	return r.kind == kindNotIn && !rs.KeyRange && r.first().Kind == schema.Clustering && rs.follows(r)
+}
+
+// follows reports whether the clustering columns before those of r are restricted by = or IN.
+func (rs *Set) follows(r *restriction) bool {
 	free := rs.firstFree()
 	return free == nil || free.Position >= r.first().Position
 }
