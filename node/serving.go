@@ -23,7 +23,7 @@ func (n *Node) clockRefusal() error {
 // with an error of its own protocol.
 func (n *Node) openExecutors() {
 	var proposer request.Proposer = n.parts.Proposer
-	if f := n.opts.faults.proposer; f != nil {
+	if f := n.faults.proposer; f != nil {
 		proposer = f(proposer)
 	}
 	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}

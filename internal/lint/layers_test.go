@@ -143,17 +143,18 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types udf/value view
+node/config: audit azuretables cluster internal/env login/certificate messaging messaging/internodetls node/assembly query/definition query/guardrail ring server/frame tlsconfig udf/value
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
-cqldtest: azuretables internal/env node storage/faultfs
+cqldtest: azuretables internal/env node node/config storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
-cmd/cqld/certs: node tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/control tlsconfig/authority
+cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/config node/control tlsconfig/authority
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view
 integration/cqlclient:
@@ -222,12 +223,12 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation", "simulation/scenario"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest", "simulation", "simulation/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/protobuf":    {"cluster"},
 		"github.com/apache/cassandra":   {"integration"},
-		"go.yaml.in/yaml":               {"node"},
+		"go.yaml.in/yaml":               {"node/config"},
 		"github.com/alecthomas/kong":    {"cmd/cqld", "integration"},
 		"github.com/pierrec/lz4":        {"server/frame", "integration"},
 		"github.com/golang/snappy":      {"server/frame", "integration"},
