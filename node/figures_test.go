@@ -44,11 +44,11 @@ func TestTopKeysFindTheFrequent(t *testing.T) {
 }
 
 func TestCountingAllocatesNothing(t *testing.T) {
-	m := newMeasured(&storage.Engine{})
+	m := newMeasured(&storage.Engine{}, nil)
 	for id := range schema.StorageID(1000) {
 		m.of(id)
 	}
-	if n := testing.AllocsPerRun(100, func() { m.of(999).writes.Add(1); m.of(999).latency.Add(time.Microsecond) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { m.of(999).write.Begin(8); m.of(999).read.End(time.Microsecond, time.Second) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	m.forget(999)

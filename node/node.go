@@ -182,7 +182,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 // stored is called when storage is open.
 func (n *Node) stored(i *assembly.Instance) error {
 	n.engine = i.Engine
-	n.measured = newMeasured(i.Engine)
+	n.measured = newMeasured(i.Engine, n.clock)
 	return nil
 }
 

@@ -52,15 +52,20 @@ func (n *Node) shownTables() []system.TableFigures {
 		return nil
 	}
 	var out []system.TableFigures
+	now := n.clock.Monotonic()
 	for _, t := range tables {
 		size, err := n.engine.TableSize(t.StorageID)
 		if err != nil {
 			return nil // the engine is closed or has failed
 		}
-		f := n.measured.of(t.StorageID)
-		p := f.latency.Percentiles()
-		out = append(out, system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Reads: f.reads.Load(), P50: p.P50, P99: p.P99,
-			Max: p.Max})
+		shown := system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes}
+		if f := n.measured.lookUp(t.StorageID); f != nil {
+			shown.CoordinatorRead, shown.CoordinatorScan = f.coordinator.Read.Summary(now), f.coordinator.Scan.Summary(now)
+			shown.CoordinatorWrite = f.coordinator.Write.Summary(now)
+			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.read.Summary(now), f.scan.Summary(now), f.write.Summary(now)
+			shown.Rows, shown.Tombstones = f.rows.Percentiles(), f.tombstones.Percentiles()
+		}
+		out = append(out, shown)
 	}
 	return out
 }

@@ -192,6 +192,20 @@ const systemViewsTables = `
 	keyspace_name text P; table_name text P; mebibytes bigint
 333 local_read_latency
 	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+340 local_scan_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+341 local_write_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+337 coordinator_read_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+338 coordinator_scan_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+339 coordinator_write_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+342 rows_per_read
+	keyspace_name text P; table_name text P; count bigint; max double; p50th double; p99th double
+343 tombstones_per_read
+	keyspace_name text P; table_name text P; count bigint; max double; p50th double; p99th double
 334 pending_hints | Pending hints that this node has for other nodes
 	host_id uuid P; address inet; dc text; files int; newest timestamp; oldest timestamp; port int; rack text; status text
 336 queries | Lists currently running queries

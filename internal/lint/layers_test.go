@@ -123,7 +123,7 @@ query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
-query/system: auth internal/wire query/mask ring row schema types types/analysis
+query/system: auth internal/histogram internal/wire query/mask ring row schema types types/analysis
 query/vector: query/function schema types types/similarity
 query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
 query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity

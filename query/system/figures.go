@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cqld/internal/histogram"
 	"cqld/ring"
 )
 
@@ -45,13 +46,13 @@ type Query struct {
 	Task            string
 }
 
-// TableFigures are the size of a table on this node, and the latencies of its reads, in system_views.disk_usage and
-// local_read_latency.
+// TableFigures are the size of a table on this node and the statistics of its requests since the node started.
 type TableFigures struct {
-	Keyspace, Table string
-	Bytes           int64
-	Reads           int64
-	P50, P99, Max   time.Duration
+	Keyspace, Table                                    string
+	Bytes                                              int64
+	CoordinatorRead, CoordinatorScan, CoordinatorWrite histogram.TimerSummary
+	LocalRead, LocalScan, LocalWrite                   histogram.TimerSummary
+	Rows, Tombstones                                   histogram.CountPercentiles // of each read and scan
 }
 
 // figureRows adds the rows of a table of Figures.
@@ -95,16 +96,42 @@ func (s *Source) figureRows(b *builder) {
 const mebibyte = 1 << 20
 
 func (s *Source) tableRows(b *builder, tables []TableFigures) {
-	for _, t := range tables {
-		row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Table)}
+	for i := range tables {
+		t := &tables[i]
+		row := values{}
 		switch b.table.Name {
 		case "disk_usage":
 			row["mebibytes"] = bigint((t.Bytes + mebibyte - 1) / mebibyte)
+		case "coordinator_read_latency":
+			row = latencies(&t.CoordinatorRead)
+		case "coordinator_scan_latency":
+			row = latencies(&t.CoordinatorScan)
+		case "coordinator_write_latency":
+			row = latencies(&t.CoordinatorWrite)
 		case "local_read_latency":
-			milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
-			row["count"], row["max_ms"] = bigint(t.Reads), milliseconds(t.Max)
-			row["p50th_ms"], row["p99th_ms"] = milliseconds(t.P50), milliseconds(t.P99)
+			row = latencies(&t.LocalRead)
+		case "local_scan_latency":
+			row = latencies(&t.LocalScan)
+		case "local_write_latency":
+			row = latencies(&t.LocalWrite)
+		case "rows_per_read":
+			row = numbers(&t.Rows)
+		case "tombstones_per_read":
+			row = numbers(&t.Tombstones)
 		}
+		row["keyspace_name"], row["table_name"] = text(t.Keyspace), text(t.Table)
 		b.add(row)
 	}
+}
+
+// latencies returns the columns of a table of latencies.
+func latencies(s *histogram.TimerSummary) values {
+	milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
+	return values{"count": bigint(s.Count), "max_ms": milliseconds(s.Latency.Max), "p50th_ms": milliseconds(s.Latency.P50),
+		"p99th_ms": milliseconds(s.Latency.P99), "per_second": double(s.PerSecond)}
+}
+
+// numbers returns the columns of a table of numbers per read.
+func numbers(p *histogram.CountPercentiles) values {
+	return values{"count": bigint(p.Count), "max": double(float64(p.Most)), "p50th": double(float64(p.P50)), "p99th": double(float64(p.P99))}
 }

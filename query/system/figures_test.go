@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/histogram"
 	"cqld/ring"
 )
 
@@ -23,7 +24,15 @@ func TestFiguresAreShown(t *testing.T) {
 			return []Query{{ThreadID: "Native-Transport-Requests-7", Queued: 2 * time.Microsecond, Running: time.Second, Task: "QUERY SELECT"}}
 		},
 		Tables: func() []TableFigures {
-			return []TableFigures{{Keyspace: "k", Table: "t", Bytes: mebibyte + 1, Reads: 4, Max: 3 * time.Millisecond}}
+			return []TableFigures{{Keyspace: "k", Table: "t", Bytes: mebibyte + 1,
+				LocalRead:        histogram.TimerSummary{Count: 4, Latency: histogram.Percentiles{Max: 3 * time.Millisecond}},
+				LocalScan:        histogram.TimerSummary{Count: 5},
+				LocalWrite:       histogram.TimerSummary{Count: 6, PerSecond: 1.5},
+				CoordinatorRead:  histogram.TimerSummary{Count: 7},
+				CoordinatorScan:  histogram.TimerSummary{Count: 8},
+				CoordinatorWrite: histogram.TimerSummary{Count: 9},
+				Rows:             histogram.CountPercentiles{Count: 10, P50: 11},
+				Tombstones:       histogram.CountPercentiles{Count: 12, Most: 13}}}
 		},
 	}
 	for _, c := range []struct {
@@ -43,6 +52,16 @@ func TestFiguresAreShown(t *testing.T) {
 		{"disk_usage", "mebibytes", bigint(2)},
 		{"local_read_latency", "count", bigint(4)},
 		{"local_read_latency", "max_ms", double(3)},
+		{"local_scan_latency", "count", bigint(5)},
+		{"local_write_latency", "count", bigint(6)},
+		{"local_write_latency", "per_second", double(1.5)},
+		{"coordinator_read_latency", "count", bigint(7)},
+		{"coordinator_scan_latency", "count", bigint(8)},
+		{"coordinator_write_latency", "count", bigint(9)},
+		{"rows_per_read", "count", bigint(10)},
+		{"rows_per_read", "p50th", double(11)},
+		{"tombstones_per_read", "count", bigint(12)},
+		{"tombstones_per_read", "max", double(13)},
 	} {
 		all := partitions(t, s, "system_views", c.table)
 		if len(all) != 1 || len(all[0].Rows) != 1 {
