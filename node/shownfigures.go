@@ -3,13 +3,15 @@ package node
 import (
 	"context"
 
+	"cqld/cql"
 	"cqld/node/control"
 	"cqld/query/system"
 )
 
 // shownFigures returns the measurements of this node for system_views.
 func (n *Node) shownFigures() system.Figures {
-	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries, Tables: n.shownTables}
+	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries, Tables: n.shownTables,
+		Prepared: n.shownPrepared, Statements: n.shownStatements, Snapshots: n.shownSnapshots}
 }
 
 func (n *Node) shownCaches() []system.Cache {
@@ -68,4 +70,19 @@ func (n *Node) shownTables() []system.TableFigures {
 		out = append(out, shown)
 	}
 	return out
+}
+
+// shownPrepared returns the prepared statements. Like shownStatements it is first called by a request, so the processor exists.
+func (n *Node) shownPrepared() []system.PreparedStatement {
+	var out []system.PreparedStatement
+	for _, p := range n.processor.PreparedStatements() {
+		out = append(out, system.PreparedStatement{ID: p.ID, Keyspace: p.Keyspace, Text: p.Text})
+	}
+	return out
+}
+
+func (n *Node) shownStatements() system.StatementFigures {
+	s := n.processor.Stats()
+	return system.StatementFigures{Regular: s.RegularExecuted, Prepared: s.PreparedExecuted, PreparedCached: s.Prepared, Evicted: s.Evicted,
+		Logged: s.Batches[cql.BatchLogged], Unlogged: s.Batches[cql.BatchUnlogged], OfCounters: s.Batches[cql.BatchCounter]}
 }

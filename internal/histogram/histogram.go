@@ -35,8 +35,8 @@ func (h *Histogram) Add(d time.Duration) {
 func class(d time.Duration) int {
 	v := uint64(max(d, 1))
 	octave := bits.Len64(v) - 1
-	if octave < 2 {
-		return octave * 4
+	if octave < 2 { // 1, 2 and 3
+		return octave*4 + int(v&1&uint64(octave))
 	}
 	return octave*4 + int(v>>(octave-2)&3)
 }
@@ -45,7 +45,7 @@ func class(d time.Duration) int {
 func middle(c int) time.Duration {
 	octave, part := c/4, c%4
 	if octave < 2 {
-		return 1 << octave
+		return time.Duration(1<<octave + part)
 	}
 	return time.Duration((uint64(4+part)<<1 + 1) << (octave - 2) >> 1)
 }

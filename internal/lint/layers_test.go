@@ -127,8 +127,8 @@ query/system: auth internal/histogram internal/wire query/mask ring row schema t
 query/vector: query/function schema types types/similarity
 query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
 query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
-query: audit auth cql internal/env internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
+query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
+query: audit auth cql internal/env internal/histogram internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -144,7 +144,7 @@ node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env login/certificate messaging messaging/internodetls node/assembly query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
