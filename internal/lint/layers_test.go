@@ -84,8 +84,9 @@ hints: coordinator internal/env internal/wire ring row schema
 counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
-listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
-search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage/index
+watermark: coordinator coordinator/quorum internal/wire ring schema
+listing: coordinator internal/env internal/guard internal/wire messaging replica ring row scan schema storage watermark
+search: coordinator internal/env internal/guard internal/wire messaging replica ring row schema storage/index watermark
 
 # Reads of materialized views.
 view: coordinator internal/env internal/guard paxos ring row scan schema search storage/index
@@ -156,7 +157,7 @@ cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/config node/control tlsconfig/authority
 simulation/elle:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view watermark
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
