@@ -13,7 +13,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
-	"cqld/node"
+	"cqld/node/config"
 )
 
 // variants returns the options for each kind of storage and network.
@@ -341,7 +341,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"65 nodes":                         {cqldtest.Nodes(65)},
 		"holds data of another cluster":    {cqldtest.OnDisk(dir)},
 		"UseClock needs a clock":           {cqldtest.UseClock(nil)},
-		"num_tokens: 0 is not between 1 a": {cqldtest.Configure(func(_ int, o *node.Options) { o.NumTokens = 0 })},
+		"num_tokens: 0 is not between 1 a": {cqldtest.Configure(func(_ int, o *config.Options) { o.NumTokens = 0 })},
 	} {
 		if _, err := cqldtest.Open(t.Context(), opts...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of an error that says %q", err, want)

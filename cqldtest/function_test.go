@@ -10,7 +10,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
-	"cqld/node"
+	"cqld/node/config"
 )
 
 // TestFunctions defines functions at one node of a ring, and calls them with a driver at another one.
@@ -34,7 +34,7 @@ type functions struct {
 }
 
 func startFunctions(t *testing.T, nodes int) *functions {
-	ring := cqldtest.Start(t, cqldtest.Nodes(nodes), cqldtest.InMemoryNetwork(), cqldtest.Configure(func(_ int, o *node.Options) {
+	ring := cqldtest.Start(t, cqldtest.Nodes(nodes), cqldtest.InMemoryNetwork(), cqldtest.Configure(func(_ int, o *config.Options) {
 		o.FunctionLimits.Steps, o.FunctionLimits.Warn = 200_000, 1
 	}))
 	x := &functions{connect(t, ring.Node(0), ring), connect(t, ring.Node(nodes-1), ring)}

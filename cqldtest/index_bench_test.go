@@ -13,7 +13,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
-	"cqld/node"
+	"cqld/node/config"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 
 // benchSession starts one node and executes statements in the keyspace b.
 func benchSession(b *testing.B, statements ...string) *gocql.Session {
-	ring := cqldtest.Start(b, cqldtest.Nodes(1), cqldtest.Configure(func(_ int, o *node.Options) {
+	ring := cqldtest.Start(b, cqldtest.Nodes(1), cqldtest.Configure(func(_ int, o *config.Options) {
 		if *benchCache > 0 {
 			o.CacheBytes = *benchCache
 		}

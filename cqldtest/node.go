@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/azuretables"
-	"cqld/node"
+	"cqld/node/config"
 )
 
 // Node is one node of a Cluster. Its methods are safe for concurrent use.
@@ -21,7 +21,7 @@ type Node struct {
 	cluster *Cluster
 	index   int
 	at      addresses
-	opts    node.Options
+	opts    config.Options
 
 	skew atomic.Int64 // ns
 	slow atomic.Int64 // ns added to each read and sync of the disk

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"cqld/node"
+	"cqld/node/config"
 )
 
 // Option configures a cluster. Without options, Start and Open start one node that keeps its data in memory and listens
@@ -19,7 +19,7 @@ type options struct {
 	fabric    fabric
 	clock     *Clock
 	log       io.Writer
-	configure []func(index int, o *node.Options)
+	configure []func(index int, o *config.Options)
 }
 
 // Nodes sets the number of nodes, from 1 to 64.
@@ -42,7 +42,7 @@ func LogTo(w io.Writer) Option { return func(o *options) { o.log = w } }
 
 // Configure calls f with the options of each node before the node starts for the first time. The Cluster overrides
 // addresses, seeds, the directory, the clock and the network.
-func Configure(f func(index int, o *node.Options)) Option {
+func Configure(f func(index int, o *config.Options)) Option {
 	return func(o *options) { o.configure = append(o.configure, f) }
 }
 
@@ -73,8 +73,8 @@ const (
 )
 
 // nodeOptions returns the options of node i without its disk, clock and network.
-func (o *options) nodeOptions(i int, all []addresses) node.Options {
-	n := node.DefaultOptions()
+func (o *options) nodeOptions(i int, all []addresses) config.Options {
+	n := config.Default()
 	n.ClusterName = "cqldtest"
 	n.CacheBytes, n.MemTableBytes, n.AutoRepair = testCacheBytes, testMemTableBytes, false
 	n.LogLevel = new(slog.LevelVar)

@@ -10,6 +10,7 @@ import (
 	"cqld/internal/guard"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/watermark"
 )
 
 // Span is an interval of partition keys in the order of their bytes: From is inside, To is not. A nil To means no end.
@@ -78,16 +79,8 @@ type Options struct {
 	Clock           env.Clock
 	LocalDatacenter string
 	Limits          Limits
-	Unsafe          Unsafe
+	Unsafe          watermark.Unsafe
 	Guard           *guard.Guard // ends listings that panic; nil means that the panic goes on
-}
-
-// Unsafe removes safeguards in tests that show that the safeguards are needed.
-type Unsafe struct {
-	// OneNode ends the watermark at the position that one node of each replica set has reached, whatever the level.
-	OneNode bool
-	// OneSide asks only the present replicas while ranges move.
-	OneSide bool
 }
 
 // Lister lists partition keys for clients of this node. Its methods may be called from any goroutine.
@@ -98,7 +91,7 @@ type Lister struct {
 	clock    env.Clock
 	localDC  string
 	limits   Limits
-	unsafe   Unsafe
+	unsafe   watermark.Unsafe
 	guard    *guard.Guard // may be nil
 	counts   counters
 }

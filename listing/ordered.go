@@ -2,14 +2,13 @@ package listing
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/ring"
+	"cqld/watermark"
 )
 
 // orderedOp is a listing of a table with a partition index. Its events are the pages of nodes, the timer, the end of a pause
@@ -29,43 +28,14 @@ type orderedOp struct {
 	plans    int
 	pausing  bool // until the next plan
 	refused  bool // a node of this plan answered NotReplica
-	quotas   []quota
-	nodes    []*node // of the plan, the preferred ones first
+	plan     watermark.Plan[[]byte]
 	timer    env.Timer
 	cancel   *env.Cancel // of the requests for pages
 	unhook   func() bool // from the request's Cancel
 
-	watermark position
-	result    Result
-	bytes     int // of the keys in result
+	result Result
+	bytes  int // of the keys in result
 }
-
-// quota is a set of nodes of which need must reach a position before the watermark does.
-type quota struct {
-	need  int
-	nodes []*node
-}
-
-// node is one node of a plan.
-type node struct {
-	id       ring.NodeID
-	state    nodeState
-	asked    bool // at least once in this plan
-	slow     bool // its page is late, so others are asked as well
-	sent     time.Duration
-	err      error
-	position position // up to which it has returned its keys
-	keys     [][]byte // returned and behind the watermark
-	scanned  int
-}
-
-type nodeState uint8
-
-const (
-	nodeReady     nodeState = iota // may be asked for a page
-	nodeRequested                  // has a request for a page
-	nodeFailed                     // failed, or is down
-)
 
 // listOrdered starts an orderedOp.
 func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error)) {
@@ -75,8 +45,9 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 	}
 	now := l.clock.Monotonic()
 	op := &orderedOp{
-		l: l, req: req, limit: limit, done: done, started: now, deadline: now + req.Timeout, watermark: position{place: beforeAll},
+		l: l, req: req, limit: limit, done: done, started: now, deadline: now + req.Timeout,
 	}
+	op.plan.SetMark(watermark.Position{Place: watermark.BeforeAll})
 	op.cancel = req.Cancel.Child(l.clock, op.deadline)
 	if req.Cancel != nil {
 		op.unhook = req.Cancel.OnCancel(op.canceled)
@@ -109,7 +80,7 @@ func (op *orderedOp) advance() {
 			op.finishLocked(nil)
 			return
 		}
-		asked, ok := op.neededLocked()
+		asked, ok := op.plan.Needed()
 		if !ok {
 			if op.giveUpLocked() {
 				return
@@ -125,30 +96,22 @@ func (op *orderedOp) advance() {
 	op.mu.Unlock()
 }
 
-// send asks nodes for their next pages. This node comes last, because its page may come before the call returns.
-func (op *orderedOp) send(asked []*node, plan int) {
+// send asks nodes for their next pages.
+func (op *orderedOp) send(asked []*watermark.Node[[]byte], plan int) {
 	self := op.l.view.Self()
-	slices.SortStableFunc(asked, func(a, b *node) int {
-		switch {
-		case a.id == self && b.id != self:
-			return 1
-		case b.id == self && a.id != self:
-			return -1
-		}
-		return 0
-	})
+	watermark.SelfLast(asked, self)
 	for _, n := range asked {
 		q, epoch, from, ok := op.request(n)
 		if !ok {
 			return
 		}
-		if n.id == self {
+		if n.ID == self {
 			coordinator.AddTrace(op.req.Trace, self, "Listing partitions")
 		} else {
-			coordinator.AddNodeTrace(op.req.Trace, self, "Sending listing of partitions to", n.id)
+			coordinator.AddNodeTrace(op.req.Trace, self, "Sending listing of partitions to", n.ID)
 		}
 		op.l.counts.pages.Add(1)
-		op.l.replicas.Page(n.id, op.req.Trace, epoch, q, op.l.c.Remaining(op.deadline), func(page *Page, err error) {
+		op.l.replicas.Page(n.ID, op.req.Trace, epoch, q, op.l.c.Remaining(op.deadline), func(page *Page, err error) {
 			op.answered(n, plan, from, page, err)
 		})
 	}
@@ -156,58 +119,49 @@ func (op *orderedOp) send(asked []*node, plan int) {
 
 // request returns the request for the page of n that begins behind from. It is not ok if the listing has ended: the result then
 // belongs to the caller.
-func (op *orderedOp) request(n *node) (q *PageRequest, epoch uint64, from position, ok bool) {
+func (op *orderedOp) request(n *watermark.Node[[]byte]) (q *PageRequest, epoch uint64, from watermark.Position, ok bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.done == nil {
-		return nil, 0, position{}, false
+		return nil, 0, from, false
 	}
-	if from = n.position; op.compare(from, op.watermark) < 0 {
-		from = op.watermark
+	if from = n.Position; op.plan.Compare(from, op.plan.Mark()) < 0 {
+		from = op.plan.Mark()
 	}
 	q = &PageRequest{
 		Table: op.req.Table.StorageID, Span: op.req.Span, Reversed: op.req.Reversed, Limit: op.limit - len(op.result.Keys),
 		Now: op.req.Now, Dead: op.req.Dead, Moved: op.topology.Moved(), Cancel: op.cancel,
 	}
-	if from.place == atKey {
-		q.Span = q.Span.after(from.key, q.Reversed)
+	if from.Place == watermark.AtKey {
+		q.Span = q.Span.after(from.Key, q.Reversed)
 	}
-	n.asked, n.sent = true, op.l.clock.Monotonic()
+	n.Sent(op.l.clock.Monotonic())
 	return q, op.topology.Epoch(), from, true
 }
 
 // answered is the event of a node's page, which begins behind from.
-func (op *orderedOp) answered(n *node, plan int, from position, page *Page, err error) {
+func (op *orderedOp) answered(n *watermark.Node[[]byte], plan int, from watermark.Position, page *Page, err error) {
 	defer op.guarded()
 	op.mu.Lock()
-	if n.id != op.l.view.Self() {
-		op.l.c.RecordLatency(n.id, op.l.clock.Monotonic()-n.sent)
+	if n.ID != op.l.view.Self() {
+		op.l.c.RecordLatency(n.ID, n.Latency(op.l.clock.Monotonic()))
 	}
 	if op.done == nil || plan != op.plans || op.pausing {
 		op.mu.Unlock()
 		return
 	}
-	reached := position{place: afterAll}
-	if err == nil && page.More {
-		if reached = (position{key: page.Last}); op.compare(reached, from) <= 0 {
-			err = fmt.Errorf("listing: the page of node %s ends at %x, which is not behind its beginning", op.topology.NameOf(n.id), page.Last)
-		}
-	}
 	if errors.Is(err, env.ErrCanceled) {
 		op.finishLocked(err)
 		return
 	}
-	n.slow = false
-	if err != nil {
+	if err == nil {
+		op.l.counts.scanned.Add(uint64(page.Scanned))
+		op.plan.Take(n, from, &watermark.Page[[]byte]{Entries: page.Keys, Scanned: page.Scanned, More: page.More, Last: page.Last}, nil)
+		op.result.Scanned = max(op.result.Scanned, n.Scanned)
+	} else {
 		var refusal *coordinator.NotReplica
 		op.refused = op.refused || errors.As(err, &refusal)
-		n.state, n.err = nodeFailed, err
-	} else {
-		op.l.counts.scanned.Add(uint64(page.Scanned))
-		n.state, n.position = nodeReady, reached
-		n.keys = append(n.keys, page.Keys...)
-		n.scanned += page.Scanned
-		op.result.Scanned = max(op.result.Scanned, n.scanned)
+		op.plan.Take(n, from, nil, err)
 	}
 	op.mu.Unlock()
 	op.advance()
@@ -232,22 +186,10 @@ func (op *orderedOp) arm() {
 		return
 	}
 	wait := op.deadline - op.l.clock.Monotonic()
-	if after, ok := op.speculateAfterLocked(); ok {
+	if after, ok := op.plan.SpeculateAfter(); ok {
 		wait = min(wait, after)
 	}
 	op.timer = op.l.clock.After(max(wait, 0), op.tick)
-}
-
-// speculateAfterLocked returns how long a page may take before other nodes are asked as well. It is not ok if there are no other
-// nodes, or if the table's speculative_retry forbids it.
-func (op *orderedOp) speculateAfterLocked() (after time.Duration, ok bool) {
-	spare := slices.ContainsFunc(op.nodes, func(n *node) bool {
-		return n.state == nodeReady && op.compare(n.position, op.watermark) <= 0
-	})
-	if !spare {
-		return 0, false
-	}
-	return op.l.c.SpeculateAfter(op.req.Table)
 }
 
 // tick is the event of the timer.
@@ -264,14 +206,7 @@ func (op *orderedOp) tick() {
 		op.endLocked()
 		return
 	}
-	if after, ok := op.speculateAfterLocked(); ok {
-		for _, n := range op.nodes {
-			if n.state == nodeRequested && !n.slow && now-n.sent >= after {
-				n.slow = true
-				op.l.c.Note(coordinator.EventSpeculated)
-			}
-		}
-	}
+	op.plan.Speculate(now)
 	op.mu.Unlock()
 	op.advance()
 	op.arm()
@@ -283,36 +218,7 @@ func (op *orderedOp) endLocked() {
 		op.finishLocked(nil)
 		return
 	}
-	op.finishLocked(op.failureLocked())
-}
-
-// failureLocked returns the error of the present state. Its counts are those of the replica set that is farthest from the level.
-func (op *orderedOp) failureLocked() error {
-	received, blockFor := 0, 0
-	for i := range op.quotas {
-		q := &op.quotas[i]
-		answered := 0
-		for _, n := range q.nodes {
-			if op.compare(n.position, op.watermark) > 0 {
-				answered++
-			}
-		}
-		if answered < q.need && (blockFor == 0 || answered < received) {
-			received, blockFor = answered, q.need
-		}
-	}
-	var failures []coordinator.NodeFailure
-	for _, n := range op.nodes {
-		if n.state == nodeFailed && !coordinator.Silent(n.err) {
-			failures = append(failures, coordinator.NodeFailure{Node: n.id, Reason: coordinator.ReasonOf(n.err)})
-		}
-	}
-	level, data := op.req.Consistency, len(op.result.Keys) > 0
-	if len(failures) > 0 {
-		return &coordinator.ReadFailure{Consistency: level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
-	}
-	op.l.c.Note(coordinator.EventReadTimeout)
-	return &coordinator.ReadTimeout{Consistency: level, Received: received, BlockFor: blockFor, DataPresent: data}
+	op.finishLocked(op.plan.Failure(len(op.result.Keys) > 0))
 }
 
 // finishLocked calls done. It unlocks mu.
@@ -324,7 +230,7 @@ func (op *orderedOp) finishLocked(err error) {
 	case err != nil:
 		result = nil
 	case result.More:
-		result.Reached = op.watermark.key
+		result.Reached = op.plan.Mark().Key
 	}
 	op.mu.Unlock()
 	if timer != nil {

@@ -10,6 +10,7 @@ import (
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
+	"cqld/node/config"
 )
 
 // slowScan is a scan that takes ten seconds in steps of a millisecond. It counts its steps and checks its Cancel like
@@ -49,7 +50,7 @@ func TestAbandonedScansEnd(t *testing.T) {
 }
 
 func abandonScan(t *testing.T, protocol string, at int, end string) {
-	r := openNodes(t, 66, 2, func(o *Options) {
+	r := openNodes(t, 66, 2, func(o *config.Options) {
 		if end == "timeout" {
 			o.RangeTimeout, o.ReadTimeout = 500*time.Millisecond, 500*time.Millisecond
 		} else {

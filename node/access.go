@@ -4,7 +4,6 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -15,87 +14,15 @@ import (
 	"cqld/schema"
 )
 
-// The classes of access control, by the last part of their names in Cassandra.
-const (
-	allowAllAuthenticator = "AllowAllAuthenticator"
-	passwordAuthenticator = "PasswordAuthenticator"
-	mutualAuthenticator   = "MutualTlsAuthenticator"
-	fallbackAuthenticator = "MutualTlsWithPasswordFallbackAuthenticator"
-
-	allowAllAuthorizer  = "AllowAllAuthorizer"
-	cassandraAuthorizer = "CassandraAuthorizer"
-
-	allowAllNetworkAuthorizer  = "AllowAllNetworkAuthorizer"
-	cassandraNetworkAuthorizer = "CassandraNetworkAuthorizer"
-
-	allowAllCIDRAuthorizer  = "AllowAllCIDRAuthorizer"
-	cassandraCIDRAuthorizer = "CassandraCIDRAuthorizer"
-)
-
-// AccessOptions are the options of access control. Classes have the last part of their names in Cassandra; empty means
-// the one that allows everything.
-type AccessOptions struct {
-	Authenticator string
-	// CertificateValidator is validator_class_name of authenticators that use certificates.
-	CertificateValidator string
-	Authorizer           string
-	NetworkAuthorizer    string
-	CIDRAuthorizer       string
-	// CIDRMonitor makes the CIDR authorizer count and log what it would refuse: cidr_authorizer_mode MONITOR.
-	CIDRMonitor bool
-	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
-	CIDRForSuperusers bool
-
-	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means the
-	// defaults of package login.
-	CredentialsValidity time.Duration
-	CredentialsMax      int
-
-	// Superuser and SuperuserPassword are the first superuser of a new cluster with authentication. An empty name means
-	// DefaultSuperuser. An empty password means that the node generates one.
-	Superuser, SuperuserPassword string
-}
-
-// authenticates reports whether clients must log in.
-func (o *AccessOptions) authenticates() bool {
-	return o.Authenticator != "" && o.Authenticator != allowAllAuthenticator
-}
-
-func (o *AccessOptions) authorizes() bool { return o.Authorizer == cassandraAuthorizer }
-
-func (o *AccessOptions) network() bool { return o.NetworkAuthorizer == cassandraNetworkAuthorizer }
-
-func (o *AccessOptions) cidr() bool { return o.CIDRAuthorizer == cassandraCIDRAuthorizer }
-
-// validateAccess refuses combinations of classes in which one has no effect.
-func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
-	a := &o.Access
-	o.validateMutual(bad)
-	if a.authenticates() {
-		return
-	}
-	if a.authorizes() {
-		bad("authorizer", "%s has no effect on clients that do not log in: set authenticator to %s", a.Authorizer, passwordAuthenticator)
-	}
-	for name, on := range map[string]bool{"network_authorizer": a.network(), "cidr_authorizer": a.cidr()} {
-		if on {
-			bad(name, "clients must log in to be restricted: set authenticator to %s", passwordAuthenticator)
-		}
-	}
-	if a.SuperuserPassword != "" {
-		bad("superuser", "the password of a superuser has no use without authentication: set authenticator to %s", passwordAuthenticator)
-	}
-}
-
 // roles returns the current directory of roles.
 func (n *Node) roles() *auth.Directory { return n.cluster.Metadata().Roles }
 
 // clientAuthorizer returns the authorizer of CQL clients.
 func (n *Node) clientAuthorizer() auth.Authorizer {
-	if a := n.opts.faults.authorizer; a != nil {
+	if a := n.faults.authorizer; a != nil {
 		return a
 	}
-	if n.opts.Access.authorizes() {
+	if n.opts.Access.Authorizes() {
 		return auth.CassandraAuthorizer{Directory: n.roles}
 	}
 	return auth.AllowAll{}
@@ -104,7 +31,7 @@ func (n *Node) clientAuthorizer() auth.Authorizer {
 // operatorAuthorizer returns the authorizer of control operations. Their clients are no roles: an operator may do
 // everything.
 func (n *Node) operatorAuthorizer() auth.Authorizer {
-	if a := n.opts.faults.authorizer; a != nil {
+	if a := n.faults.authorizer; a != nil {
 		return a
 	}
 	return auth.AllowAll{}
@@ -117,8 +44,8 @@ func (n *Node) roleStatements() *roles.Statements {
 		Directory: n.roles, Changer: n.cluster, Hash: n.hashPassword, NewKey: newTablesKey, NewPassword: generatePassword,
 		Schema:   func() *schema.Schema { return n.cluster.Metadata().Schema },
 		Topology: func() *ring.Topology { return n.cluster.Metadata().Topology },
-		Config: roles.Config{Authentication: a.authenticates(), Authorization: a.authorizes(), Network: a.network(),
-			CIDR: a.cidr()},
+		Config: roles.Config{Authentication: a.Authenticates(), Authorization: a.Authorizes(), Network: a.RestrictsDatacenters(),
+			CIDR: a.RestrictsAddresses()},
 	})
 }
 

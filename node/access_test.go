@@ -17,14 +17,15 @@ import (
 
 	"cqld/auth"
 	"cqld/integration/cqlclient"
+	"cqld/node/config"
 	"cqld/node/control"
 )
 
 // withRoles turns on authentication and authorization, with cassandra as the first superuser.
-func withRoles(o *Options) {
+func withRoles(o *config.Options) {
 	o.TablesPort = 0
-	o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer, NetworkAuthorizer: cassandraNetworkAuthorizer,
-		CIDRAuthorizer: cassandraCIDRAuthorizer, CIDRForSuperusers: true, Superuser: "cassandra", SuperuserPassword: "cassandra"}
+	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, NetworkAuthorizer: config.CassandraNetworkAuthorizer,
+		CIDRAuthorizer: config.CassandraCIDRAuthorizer, CIDRForSuperusers: true, Superuser: "cassandra", SuperuserPassword: "cassandra"}
 }
 
 // dialAs logs in to a node. On a slow machine a verification may take longer than a client may wait, so it tries again if the node is
@@ -55,7 +56,7 @@ func (r *inProcess) connectAs(i int, user string) *cqlclient.Conn {
 // TestRoleChangesAreInForceOnEveryNode checks, without waiting, that permissions are in force on each node when GRANT and REVOKE return on
 // one, also for prepared statements, and that a new process of a node has them.
 func TestRoleChangesAreInForceOnEveryNode(t *testing.T) {
-	r := openNodes(t, 61, 3, func(o *Options) {
+	r := openNodes(t, 61, 3, func(o *config.Options) {
 		withRoles(o)
 		o.FS = vfs.NewCrashableMem()
 	})
@@ -208,14 +209,14 @@ func TestCreatorsHavePermissions(t *testing.T) {
 
 // TestFirstSuperuserHasGeneratedPassword checks the file with the password: its mode, that it logs in, and that a later start creates none.
 func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
-	o := DefaultOptions()
+	o := config.Default()
 	o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, 64, 1})
 	o.RPCAddress, o.DataDir = o.ListenAddress, filepath.Join(t.TempDir(), "data")
 	o.Seeds = []netip.AddrPort{o.Internode()}
 	var log logBuffer
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	o.TablesPort, o.CacheBytes = 0, 8<<20
-	o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer}
+	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer}
 	open := func() *Node {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -246,7 +247,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 		t.Errorf("the log does not name the file, or contains the password: %s", log.String())
 	}
 	for pw, want := range map[string]bool{password: true, "admin": false, "": false} {
-		c, err := dialAs(n, DefaultSuperuser, pw)
+		c, err := dialAs(n, config.DefaultSuperuser, pw)
 		if (err == nil) != want {
 			t.Errorf("log in with %q: %v", pw, err)
 		}
@@ -263,7 +264,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a later start generated another password")
 	}
-	if c, err := dialAs(n, DefaultSuperuser, password); err != nil {
+	if c, err := dialAs(n, config.DefaultSuperuser, password); err != nil {
 		t.Error(err)
 	} else {
 		c.Close()
@@ -311,44 +312,5 @@ func TestOperatorsResetSuperusersAndSetCIDRGroups(t *testing.T) {
 	}
 	if list, err := control.Call(t.Context(), local, control.ListCIDRGroups, control.CIDRGroupArgs{}, nil); err != nil || len(list.Groups) != 0 {
 		t.Error(list, err)
-	}
-}
-
-func TestClassesOfAccessControl(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want AccessOptions
-	}{
-		{"authenticator: PasswordAuthenticator", AccessOptions{Authenticator: passwordAuthenticator}},
-		{"authenticator: org.apache.cassandra.auth.PasswordAuthenticator\nauthorizer:\n  class_name: CassandraAuthorizer",
-			AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer}},
-		{"role_manager: CassandraRoleManager\nnetwork_authorizer: org.apache.cassandra.auth.CassandraNetworkAuthorizer", AccessOptions{NetworkAuthorizer: cassandraNetworkAuthorizer}},
-		{"cidr_authorizer:\n  class_name: CassandraCIDRAuthorizer\n  parameters:\n    cidr_checks_for_superusers: true\n    cidr_authorizer_mode: MONITOR\n    ip_cache_max_size: 100",
-			AccessOptions{CIDRAuthorizer: cassandraCIDRAuthorizer, CIDRMonitor: true, CIDRForSuperusers: true}},
-	} {
-		o := Options{}
-		if err := o.parse("c.yaml", []byte(c.text)); err != nil || o.Access != c.want {
-			t.Errorf("%s: %+v, %v", c.text, o.Access, err)
-		}
-	}
-	for text, want := range map[string]string{
-		"authorizer: X":                                                                                       `"X" is not supported; use AllowAllAuthorizer or CassandraAuthorizer`,
-		"authorizer: { parameters: { a: b } }":                                                                "class_name is missing",
-		"authorizer: { class_name: CassandraAuthorizer, x: y }":                                               "expected class_name and parameters",
-		"authenticator: { class_name: PasswordAuthenticator, parameters: { x: y } }":                          "PasswordAuthenticator has no parameter x",
-		"cidr_authorizer: { class_name: CassandraCIDRAuthorizer, parameters: { x: y } }":                      "unknown parameter x",
-		"cidr_authorizer: { class_name: CassandraCIDRAuthorizer, parameters: { cidr_authorizer_mode: off } }": "neither MONITOR nor ENFORCE",
-	} {
-		o := Options{}
-		if err := o.parse("c.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	for _, change := range []func(*AccessOptions){func(a *AccessOptions) { a.Authorizer = cassandraAuthorizer }, func(a *AccessOptions) { a.CIDRAuthorizer = cassandraCIDRAuthorizer },
-		func(a *AccessOptions) { a.NetworkAuthorizer = cassandraNetworkAuthorizer }, func(a *AccessOptions) { a.SuperuserPassword = "x" }} {
-		o := DefaultOptions()
-		if change(&o.Access); o.Validate() == nil {
-			t.Errorf("%+v without authentication is accepted", o.Access)
-		}
 	}
 }

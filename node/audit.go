@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 	"net/netip"
-	"path/filepath"
 
 	"cqld/audit"
 	"cqld/azuretables"
@@ -14,7 +13,7 @@ import (
 
 // openAudit creates the audit log, and enables it if the configuration says so.
 func (n *Node) openAudit() error {
-	s := n.opts.auditSettings()
+	s := n.opts.AuditSettings()
 	n.audit = audit.New(audit.Options{Host: n.opts.Internode().String(), Now: n.clock.Now, Logger: n.log, Go: n.running.Go, RolesOf: n.rolesOf}, s)
 	if !s.Enabled {
 		return nil
@@ -24,15 +23,6 @@ func (n *Node) openAudit() error {
 	}
 	n.log.Info("the audit log is enabled", "directory", s.Dir)
 	return nil
-}
-
-// auditSettings returns the settings with the default directory.
-func (o *Options) auditSettings() audit.Settings {
-	s := o.Audit
-	if s.Dir == "" {
-		s.Dir = filepath.Join(o.DataDir, "audit")
-	}
-	return s
 }
 
 // auditLogin records an attempt to log in. With block: true, it blocks the connection while the queue is full.

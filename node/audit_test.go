@@ -18,10 +18,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/audit"
 	"cqld/azuretables"
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/node/config"
 	"cqld/node/control"
 )
 
@@ -89,9 +89,9 @@ func secretStatements() []string {
 // messages.
 func TestSecretsAppearNowhere(t *testing.T) {
 	var log logBuffer
-	r := openNodes(t, 180, 1, func(o *Options) {
+	r := openNodes(t, 180, 1, func(o *config.Options) {
 		o.FS, o.Audit.Enabled = vfs.Default, true
-		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer, Superuser: "admin", SuperuserPassword: secretAdmin}
+		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, Superuser: "admin", SuperuserPassword: secretAdmin}
 		o.TablesAccounts = []azuretables.Account{{Name: "secretaccount", Key: secretKey, Role: "admin"}}
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
@@ -275,62 +275,4 @@ func TestRequestsAndOperationsAreRecorded(t *testing.T) {
 	if _, ok := find(readAudit(t, settings.Dir), "cql", "SELECT * FROM shop.orders WHERE customer = 'unrecorded'"); ok {
 		t.Error("a disabled audit log records")
 	}
-}
-
-// TestAuditOptions checks the forms of cassandra.yaml.
-func TestAuditOptions(t *testing.T) {
-	file := `audit_logging_options:
-  enabled: true
-  logger:
-    - class_name: BinAuditLogger
-  audit_logs_dir: /var/log/audit
-  included_keyspaces: a, b
-  excluded_categories: [PREPARE, query]
-  included_roles: ops
-  roll_cycle: daily
-  block: false
-  max_queue_weight: 1048576
-  max_log_size: 1GiB
-  archive_command:
-  max_archive_retries: 10
-  allow_nodetool_archive_command: false
-`
-	o := DefaultOptions()
-	if err := o.parse("c.yaml", []byte(file)); err != nil {
-		t.Fatal(err)
-	}
-	want := audit.Settings{Enabled: true, Logger: audit.LoggerName, Dir: "/var/log/audit", IncludedKeyspaces: []string{"a", "b"},
-		ExcludedKeyspaces: audit.DefaultSettings().ExcludedKeyspaces, ExcludedCategories: []string{"PREPARE", "query"},
-		IncludedRoles: []string{"ops"}, RollCycle: "DAILY", MaxQueueWeight: 1 << 20, MaxLogSize: 1 << 30}
-	if got, _ := json.Marshal(o.Audit); string(got) != string(must(json.Marshal(want))) {
-		t.Errorf("%s", got)
-	}
-	if len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "BinAuditLogger is not available") {
-		t.Errorf("%q", o.Warnings)
-	}
-	for file, want := range map[string]string{
-		"archive_command: /bin/sh %path":       "settings never execute commands",
-		"allow_nodetool_archive_command: true": "settings never execute commands",
-		"block: maybe":                         `"maybe" is neither true nor false`,
-		"logger: Nix":                          `the logger "Nix" is unknown`,
-		"nonsense: 1":                          "line 2: nonsense: unknown option",
-		"block: true\n  block: true":           "line 3: block: already set",
-		"max_log_size: much":                   `"much" is not a size`,
-	} {
-		o := DefaultOptions()
-		if err := o.parse("c.yaml", []byte("audit_logging_options:\n  "+file)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
-	o = DefaultOptions()
-	if o.Audit.RollCycle = "WEEKLY"; o.Validate() == nil {
-		t.Error("an invalid roll cycle is accepted")
-	}
-}
-
-func must(b []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/node/config"
 	"cqld/node/control"
 )
 
@@ -14,7 +15,7 @@ import (
 // goes on with it, and an operator repeats it.
 func TestBuildsOfIndexesAreJobs(t *testing.T) {
 	const rows = 5_000
-	r := openNodes(t, 81, 1, func(o *Options) {
+	r := openNodes(t, 81, 1, func(o *config.Options) {
 		o.FS = vfs.NewCrashableMem()
 		o.IndexBuildThroughput = 64 << 10 // a step reads about 240 KB
 	})
@@ -38,7 +39,7 @@ func TestBuildsOfIndexesAreJobs(t *testing.T) {
 		t.Errorf("a second build: %v", err)
 	}
 
-	r.kill(0, func(o *Options) { o.IndexBuildThroughput = 64 << 20 })
+	r.kill(0, func(o *config.Options) { o.IndexBuildThroughput = 64 << 20 })
 	c = r.connect(0)
 	built := func() bool {
 		return len(r.query(c, `SELECT index_name FROM system."IndexInfo" WHERE table_name = 'k'`).Rows) == 1

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/tlsconfig"
 )
@@ -24,24 +25,24 @@ type certificates struct {
 
 // openCertificates reads the certificate files. A node with files that cannot be used does not start.
 func (n *Node) openCertificates() (err error) {
-	if e := &n.opts.ClientEncryption; e.used() {
+	if e := &n.opts.ClientEncryption; e.Used() {
 		if n.certificates.clients, err = n.openSource("client_encryption_options", e); err != nil {
 			return err
 		}
 	}
-	if e := &n.opts.InternodeEncryption; e.used() {
+	if e := &n.opts.InternodeEncryption; e.Used() {
 		if n.certificates.nodes, err = n.openSource("server_encryption_options", &e.Encryption); err != nil {
 			return err
 		}
 	}
-	if e := &n.opts.ControlEncryption; e.used() {
+	if e := &n.opts.ControlEncryption; e.Used() {
 		n.certificates.control, err = n.openSource("control_encryption_options", e)
 	}
 	return err
 }
 
 // openSource opens the files of one option.
-func (n *Node) openSource(name string, e *Encryption) (*tlsconfig.Source, error) {
+func (n *Node) openSource(name string, e *config.Encryption) (*tlsconfig.Source, error) {
 	s, err := tlsconfig.Open(e.Files, tlsconfig.Options{Clock: n.clock, Logger: n.log, Name: name, Guard: n.guard})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

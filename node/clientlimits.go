@@ -1,101 +1,15 @@
 package node
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"go.yaml.in/yaml/v3"
 
+	"cqld/node/config"
 	"cqld/server"
 	"cqld/server/frame"
 )
 
-// ClientLimits bound what clients may use. Zero means no bound, or the server's default where it is named.
-type ClientLimits struct {
-	ConnectionsPerAddress int           // native_transport_max_concurrent_connections_per_ip
-	IdleTimeout           time.Duration // native_transport_idle_timeout
-	// RateLimited enables RequestsPerSecond: native_transport_rate_limiting_enabled.
-	RateLimited       bool
-	RequestsPerSecond int           // native_transport_max_requests_per_second
-	BytesInFlight     int64         // native_transport_max_request_data_in_flight; the server's default is 192 MiB
-	BytesPerAddress   int64         // native_transport_max_request_data_in_flight_per_ip
-	ProtocolVersion   int           // native_transport_max_negotiable_protocol_version: 3 to 5
-	OlderProtocols    bool          // native_transport_allow_older_protocols
-	Authentication    time.Duration // native_transport_authentication_timeout: from the connection to READY
-
-	TablesConnectionsPerAddress int           // tables_max_connections_per_ip
-	TablesIdleTimeout           time.Duration // tables_idle_timeout; the server's default is 5 minutes
-}
-
-// requestsPerSecond is Cassandra's default.
-const requestsPerSecond = 1_000_000
-
-func defaultClientLimits() ClientLimits {
-	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true, Authentication: 5 * time.Second}
-}
-
-// clientLimitSettings returns the options of ClientLimits.
-func clientLimitSettings() map[string]setting {
-	return map[string]setting{
-		"native_transport_max_concurrent_connections_per_ip": bound(func(o *Options) *int { return &o.ClientLimits.ConnectionsPerAddress }),
-		"native_transport_idle_timeout":                      duration(func(o *Options) *time.Duration { return &o.ClientLimits.IdleTimeout }),
-		"native_transport_rate_limiting_enabled":             truth(func(o *Options) *bool { return &o.ClientLimits.RateLimited }),
-		"native_transport_max_requests_per_second":           number(func(o *Options) *int { return &o.ClientLimits.RequestsPerSecond }),
-		"native_transport_max_request_data_in_flight":        size64(func(o *Options) *int64 { return &o.ClientLimits.BytesInFlight }),
-		"native_transport_max_request_data_in_flight_per_ip": size64(func(o *Options) *int64 { return &o.ClientLimits.BytesPerAddress }),
-		"native_transport_max_negotiable_protocol_version":   number(func(o *Options) *int { return &o.ClientLimits.ProtocolVersion }),
-		"native_transport_allow_older_protocols":             truth(func(o *Options) *bool { return &o.ClientLimits.OlderProtocols }),
-		"native_transport_authentication_timeout":            duration(func(o *Options) *time.Duration { return &o.ClientLimits.Authentication }),
-		"tables_max_connections_per_ip":                      bound(func(o *Options) *int { return &o.ClientLimits.TablesConnectionsPerAddress }),
-		"tables_idle_timeout":                                duration(func(o *Options) *time.Duration { return &o.ClientLimits.TablesIdleTimeout }),
-	}
-}
-
-// bound reads a number. As in Cassandra, -1 means no bound.
-func bound(field func(*Options) *int) setting {
-	read := number(field)
-	return func(o *Options, v *yaml.Node) error {
-		if v.Value == "-1" {
-			*field(o) = 0
-			return nil
-		}
-		return read(o, v)
-	}
-}
-
-// validateClientLimits checks the values that the file's types do not.
-func (o *Options) validateClientLimits(bad func(name, format string, args ...any)) {
-	l := &o.ClientLimits
-	for name, n := range map[string]int64{
-		"native_transport_max_concurrent_connections":        int64(o.MaxClients),
-		"native_transport_max_concurrent_connections_per_ip": int64(l.ConnectionsPerAddress),
-		"native_transport_idle_timeout":                      int64(l.IdleTimeout),
-		"tables_max_connections_per_ip":                      int64(l.TablesConnectionsPerAddress),
-		"tables_idle_timeout":                                int64(l.TablesIdleTimeout),
-	} {
-		if n < 0 {
-			bad(name, "must not be negative")
-		}
-	}
-	if l.RateLimited && l.RequestsPerSecond < 1 {
-		bad("native_transport_max_requests_per_second", "must be positive")
-	}
-	if l.Authentication <= 0 {
-		bad("native_transport_authentication_timeout", "must be positive")
-	}
-	for name, n := range map[string]int64{"native_transport_max_request_data_in_flight": l.BytesInFlight,
-		"native_transport_max_request_data_in_flight_per_ip": l.BytesPerAddress} {
-		if n != 0 && n < int64(o.MaxFrameBytes) {
-			bad(name, "must be at least native_transport_max_frame_size, or the largest requests would always be refused")
-		}
-	}
-	if v := frame.Version(l.ProtocolVersion); v < frame.V3 || v > frame.V5 {
-		bad("native_transport_max_negotiable_protocol_version", "%d is not 3, 4 or 5", l.ProtocolVersion)
-	}
-}
-
 // serverLimits returns the limits of the CQL server.
-func (o *Options) serverLimits() server.Limits {
+func serverLimits(o *config.Options) server.Limits {
 	l := &o.ClientLimits
 	s := server.Limits{FrameBytesMax: o.MaxFrameBytes, ConnectionsMax: o.MaxClients, ConnectionsPerAddressMax: l.ConnectionsPerAddress,
 		IdleTimeout: l.IdleTimeout, InFlightBytesMax: l.BytesInFlight, AddressBytesMax: l.BytesPerAddress,

@@ -7,6 +7,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/node/config"
 )
 
 // realClock is the clock of the machine, shifted by an offset in tests.
@@ -30,7 +31,7 @@ func (c realClock) After(d time.Duration, f func()) env.Timer {
 }
 
 // newClock returns the clock of a node: the one set in the options, or else the clock of the machine.
-func newClock(o Options, g *guard.Guard) env.Clock {
+func newClock(o config.Options, g *guard.Guard) env.Clock {
 	if o.Clock == nil {
 		return newRealClock(o.ClockOffset, g)
 	}

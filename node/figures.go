@@ -4,8 +4,8 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"cqld/internal/env"
 	"cqld/internal/histogram"
 	"cqld/request"
 	"cqld/row"
@@ -17,19 +17,23 @@ import (
 // command, by partition.
 type measured struct {
 	*storage.Engine
+	clock  env.Clock
 	mu     sync.Mutex // held to add or remove tables
 	tables atomic.Pointer[map[schema.StorageID]*tableFigures]
 	sample atomic.Pointer[sample] // nil: no sampling is running
 }
 
-// tableFigures counts the requests of one table since the node started.
+// tableFigures are the statistics of one table since the node started.
 type tableFigures struct {
-	reads, writes atomic.Int64
-	latency       histogram.Histogram // of reads
+	coordinator request.TableStats // of requests of this node's clients
+
+	// Of this node as a replica.
+	read, scan, write histogram.Timer
+	rows, tombstones  histogram.Counts // of the measured reads and scans
 }
 
-func newMeasured(e *storage.Engine) *measured {
-	m := &measured{Engine: e}
+func newMeasured(e *storage.Engine, clock env.Clock) *measured {
+	m := &measured{Engine: e, clock: clock}
 	m.tables.Store(&map[schema.StorageID]*tableFigures{})
 	return m
 }
@@ -59,39 +63,62 @@ func (m *measured) forget(id schema.StorageID) {
 	m.tables.Store(&now)
 }
 
+// lookUp returns the figures of a table, or nil if it had no request.
+func (m *measured) lookUp(id schema.StorageID) *tableFigures { return (*m.tables.Load())[id] }
+
+// coordinated returns the statistics of the coordinator for a table.
+func (m *measured) coordinated(id schema.StorageID) *request.TableStats { return &m.of(id).coordinator }
+
 // Apply implements replica.Engine.
 func (m *measured) Apply(mutations []*row.Mutation, durable bool, done func(error)) error {
-	m.countWrites(mutations)
-	return m.Engine.Apply(mutations, durable, done)
+	return m.Engine.Apply(mutations, durable, m.countWrites(mutations, done))
 }
 
 // Queue implements replica.Engine.
 func (m *measured) Queue(mutations []*row.Mutation, durable bool, done func(error)) error {
-	m.countWrites(mutations)
-	return m.Engine.Queue(mutations, durable, done)
+	return m.Engine.Queue(mutations, durable, m.countWrites(mutations, done))
 }
 
-func (m *measured) countWrites(mutations []*row.Mutation) {
+// countWrites counts mutations. It returns done or, if their latency is measured, what measures it and calls done.
+func (m *measured) countWrites(mutations []*row.Mutation, done func(error)) func(error) {
 	s := m.sample.Load()
+	var timed *histogram.Timer
 	for _, mu := range mutations {
-		m.of(mu.Table).writes.Add(1)
+		if t := &m.of(mu.Table).write; t.Begin(request.SampledReads) {
+			timed = t
+		}
 		if s != nil && s.table == mu.Table {
 			s.writes.add(mu.Key.Bytes)
 		}
+	}
+	if timed == nil || done == nil {
+		return done
+	}
+	began := m.clock.Monotonic()
+	return func(err error) {
+		now := m.clock.Monotonic()
+		timed.End(now-began, now)
+		done(err)
 	}
 }
 
 // Read implements replica.Engine.
 func (m *measured) Read(dst []byte, cmd *row.ReadCommand) ([]byte, error) {
 	f := m.of(cmd.Table)
-	if s := m.sample.Load(); s != nil && s.table == cmd.Table && cmd.SinglePartition() {
+	t := &f.read
+	if !cmd.SinglePartition() {
+		t = &f.scan
+	} else if s := m.sample.Load(); s != nil && s.table == cmd.Table {
 		s.reads.add(cmd.Key.Bytes)
 	}
-	if (f.reads.Add(1)-1)%request.SampledReads != 0 { // the first read is measured, so each table read has a latency
+	if !t.Begin(request.SampledReads) {
 		return m.Engine.Read(dst, cmd)
 	}
-	begin := time.Now()
-	page, err := m.Engine.Read(dst, cmd)
-	f.latency.Add(time.Since(begin))
+	began := m.clock.Monotonic()
+	page, n, err := m.Engine.ReadCounted(dst, cmd)
+	now := m.clock.Monotonic()
+	t.End(now-began, now)
+	f.rows.Add(n.Rows)
+	f.tombstones.Add(n.Tombstones)
 	return page, err
 }

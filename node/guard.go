@@ -43,7 +43,7 @@ func (c figuresCollector) panics(m metricSink) {
 // requests returns storage as this node's replica uses it.
 func (n *Node) requests() assembly.RequestEngine {
 	var e assembly.RequestEngine = n.measured
-	if f := n.opts.faults.engine; f != nil {
+	if f := n.faults.engine; f != nil {
 		e = f(e)
 	}
 	return e
@@ -51,7 +51,7 @@ func (n *Node) requests() assembly.RequestEngine {
 
 // virtualTables returns the source of the virtual tables of this node.
 func (n *Node) virtualTables() query.VirtualSource {
-	if f := n.opts.faults.virtual; f != nil {
+	if f := n.faults.virtual; f != nil {
 		return f(n.systemTables())
 	}
 	return n.systemTables()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 
 	"cqld/node/health"
@@ -74,12 +73,5 @@ func (n *Node) hasServed() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// validateHealth checks health_address. It may be any address, because the probes reveal nothing.
-func (o *Options) validateHealth(bad func(name, format string, args ...any)) {
-	if a := o.HealthAddress; a != (netip.AddrPort{}) && (!a.IsValid() || a.Port() == 0) {
-		bad("health_address", "%s has no port", a)
 	}
 }

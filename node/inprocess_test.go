@@ -19,6 +19,7 @@ import (
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
 	"cqld/node/assembly"
+	"cqld/node/config"
 	"cqld/paxos"
 	"cqld/query"
 	"cqld/request"
@@ -150,21 +151,23 @@ type inProcess struct {
 }
 
 // openNodes opens a ring of n nodes at consecutive addresses from 127.0.subnet.1.
-func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProcess {
+func openNodes(t *testing.T, subnet byte, n int, change func(*config.Options)) *inProcess {
 	t.Helper()
 	r := &inProcess{t: t}
 	for i := range n {
 		f := &faulty{}
-		o := DefaultOptions()
+		o := config.Default()
 		o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, subnet, byte(i + 1)})
 		o.RPCAddress, o.FS, o.DataDir = o.ListenAddress, vfs.NewMem(), "data"
 		o.Seeds = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, subnet, 1}), o.StoragePort)}
 		o.CacheBytes, o.AutoRepair, o.NumTokens = 8<<20, false, 8
 		o.DataDir = t.TempDir() // for the control socket
 		o.Logger = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		o.faults.engine = func(e assembly.RequestEngine) assembly.RequestEngine { return faultyEngine{e, f} }
-		o.faults.proposer = func(p request.Proposer) request.Proposer { return faultyProposer{p, f} }
-		o.faults.virtual = func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} }
+		wrappers := faults{
+			engine:   func(e assembly.RequestEngine) assembly.RequestEngine { return faultyEngine{e, f} },
+			proposer: func(p request.Proposer) request.Proposer { return faultyProposer{p, f} },
+			virtual:  func(s query.VirtualSource) query.VirtualSource { return faultyTables{s, f} },
+		}
 		if change != nil {
 			change(&o)
 		}
@@ -172,7 +175,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		node, err := Open(ctx, o)
+		node, err := open(ctx, o, wrappers)
 		cancel()
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +204,7 @@ func openNodes(t *testing.T, subnet byte, n int, change func(*Options)) *inProce
 
 // kill ends a node's process and starts the next one with what was written to its crashable disk. change, which may be nil,
 // changes the options.
-func (r *inProcess) kill(i int, change func(*Options)) {
+func (r *inProcess) kill(i int, change func(*config.Options)) {
 	r.t.Helper()
 	node := r.nodes[i]
 	o := node.opts
@@ -218,7 +221,7 @@ func (r *inProcess) kill(i int, change func(*Options)) {
 	if change != nil {
 		change(&o)
 	}
-	next, err := Open(ctx, o)
+	next, err := open(ctx, o, node.faults)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,180 +1,25 @@
 package node
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.yaml.in/yaml/v3"
 
 	"cqld/messaging"
 	"cqld/messaging/internodetls"
 	"cqld/node/control"
-	"cqld/tlsconfig"
 )
-
-// InternodeEncryption is how nodes use TLS with each other: server_encryption_options.
-type InternodeEncryption struct {
-	Encryption
-	// Peers is internode_encryption.
-	Peers internodetls.Encryption
-	// AnyEndpoint accepts certificates of nodes at other addresses: require_endpoint_verification is false.
-	AnyEndpoint bool
-}
-
-// used reports whether the node has TLS with any other node. Enabled has no meaning here.
-func (e *InternodeEncryption) used() bool { return e.encrypts() || e.Optional }
-
-// encrypts reports whether this node encrypts any connections that it opens.
-func (e *InternodeEncryption) encrypts() bool { return e.Peers != "" && e.Peers != internodetls.None }
-
-// required reports whether connections that must be encrypted cannot be opened without TLS.
-func (e *InternodeEncryption) required() bool { return e.encrypts() && !e.Optional }
-
-// String returns the state for operators: none, dc, all, "all, optional".
-func (e *InternodeEncryption) String() string {
-	if e.Optional {
-		return string(e.peers()) + ", optional"
-	}
-	return string(e.peers())
-}
-
-func (e *InternodeEncryption) peers() internodetls.Encryption {
-	return cmp.Or(e.Peers, internodetls.None)
-}
-
-// validate reports what is missing or has no meaning between nodes.
-func (e *InternodeEncryption) validate(bad func(name, format string, args ...any)) {
-	if !e.used() {
-		return
-	}
-	const name = "server_encryption_options"
-	if e.Files.PrivateKey == "" {
-		bad(name, "TLS needs certificate and private_key; `cqld certs init` and `cqld certs node` make them")
-	}
-	if e.Files.TrustedCertificates == "" {
-		bad(name, "TLS needs trusted_certificates, the authorities of the other nodes' certificates")
-	}
-	if e.ClientAuth != tlsconfig.ClientAuthRequired {
-		bad(name, "require_client_auth must be true: without, any process that reaches the port could act as a node")
-	}
-}
-
-// setInternodeEncryption reads server_encryption_options.
-func setInternodeEncryption(o *Options, v *yaml.Node) error {
-	e := InternodeEncryption{Encryption: Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}}
-	known := encryptionSettings()
-	known["internode_encryption"] = func(_ *Encryption, v *yaml.Node) error { return e.setPeers(v) }
-	known["require_endpoint_verification"] = func(_ *Encryption, v *yaml.Node) error {
-		verify, err := truthOf(v)
-		e.AnyEndpoint = !verify
-		return err
-	}
-	refuse := func(format string, args ...any) encryptionSetting {
-		return func(*Encryption, *yaml.Node) error { return fmt.Errorf(format, args...) }
-	}
-	known["enabled"] = refuse("has no effect between nodes; set internode_encryption")
-	known["legacy_ssl_storage_port_enabled"] = func(_ *Encryption, v *yaml.Node) error {
-		if enabled, err := truthOf(v); err != nil || !enabled {
-			return err
-		}
-		return errors.New("a separate port for TLS is not supported; with optional: true, storage_port accepts connections with and without TLS")
-	}
-	for _, name := range []string{"outbound_keystore", "outbound_keystore_password"} {
-		known[name] = refuse("is not supported: nodes accept and open connections with the same certificate")
-	}
-	if err := e.read(v, known); err != nil {
-		return err
-	}
-	o.InternodeEncryption = e
-	return nil
-}
-
-// setPeers reads internode_encryption.
-func (e *InternodeEncryption) setPeers(v *yaml.Node) error {
-	switch p := internodetls.Encryption(strings.ToLower(v.Value)); p {
-	case internodetls.None, internodetls.Rack, internodetls.Datacenter, internodetls.All:
-		e.Peers = p
-		return nil
-	}
-	return fmt.Errorf("%q is not none, rack, dc or all", v.Value)
-}
-
-// settings returns the options for system_views.settings.
-func (e *InternodeEncryption) settings() map[string]string {
-	const prefix = "server_encryption_options."
-	return map[string]string{
-		prefix + "internode_encryption":          string(e.peers()),
-		prefix + "optional":                      strconv.FormatBool(e.Optional),
-		prefix + "require_client_auth":           strconv.FormatBool(e.used()),
-		prefix + "require_endpoint_verification": strconv.FormatBool(!e.AnyEndpoint),
-	}
-}
-
-// validateInsecure refuses addresses that other machines can reach without encryption and authentication, unless
-// AllowInsecureAddresses is set.
-func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
-	if o.AllowInsecureAddresses {
-		return
-	}
-	const override = " To accept that in a network that you trust, set allow_insecure_listen_addresses: true"
-	if a := o.ListenAddress; reachable(a) && !o.InternodeEncryption.required() {
-		bad("listen_address", "%s is not a loopback address, and connections between nodes are not always encrypted (internode_encryption: "+
-			"%s): any process that reaches the port could act as a node. Set server_encryption_options with internode_encryption: all, and "+
-			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
-	}
-	if a := o.RPCAddress; reachable(a) {
-		if !o.Access.authenticates() {
-			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the port could read and change "+
-				"everything. Set authenticator: PasswordAuthenticator."+override, a)
-		}
-		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {
-			bad("rpc_address", "%s is not a loopback address, and clients may connect without encryption: passwords and rows could be read in the "+
-				"network. Set client_encryption_options with enabled: true and without optional, and certificates that `cqld certs init` and "+
-				"`cqld certs node` make."+override, a)
-		}
-	}
-}
-
-// insecurities returns what is insecure about the addresses of the node, to be logged at each start.
-func (o *Options) insecurities() (all []string) {
-	if a := o.ListenAddress; reachable(a) {
-		switch e := &o.InternodeEncryption; {
-		case !e.required():
-			all = append(all, fmt.Sprintf("connections to and from other nodes may be unencrypted (internode_encryption: %s), and listen_address %s is not a "+
-				"loopback address: any process that reaches it can act as a node", e, a))
-		case e.Peers != internodetls.All:
-			all = append(all, fmt.Sprintf("internode_encryption is %s, so connections within the same %[1]s are unencrypted: any process that reaches %s "+
-				"from the address of such a node can act as that node", e.Peers, a))
-		}
-	}
-	if a := o.RPCAddress; reachable(a) {
-		if !o.Access.authenticates() {
-			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: anyone who reaches it can read and change everything", a))
-		}
-		if !o.ClientEncryption.Enabled || o.ClientEncryption.Optional {
-			all = append(all, fmt.Sprintf("clients may connect without encryption, and rpc_address %s is not a loopback address", a))
-		}
-	}
-	return all
-}
-
-// reachable reports whether other machines may be able to connect to an address.
-func reachable(a netip.Addr) bool { return a.IsValid() && !a.Unmap().IsLoopback() }
 
 // internodeSecurity returns how the transport uses TLS. It returns nil if the node does not use TLS with other nodes.
 func (n *Node) internodeSecurity() (messaging.Security, error) {
 	e := &n.opts.InternodeEncryption
-	if !e.used() {
+	if !e.Used() {
 		return nil, nil
 	}
 	s, err := internodetls.New(internodetls.Options{Cluster: n.opts.ClusterName, Encryption: e.Peers, Optional: e.Optional,
-		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.nodes, Policy: e.policy(), Place: n.placeOf})
+		VerifyEndpoint: !e.AnyEndpoint, Source: n.certificates.nodes, Policy: e.Policy(), Place: n.placeOf})
 	if err != nil {
 		return nil, fmt.Errorf("server_encryption_options: %w", err)
 	}

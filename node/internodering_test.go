@@ -14,13 +14,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/messaging/internodetls"
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/tlsconfig"
 	"cqld/tlsconfig/authority"
 )
 
 // internodeFiles makes the certificate of a node at an address, and returns options that use it.
-func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr, peers internodetls.Encryption) InternodeEncryption {
+func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr, peers internodetls.Encryption) config.InternodeEncryption {
 	t.Helper()
 	pair, err := ca.Issue(authority.Node("cqld", address.String(), nil, []netip.Addr{address}))
 	if err != nil {
@@ -38,7 +39,7 @@ func internodeFiles(t *testing.T, ca *authority.Authority, address netip.Addr, p
 		}
 		return path
 	}
-	return InternodeEncryption{Peers: peers, Encryption: Encryption{ClientAuth: tlsconfig.ClientAuthRequired, Files: tlsconfig.Files{
+	return config.InternodeEncryption{Peers: peers, Encryption: config.Encryption{ClientAuth: tlsconfig.ClientAuthRequired, Files: tlsconfig.Files{
 		PrivateKey: write("node.pem", append(pair.CertificatePEM(), key...)), TrustedCertificates: write("ca.pem", ca.CertificatePEM())}}}
 }
 
@@ -55,7 +56,7 @@ func newAuthority(t *testing.T) *authority.Authority {
 // A node whose certificate is of another authority cannot join.
 func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 	ca, n := newAuthority(t), 0
-	r := openNodes(t, 133, 3, func(o *Options) {
+	r := openNodes(t, 133, 3, func(o *config.Options) {
 		o.InternodeEncryption = internodeFiles(t, ca, o.ListenAddress, internodetls.Datacenter)
 		o.TablesPort, o.FS = 0, vfs.NewCrashableMem()
 		if n++; n == 3 {
@@ -104,7 +105,7 @@ func TestConnectionsBetweenDataCentersAreEncrypted(t *testing.T) {
 
 // A node whose certificate files cannot be used does not start.
 func TestUnusableCertificatesOfNodes(t *testing.T) {
-	o := DefaultOptions()
+	o := config.Default()
 	o.FS, o.DataDir, o.Logger = vfs.NewMem(), t.TempDir(), nil
 	o.InternodeEncryption = internodeFiles(t, newAuthority(t), o.ListenAddress, internodetls.All)
 	o.InternodeEncryption.Files.PrivateKey += ".missing"

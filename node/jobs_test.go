@@ -14,6 +14,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/jobs"
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/ring"
 	"cqld/row"
@@ -92,7 +93,7 @@ func (r *inProcess) equalRows() (rows uint64, equal bool) {
 // times. When the job is done, the replicas are equal.
 func TestRepairIsAJob(t *testing.T) {
 	const rows = 900
-	r := openNodes(t, 67, 3, func(o *Options) {
+	r := openNodes(t, 67, 3, func(o *config.Options) {
 		o.FS = vfs.NewCrashableMem()
 		o.RepairThroughput = 64 << 10 // the replicas have about 200 KiB
 	})
@@ -144,7 +145,7 @@ func TestRepairIsAJob(t *testing.T) {
 	}
 	r.until(0, job, "past the first attempt", func(j control.Job) bool { return moving(j) && j.Done > cancelled.Done && j.Attempt == 2 })
 
-	r.kill(0, func(o *Options) { o.RepairThroughput = 64 << 20 })
+	r.kill(0, func(o *config.Options) { o.RepairThroughput = 64 << 20 })
 	n = r.nodes[0]
 	if interrupted := r.job(0, job); interrupted.State != "interrupted" || interrupted.Error == "" || !interrupted.Resumable {
 		t.Fatalf("after the crash: %+v", interrupted)

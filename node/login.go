@@ -2,21 +2,20 @@ package node
 
 import (
 	crand "crypto/rand"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"cqld/cluster"
 	"cqld/login"
 	"cqld/login/certificate"
+	"cqld/node/config"
 	"cqld/server"
-	"cqld/tlsconfig"
 )
 
 // openLogin prepares the authentication of CQL clients, if the options require it.
 func (n *Node) openLogin() (err error) {
 	a := &n.opts.Access
-	if !a.authenticates() {
+	if !a.Authenticates() {
 		return nil
 	}
 	n.login, err = login.New(login.Options{
@@ -31,7 +30,7 @@ func (n *Node) openLogin() (err error) {
 		OnEvent: n.auditLogin,
 		Limits:  login.Limits{RememberFor: a.CredentialsValidity, RememberedMax: a.CredentialsMax},
 	})
-	if err == nil && a.mutual() {
+	if err == nil && a.Mutual() {
 		n.validator, err = certificate.NewValidator(a.CertificateValidator)
 	}
 	return err
@@ -40,7 +39,7 @@ func (n *Node) openLogin() (err error) {
 // restrictions returns what refuses roles by data centers and addresses.
 func (n *Node) restrictions() *login.Restrictions {
 	a := &n.opts.Access
-	return &login.Restrictions{Directory: n.roles, Network: a.network(), Datacenter: n.opts.Datacenter, CIDR: a.cidr(),
+	return &login.Restrictions{Directory: n.roles, Network: a.RestrictsDatacenters(), Datacenter: n.opts.Datacenter, CIDR: a.RestrictsAddresses(),
 		Superusers: a.CIDRForSuperusers, Monitor: a.CIDRMonitor, Clock: n.clock, Logger: n.log}
 }
 
@@ -50,46 +49,14 @@ func (n *Node) authenticator() server.Authenticator {
 		return nil
 	}
 	a := &n.opts.Access
-	if !a.mutual() {
+	if !a.Mutual() {
 		return n.login
 	}
 	return certificate.New(certificate.Options{
-		Validator: n.validator, Password: n.login, Fallback: a.Authenticator == fallbackAuthenticator,
+		Validator: n.validator, Password: n.login, Fallback: a.Authenticator == config.FallbackAuthenticator,
 		Role:     func(identity string) (string, bool) { return n.roles().Identity(identity) },
 		CanLogin: func(role string) bool { return n.roles().CanLogin(role) },
 	})
-}
-
-// mutual reports whether clients log in by certificates.
-func (o *AccessOptions) mutual() bool {
-	return o.Authenticator == mutualAuthenticator || o.Authenticator == fallbackAuthenticator
-}
-
-// validateMutual requires certificates of clients if they log in by them.
-func (o *Options) validateMutual(bad func(name, format string, args ...any)) {
-	a, e := &o.Access, &o.ClientEncryption
-	if !a.mutual() {
-		return
-	}
-	if _, err := certificate.NewValidator(a.CertificateValidator); err != nil {
-		bad("authenticator", "%v", err)
-	}
-	// Clients that fall back to passwords may have no certificates.
-	asked := e.ClientAuth == tlsconfig.ClientAuthRequired || e.ClientAuth == tlsconfig.ClientAuthOptional && a.Authenticator == fallbackAuthenticator
-	if !e.Enabled || !asked {
-		bad("authenticator", "MutualTlsAuthenticator requires client_encryption_options.enabled to be true & "+
-			"client_encryption_options.require_client_auth to be true") // the text of Cassandra
-	}
-}
-
-// setCertificateValidator reads a parameter of the authenticators that use certificates.
-func setCertificateValidator(o *Options, name, value string) error {
-	if name != "validator_class_name" {
-		return fmt.Errorf("unknown parameter %s; it is validator_class_name", name)
-	}
-	_, err := certificate.NewValidator(value)
-	o.Access.CertificateValidator = value
-	return err
 }
 
 // rolesChanged ends or restricts the connections of roles that were dropped or changed.

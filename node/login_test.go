@@ -10,14 +10,15 @@ import (
 
 	"cqld/auth"
 	"cqld/integration/cqlclient"
+	"cqld/node/config"
 )
 
 // openSecure opens nodes with authentication and authorization, whose superuser is admin.
 func openSecure(t *testing.T, subnet byte, n int) *inProcess {
 	t.Helper()
-	return openNodes(t, subnet, n, func(o *Options) {
-		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer,
-			NetworkAuthorizer: cassandraNetworkAuthorizer, CIDRAuthorizer: cassandraCIDRAuthorizer,
+	return openNodes(t, subnet, n, func(o *config.Options) {
+		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer,
+			NetworkAuthorizer: config.CassandraNetworkAuthorizer, CIDRAuthorizer: config.CassandraCIDRAuthorizer,
 			Superuser: "admin", SuperuserPassword: "of the admin"}
 	})
 }

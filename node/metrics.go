@@ -309,7 +309,7 @@ func (c figuresCollector) tables(m metricSink) {
 			continue
 		}
 		labels, values := []string{"keyspace", "table"}, []string{t.Keyspace, t.Name}
-		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.", float64(f.reads.Load()), labels, values)
-		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.", float64(f.writes.Load()), labels, values)
+		m.send(prometheus.CounterValue, "table_reads_total", "Reads of a table on this replica.", float64(f.read.Count()+f.scan.Count()), labels, values)
+		m.send(prometheus.CounterValue, "table_writes_total", "Mutations of a table on this replica.", float64(f.write.Count()), labels, values)
 	}
 }

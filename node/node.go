@@ -25,6 +25,7 @@ import (
 	"cqld/login/certificate"
 	"cqld/messaging"
 	"cqld/node/assembly"
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/node/health"
 	"cqld/query"
@@ -41,10 +42,11 @@ import (
 
 // Node is one running node.
 type Node struct {
-	opts  Options
-	log   *slog.Logger
-	clock env.Clock
-	hlc   *env.HLC
+	opts   config.Options
+	faults faults
+	log    *slog.Logger
+	clock  env.Clock
+	hlc    *env.HLC
 
 	instance     *assembly.Instance
 	engine       *storage.Engine
@@ -104,7 +106,12 @@ type Node struct {
 const replicationFactor = 4
 
 // Open starts a node. When it returns, the node is a member and clients can connect. ctx bounds only the start.
-func Open(ctx context.Context, opts Options) (*Node, error) {
+func Open(ctx context.Context, opts config.Options) (*Node, error) {
+	return open(ctx, opts, faults{})
+}
+
+// open is Open for tests of this package.
+func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
@@ -117,9 +124,9 @@ func Open(ctx context.Context, opts Options) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
+	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
 		served: make(chan struct{}), hashing: newHashing()}
-	for _, w := range append(opts.insecurities(), opts.Warnings...) {
+	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
 	n.guard = guard.New(n.log, n.running.Go)
@@ -175,7 +182,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 // stored is called when storage is open.
 func (n *Node) stored(i *assembly.Instance) error {
 	n.engine = i.Engine
-	n.measured = newMeasured(i.Engine)
+	n.measured = newMeasured(i.Engine, n.clock)
 	return nil
 }
 
@@ -259,7 +266,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 
 func (n *Node) storageOptions() storage.Options {
 	sync := storage.SyncBatch
-	if n.opts.CommitLogSync == SyncPeriodic {
+	if n.opts.CommitLogSync == config.SyncPeriodic {
 		sync = storage.SyncPeriodic
 	}
 	return storage.Options{
@@ -348,8 +355,8 @@ func (n *Node) startBinary() error {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
-		TLS: n.certificates.server(n.opts.ClientEncryption.policy()), TLSOptional: n.opts.ClientEncryption.optional(),
-		Limits: n.opts.serverLimits(), Authenticator: n.authenticator()})
+		TLS: n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
+		Limits: serverLimits(&n.opts), Authenticator: n.authenticator()})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

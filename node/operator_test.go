@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/ring"
 )
@@ -28,7 +29,7 @@ type operated struct {
 // require. The table shop.orders has 20 partitions on n replicas.
 func openOperated(t *testing.T, subnet byte, n int) *operated {
 	t.Helper()
-	r := &operated{inProcess: openNodes(t, subnet, n, func(o *Options) {
+	r := &operated{inProcess: openNodes(t, subnet, n, func(o *config.Options) {
 		o.FS, o.LogLevel = vfs.Default, new(slog.LevelVar)
 	})}
 	for _, node := range r.nodes {

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"net"
 
-	"go.yaml.in/yaml/v3"
-
 	"cqld/node/control"
-	"cqld/tlsconfig"
 )
 
 // openControlAddress listens on control_address, if it is set. Clients must present the token of the data directory.
@@ -25,32 +22,8 @@ func (n *Node) openControlAddress() error {
 		return fmt.Errorf("node: listen for control: %w", err)
 	}
 	if s := n.certificates.control; s != nil {
-		l = tls.NewListener(l, s.Server(n.opts.ControlEncryption.policy()))
+		l = tls.NewListener(l, s.Server(n.opts.ControlEncryption.Policy()))
 	}
 	n.control.Serve(l, token)
 	return nil
-}
-
-// setControlEncryption reads control_encryption_options.
-func setControlEncryption(o *Options, v *yaml.Node) error {
-	e := Encryption{line: v.Line, ClientAuth: tlsconfig.ClientAuthRequired}
-	if err := e.read(v, encryptionSettings()); err != nil {
-		return err
-	}
-	o.ControlEncryption = e
-	return nil
-}
-
-// validateControl requires certificates of operators' clients: the control port can stop the node and read its state.
-func (o *Options) validateControl(bad func(name, format string, args ...any)) {
-	const name = "control_encryption_options"
-	e := &o.ControlEncryption
-	e.validate(name, bad)
-	switch {
-	case !e.used():
-	case e.Optional:
-		bad(name, "optional is not supported; set enabled")
-	case e.ClientAuth != tlsconfig.ClientAuthRequired:
-		bad(name, "require_client_auth must be true: clients of the control port present certificates, in addition to the token")
-	}
 }

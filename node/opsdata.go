@@ -146,7 +146,7 @@ func (n *Node) opTimeouts(context.Context, control.None, control.Report) (contro
 
 func (n *Node) opSeeds(context.Context, control.None, control.Report) (control.Seeds, error) {
 	out := control.Seeds{Seeds: []string{}}
-	for _, s := range n.opts.seedTexts() {
+	for _, s := range n.opts.SeedTexts() {
 		if s != n.opts.Internode().String() {
 			out.Seeds = append(out.Seeds, s)
 		}

@@ -70,8 +70,8 @@ func (n *Node) opTableStats(_ context.Context, a control.TablesArgs, _ control.R
 		partitions := n.estimates.of(t)
 		out.Tables = append(out.Tables, control.TableStat{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Files: size.Files,
 			Levels: size.Levels, MaxBytes: size.MaxBytes, Partitions: partitions.All(),
-			MeanPartition: partitions.MeanBytes, Reads: f.reads.Load(), Writes: f.writes.Load(),
-			ReadLatency: f.latency.Mean()})
+			MeanPartition: partitions.MeanBytes, Reads: f.read.Count() + f.scan.Count(), Writes: f.write.Count(),
+			ReadLatency: cmp.Or(f.read.Latency().Mean(), f.scan.Latency().Mean())})
 	}
 	return out, nil
 }
@@ -90,7 +90,7 @@ func (n *Node) opHistograms(_ context.Context, a control.TableArgs, _ control.Re
 	if err != nil {
 		return control.TableHistograms{}, err
 	}
-	return control.TableHistograms{TableArgs: a, Read: percentiles(&n.measured.of(t.StorageID).latency)}, nil
+	return control.TableHistograms{TableArgs: a, Read: percentiles(n.measured.of(t.StorageID).read.Latency())}, nil
 }
 
 // sampleMax bounds how long toppartitions samples.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"cqld/node/config"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -49,7 +51,7 @@ func TestReadableKeyFileCausesWarning(t *testing.T) {
 		if err := os.Chmod(path, c.mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
-		o := DefaultOptions()
+		o := config.Default()
 		if err := o.LoadFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +89,7 @@ func TestDirectoriesSurviveAPowerFailure(t *testing.T) {
 func TestFirstStartSurvivesAPowerFailure(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	open := func(disk vfs.FS) *Node {
-		o := DefaultOptions()
+		o := config.Default()
 		o.ListenAddress = netip.MustParseAddr("127.0.85.1")
 		o.RPCAddress, o.FS, o.DataDir, o.ControlSocket = o.ListenAddress, disk, "new/node", false
 		o.CacheBytes, o.Logger = 8<<20, slog.New(slog.DiscardHandler)

@@ -23,14 +23,14 @@ func (n *Node) clockRefusal() error {
 // with an error of its own protocol.
 func (n *Node) openExecutors() {
 	var proposer request.Proposer = n.parts.Proposer
-	if f := n.opts.faults.proposer; f != nil {
+	if f := n.faults.proposer; f != nil {
 		proposer = f(proposer)
 	}
 	proposer = view.Serial{Proposer: proposer, Reader: n.parts.Views}
 	n.executors.cql = request.New(request.Options{Coordinator: n.parts.Views, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: proposer, Clock: n.clock,
-		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal})
+		Authorizer: n.clientAuthorizer(), Refuse: n.clockRefusal, Tables: n.measured.coordinated})
 	n.executors.tables = request.New(request.Options{Coordinator: n.coordinator, Lister: n.parts.Lister, Searcher: n.parts.Searcher, Batches: n.parts.Batches, Counters: n.parts.Counters, Proposer: n.parts.Proposer, Clock: n.clock,
-		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal})
+		Authorizer: n.clientAuthorizer(), Refuse: n.tablesRefusal, Tables: n.measured.coordinated})
 }
 
 // coordinatorStats returns the counts of requests of all kinds: the proposer counts those of conditional changes.

@@ -3,13 +3,15 @@ package node
 import (
 	"context"
 
+	"cqld/cql"
 	"cqld/node/control"
 	"cqld/query/system"
 )
 
 // shownFigures returns the measurements of this node for system_views.
 func (n *Node) shownFigures() system.Figures {
-	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries, Tables: n.shownTables}
+	return system.Figures{Caches: n.shownCaches, Hints: n.shownHints, Pools: n.shownPools, Queries: n.shownQueries, Tables: n.shownTables,
+		Prepared: n.shownPrepared, Statements: n.shownStatements, Snapshots: n.shownSnapshots}
 }
 
 func (n *Node) shownCaches() []system.Cache {
@@ -52,15 +54,35 @@ func (n *Node) shownTables() []system.TableFigures {
 		return nil
 	}
 	var out []system.TableFigures
+	now := n.clock.Monotonic()
 	for _, t := range tables {
 		size, err := n.engine.TableSize(t.StorageID)
 		if err != nil {
 			return nil // the engine is closed or has failed
 		}
-		f := n.measured.of(t.StorageID)
-		p := f.latency.Percentiles()
-		out = append(out, system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes, Reads: f.reads.Load(), P50: p.P50, P99: p.P99,
-			Max: p.Max})
+		shown := system.TableFigures{Keyspace: t.Keyspace, Table: t.Name, Bytes: size.Bytes}
+		if f := n.measured.lookUp(t.StorageID); f != nil {
+			shown.CoordinatorRead, shown.CoordinatorScan = f.coordinator.Read.Summary(now), f.coordinator.Scan.Summary(now)
+			shown.CoordinatorWrite = f.coordinator.Write.Summary(now)
+			shown.LocalRead, shown.LocalScan, shown.LocalWrite = f.read.Summary(now), f.scan.Summary(now), f.write.Summary(now)
+			shown.Rows, shown.Tombstones = f.rows.Percentiles(), f.tombstones.Percentiles()
+		}
+		out = append(out, shown)
 	}
 	return out
+}
+
+// shownPrepared returns the prepared statements. Like shownStatements it is first called by a request, so the processor exists.
+func (n *Node) shownPrepared() []system.PreparedStatement {
+	var out []system.PreparedStatement
+	for _, p := range n.processor.PreparedStatements() {
+		out = append(out, system.PreparedStatement{ID: p.ID, Keyspace: p.Keyspace, Text: p.Text})
+	}
+	return out
+}
+
+func (n *Node) shownStatements() system.StatementFigures {
+	s := n.processor.Stats()
+	return system.StatementFigures{Regular: s.RegularExecuted, Prepared: s.PreparedExecuted, PreparedCached: s.Prepared, Evicted: s.Evicted,
+		Logged: s.Batches[cql.BatchLogged], Unlogged: s.Batches[cql.BatchUnlogged], OfCounters: s.Batches[cql.BatchCounter]}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cqld/node/control"
+	"cqld/query/system"
 	"cqld/schema"
 	"cqld/storage"
 )
@@ -149,16 +150,26 @@ func (n *Node) makeSnapshot(made snapshotJSON, ids []schema.StorageID, all bool)
 	return os.Rename(temp, n.snapshotPath(made.Tag))
 }
 
+// describeSnapshot reads the description of a snapshot.
+func (n *Node) describeSnapshot(tag string) (made snapshotJSON, err error) {
+	path := filepath.Join(n.snapshotPath(tag), snapshotFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return made, err
+	}
+	if err := json.Unmarshal(b, &made); err != nil {
+		return made, fmt.Errorf("%s: %w", path, err)
+	}
+	return made, nil
+}
+
+// readSnapshot returns a snapshot with its size.
 func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
-	dir := n.snapshotPath(tag)
-	b, err := os.ReadFile(filepath.Join(dir, snapshotFile))
+	made, err := n.describeSnapshot(tag)
 	if err != nil {
 		return control.Snapshot{}, err
 	}
-	var made snapshotJSON
-	if err := json.Unmarshal(b, &made); err != nil {
-		return control.Snapshot{}, fmt.Errorf("%s: %w", dir, err)
-	}
+	dir := n.snapshotPath(tag)
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -196,24 +207,51 @@ func (n *Node) opListSnapshots(context.Context, control.None, control.Report) (c
 
 func (n *Node) listSnapshots() (control.Snapshots, error) {
 	out := control.Snapshots{Snapshots: []control.Snapshot{}}
-	found, err := os.ReadDir(n.snapshotPath(""))
-	if errors.Is(err, fs.ErrNotExist) {
-		return out, nil
-	}
-	if err != nil {
-		return out, err
-	}
-	for _, d := range found {
-		if strings.HasPrefix(d.Name(), ".") {
-			continue
-		}
-		s, err := n.readSnapshot(d.Name())
+	tags, err := n.snapshotTags()
+	for _, tag := range tags {
+		s, err := n.readSnapshot(tag)
 		if err != nil {
 			return out, err
 		}
 		out.Snapshots = append(out.Snapshots, s)
 	}
-	return out, nil
+	return out, err
+}
+
+// snapshotTags returns the names of the snapshots.
+func (n *Node) snapshotTags() (tags []string, err error) {
+	found, err := os.ReadDir(n.snapshotPath(""))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, d := range found {
+		if !strings.HasPrefix(d.Name(), ".") {
+			tags = append(tags, d.Name())
+		}
+	}
+	return tags, err
+}
+
+// shownSnapshots returns the tables of the snapshots for system_views. It has no sizes: the files of a snapshot contain several
+// tables. A snapshot that cannot be read is omitted; cqld ctl listsnapshots reports the error.
+func (n *Node) shownSnapshots() []system.Snapshot {
+	n.snapshots.Lock()
+	defer n.snapshots.Unlock()
+	tags, err := n.snapshotTags()
+	if err != nil {
+		return nil
+	}
+	var out []system.Snapshot
+	for _, tag := range tags {
+		made, err := n.describeSnapshot(tag)
+		if err != nil {
+			continue
+		}
+		for _, t := range made.Tables {
+			out = append(out, system.Snapshot{Name: tag, Keyspace: t.Keyspace, Table: t.Table, Created: made.Created})
+		}
+	}
+	return out
 }
 
 // opClearSnapshot removes snapshots and returns which.

@@ -11,11 +11,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/auth"
+	"cqld/node/config"
 	"cqld/node/control"
 )
-
-// DefaultSuperuser is the name of the first superuser if the options name none.
-const DefaultSuperuser = "admin"
 
 // passwordFile is the file in the data directory to which a node writes the generated password of the first superuser.
 const passwordFile = "superuser-password"
@@ -24,12 +22,12 @@ const passwordFile = "superuser-password"
 // password: it is the configured one, or a generated one in a file that only this user can read.
 func (n *Node) createSuperuser(ctx context.Context) error {
 	a := &n.opts.Access
-	if !a.authenticates() || len(n.roles().RoleNames()) > 0 {
+	if !a.Authenticates() || len(n.roles().RoleNames()) > 0 {
 		return nil
 	}
 	name, password, file := a.Superuser, a.SuperuserPassword, ""
 	if name == "" {
-		name = DefaultSuperuser
+		name = config.DefaultSuperuser
 	}
 	if password == "" {
 		var err error

@@ -16,6 +16,7 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/node/config"
 	"cqld/node/control"
 )
 
@@ -73,10 +74,10 @@ const (
 // nodes, have the rights of the role over the rows that CQL reads and writes.
 func TestAccountsAreRoles(t *testing.T) {
 	var log logBuffer
-	r := openNodes(t, 193, 2, func(o *Options) {
+	r := openNodes(t, 193, 2, func(o *config.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.FS, o.Audit.Enabled = vfs.Default, true
-		o.Access = AccessOptions{Authenticator: passwordAuthenticator, Authorizer: cassandraAuthorizer, Superuser: "admin", SuperuserPassword: "of the admin"}
+		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, Superuser: "admin", SuperuserPassword: "of the admin"}
 	})
 	admin := r.mustLogIn(0, "admin", "of the admin")
 	created := r.query(admin, "CREATE ROLE shopper WITH LOGIN = true AND PASSWORD = 'p' AND OPTIONS = {'tables_account': 'shop'}")
@@ -154,7 +155,7 @@ func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log 
 // TestKeysAreRotatedUnderLoad rotates both keys of an account while clients of both nodes send requests. Clients that switch to
 // the other key before theirs is rotated have no failed request. Once a rotation has returned, no node accepts the old key.
 func TestKeysAreRotatedUnderLoad(t *testing.T) {
-	r := openNodes(t, 194, 2, func(o *Options) { o.NumTokens = 4 })
+	r := openNodes(t, 194, 2, func(o *config.Options) { o.NumTokens = 4 })
 	ctx, n := t.Context(), r.nodes[0]
 	if err := n.cluster.ProposeRoles(ctx, &auth.CreateRole{Name: "shopper", Settings: auth.RoleSettings{Login: new(bool)}}); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 // Keyspace after a Result of KindSetKeyspace.
 type Session struct {
 	Keyspace string // empty if none is in use
-	Version  int    // of the native protocol: 3, 4 or 5
+	Version  int    // of the native protocol: 3 to 6
 	Options  map[string]string
 }
 

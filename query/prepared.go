@@ -1,5 +1,10 @@
 package query
 
+import (
+	"cqld/cql"
+	"cqld/internal/histogram"
+)
+
 // PreparedStatement is a prepared statement as system.prepared_statements shows it.
 type PreparedStatement struct {
 	ID       [16]byte
@@ -15,4 +20,23 @@ func (p *Processor) PreparedStatements() []PreparedStatement {
 		out = append(out, PreparedStatement{ID: e.Key.ID, Keyspace: pl.keyspace, Text: pl.text})
 	}
 	return out
+}
+
+// Stats are the statistics of a Processor since it was created.
+type Stats struct {
+	RegularExecuted, PreparedExecuted int64 // statements, without those of BATCH messages
+	Prepared                          int64 // statements in the cache
+	Evicted                           int64 // prepared statements that were removed from the cache
+	// Batches are the numbers of partitions that batches without conditions have changed, by cql.BatchKind.
+	Batches [cql.BatchCounter + 1]histogram.CountPercentiles
+}
+
+// Stats returns the current statistics.
+func (p *Processor) Stats() Stats {
+	s := Stats{RegularExecuted: p.regularExecuted.Load(), PreparedExecuted: p.preparedExecuted.Load(),
+		Prepared: int64(len(p.prepared.Entries())), Evicted: p.prepared.Evicted()}
+	for kind := range cql.BatchKind(len(s.Batches)) {
+		s.Batches[kind] = p.writer.Batches(kind)
+	}
+	return s
 }

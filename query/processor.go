@@ -1,6 +1,8 @@
 package query
 
 import (
+	"sync/atomic"
+
 	"cqld/audit"
 	"cqld/cql"
 	"cqld/internal/env"
@@ -30,6 +32,8 @@ type Processor struct {
 	userFunctions *userfunction.Functions
 	prepared      *plancache.Cache[plan] // by id
 	texts         *plancache.Cache[plan] // by text
+
+	regularExecuted, preparedExecuted atomic.Int64 // statements, without those of BATCH messages
 }
 
 // New returns a Processor.
@@ -64,6 +68,7 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 		if pl, err = p.textPlan(keyspaceOf(s, params.Keyspace), text); err != nil {
 			return nil, err
 		}
+		p.regularExecuted.Add(1)
 		values := pl.values(params)
 		if len(values) != len(pl.markers) {
 			return nil, invalidf("Invalid amount of bind variables")
@@ -172,6 +177,7 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 	if err != nil {
 		return nil, err
 	}
+	p.preparedExecuted.Add(1)
 	if params.Tracing {
 		if params.Names != nil {
 			named := *params

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/internal/env"
+	"cqld/internal/histogram"
 )
 
 // Call is one operation of the coordinator or proposer that a request waits for. It is reused, and its callbacks are
@@ -16,7 +17,8 @@ type Call struct {
 
 	kind     Kind
 	measured bool
-	began    time.Duration
+	began    time.Duration      // if measured, or if there are timers
+	timers   []*histogram.Timer // those of tables that measure the operation
 
 	// Written by the callback, and read after the wait.
 	err     error
@@ -58,18 +60,31 @@ func newCall(e *Executor) *Call {
 
 func (e *Executor) call() *Call { return e.calls.Get().(*Call) }
 
-// begin counts the operation, and records the time if its latency is measured.
+// begin counts the operation, and records the time if its latency is measured. count has counted it for tables before.
 func (c *Call) begin(k Kind) {
 	c.kind = k
-	if c.measured = c.e.stats.begin(k); c.measured {
+	if c.measured = c.e.stats.begin(k); c.measured || len(c.timers) > 0 {
 		c.began = c.e.o.Clock.Monotonic()
+	}
+}
+
+// count counts the operation for a table.
+func (c *Call) count(t *histogram.Timer) {
+	if t.Begin(SampledReads) {
+		c.timers = append(c.timers, t)
 	}
 }
 
 // end completes the operation. After the signal, the Call belongs to the waiting goroutine.
 func (c *Call) end() {
-	if c.measured {
-		c.e.stats.end(c.kind, c.e.o.Clock.Monotonic()-c.began)
+	if c.measured || len(c.timers) > 0 {
+		now := c.e.o.Clock.Monotonic()
+		if c.measured {
+			c.e.stats.end(c.kind, now-c.began)
+		}
+		for _, t := range c.timers {
+			t.End(now-c.began, now)
+		}
 	}
 	c.answered.Store(true)
 	c.waiter.Signal()
@@ -104,6 +119,6 @@ func (c *Call) Release() {
 		c.page = nil
 	}
 	c.page = c.page[:0]
-	c.err, c.cancel, c.applied, c.measured = nil, nil, false, false
+	c.err, c.cancel, c.applied, c.measured, c.timers = nil, nil, false, false, c.timers[:0]
 	c.e.calls.Put(c)
 }

@@ -64,6 +64,8 @@ type Options struct {
 	Authorizer  auth.Authorizer   // nil means auth.AllowAll
 	NewWaiter   func() env.Waiter // creates the waiters of requests; nil means channels
 	Refuse      func() error      // returns why this node must not serve clients now, or nil; optional
+	// Tables returns the statistics of a table; nil means that there are none by table.
+	Tables func(schema.StorageID) *TableStats
 }
 
 // Executor executes the reads and writes of requests: it sends them to the coordinator and blocks until they have
@@ -154,6 +156,7 @@ func (e *Executor) Write(r *Request, req *coordinator.WriteRequest) error {
 	}
 	req.Trace = r.observer()
 	c := e.call()
+	e.countWrite(c, req.Mutations)
 	switch req.Type {
 	case coordinator.WriteCounter:
 		c.begin(KindCounter)
@@ -208,6 +211,7 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 	}
 	req.Trace, req.Blocks = r.observer(), true // the request's own goroutine may block on the disk
 	r.Cost.Commands++
+	e.countRead(c, req.Command)
 	c.begin(KindRead)
 	if req.Consistency.IsSerial() && req.Command.SinglePartition() {
 		e.o.Proposer.Read(req, c.onPage)
@@ -273,6 +277,7 @@ func (e *Executor) Search(r *Request, req *search.Request) (*search.Result, erro
 	req.Trace = r.observer()
 	c := e.call()
 	c.cancel = req.Cancel
+	e.countSearch(c, req)
 	c.begin(KindSearch)
 	var result *search.Result
 	e.o.Searcher.Search(req, func(p *search.Result, err error) {

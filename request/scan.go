@@ -1,8 +1,11 @@
 package request
 
 import (
+	"time"
+
 	"cqld/coordinator"
 	"cqld/internal/env"
+	"cqld/internal/histogram"
 	"cqld/row"
 	"cqld/scan"
 )
@@ -74,6 +77,10 @@ type Scan struct {
 	bytes int     // of the pages consumed
 	more  bool
 	spare row.Row // for left
+
+	counted bool             // by count
+	timer   *histogram.Timer // of the table, if the scan is measured
+	began   time.Duration
 }
 
 // Read is one cursor of a Scan.
@@ -116,7 +123,23 @@ func (s *Scan) Run() error {
 	s.Width = max(s.Width, 1)
 	err := s.run()
 	s.drain()
+	if s.timer != nil {
+		now := s.Executor.o.Clock.Monotonic()
+		s.timer.End(now-s.began, now)
+	}
 	return err
+}
+
+// count counts the scan for the table of its first command, unless that reads one partition, which the Executor counts.
+func (s *Scan) count(cmd *row.ReadCommand) {
+	tables := s.Executor.o.Tables
+	if s.counted || tables == nil || cmd.SinglePartition() {
+		return
+	}
+	s.counted = true
+	if t := &tables(cmd.Table).Scan; t.Begin(SampledReads) {
+		s.timer, s.began = t, s.Executor.o.Clock.Monotonic()
+	}
 }
 
 // More reports, after Run, whether the scan was ended before its last row, as far as is known: a range of tokens may turn
@@ -192,6 +215,7 @@ func (s *Scan) start(r *Read) {
 		return
 	}
 	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: s.Request.Consistency, Cancel: s.Cancel}
+	s.count(&x.cmd)
 	s.Source.Prepare(&x.req)
 	r.call, r.open = s.Executor.Start(s.Request, &x.req), true
 }

@@ -1,10 +1,13 @@
 package request
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"cqld/internal/histogram"
+	"cqld/row"
+	"cqld/search"
 )
 
 // Kind is a kind of operation that an Executor sends to the coordinator.
@@ -81,5 +84,43 @@ func (s *Stats) decided(applied bool, err error) {
 		s.Applied.Add(1)
 	default:
 		s.NotApplied.Add(1)
+	}
+}
+
+// TableStats contains the statistics of one table since the node started: what this node did as the coordinator. Conditional
+// changes do not count, as in Cassandra. They are safe for concurrent use.
+type TableStats struct {
+	Read  histogram.Timer // reads of one partition; one of several partitions counts for each
+	Scan  histogram.Timer // pages of reads without a partition key
+	Write histogram.Timer // writes; one of several partitions of the table counts once
+}
+
+// countRead counts a read of one partition. Scan counts the others.
+func (e *Executor) countRead(c *Call, cmd *row.ReadCommand) {
+	if e.o.Tables != nil && cmd.SinglePartition() {
+		c.count(&e.o.Tables(cmd.Table).Read)
+	}
+}
+
+func (e *Executor) countSearch(c *Call, req *search.Request) {
+	if e.o.Tables == nil {
+		return
+	}
+	if t := e.o.Tables(req.Table.StorageID); req.Key.Bytes != nil {
+		c.count(&t.Read)
+	} else {
+		c.count(&t.Scan)
+	}
+}
+
+// countWrite counts a write for each of its tables.
+func (e *Executor) countWrite(c *Call, mutations []*row.Mutation) {
+	if e.o.Tables == nil {
+		return
+	}
+	for i, m := range mutations {
+		if !slices.ContainsFunc(mutations[:i], func(earlier *row.Mutation) bool { return earlier.Table == m.Table }) {
+			c.count(&e.o.Tables(m.Table).Write)
+		}
 	}
 }

@@ -192,6 +192,27 @@ const systemViewsTables = `
 	keyspace_name text P; table_name text P; mebibytes bigint
 333 local_read_latency
 	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+344 batch_metrics | Metrics specific to batch statements
+	name text P; max bigint; p50th double; p999th double; p99th double
+345 cql_metrics | Metrics specific to CQL prepared statement caching
+	name text P; value double
+346 snapshots | available snapshots
+	name text P; keyspace_name text C; table_name text C; created_at timestamp; ephemeral boolean; expires_at timestamp;
+	size_on_disk bigint; true_size bigint
+340 local_scan_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+341 local_write_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+337 coordinator_read_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+338 coordinator_scan_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+339 coordinator_write_latency
+	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+342 rows_per_read
+	keyspace_name text P; table_name text P; count bigint; max double; p50th double; p99th double
+343 tombstones_per_read
+	keyspace_name text P; table_name text P; count bigint; max double; p50th double; p99th double
 334 pending_hints | Pending hints that this node has for other nodes
 	host_id uuid P; address inet; dc text; files int; newest timestamp; oldest timestamp; port int; rack text; status text
 336 queries | Lists currently running queries

@@ -6,12 +6,15 @@ package search
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
+	"cqld/coordinator"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/index"
+	"cqld/watermark"
 )
 
 // TestRowsOfOneNodeAllocateTogether bounds the allocations of a coordinator for the rows of one node: they do not grow with the number
@@ -22,11 +25,7 @@ func TestRowsOfOneNodeAllocateTogether(t *testing.T) {
 	s := &Searcher{limits: Limits{}.withDefaults()}
 	found := 0
 	allocs := testing.AllocsPerRun(5, func() {
-		op := &searchOp{s: s, req: &Request{Order: ByToken, Now: 5}, limit: rows, watermark: position{place: beforeAll}}
-		n := &node{position: position{place: afterAll}, candidates: append([]index.Candidate{}, candidates...)}
-		op.nodes = []*node{n}
-		op.sets = []replicaSet{{quotas: []quota{{need: 1, nodes: op.nodes}}, nodes: op.nodes}}
-		op.pieces, op.window = []piece{{tokens: ring.FullRange()}}, 1
+		op := ofOneNode(s, candidates, rows)
 		op.out.writer = row.NewPageWriter(nil)
 		op.mergeLocked()
 		if full, err := op.emitLocked(); !full || err != nil {
@@ -37,6 +36,24 @@ func TestRowsOfOneNodeAllocateTogether(t *testing.T) {
 	if found != rows || allocs > most {
 		t.Errorf("a search that finds %d of %d rows allocates %.0f times, want at most %d", found, rows, allocs, most)
 	}
+}
+
+// onlyNode is the view of a ring of one node.
+type onlyNode struct{ coordinator.View }
+
+func (onlyNode) Self() ring.NodeID      { return 1 }
+func (onlyNode) Alive(ring.NodeID) bool { return true }
+
+// ofOneNode returns a search that has the answer of the only node.
+func ofOneNode(s *Searcher, candidates []index.Candidate, limit int) *searchOp {
+	op := &searchOp{s: s, req: &Request{Order: ByToken, Now: 5}, limit: limit}
+	table := &schema.Table{Replication: ring.Replication{Class: ring.Local}}
+	op.plan.Reset(watermark.Options{View: onlyNode{}, Table: table, Consistency: ring.One}, watermark.Position{Place: watermark.BeforeAll})
+	members := op.plan.Add(ring.ReplicaSet{Natural: []ring.NodeID{1}})
+	op.plan.Take(members.Nodes[0], op.plan.Mark(), &watermark.Page[index.Candidate]{Entries: slices.Clone(candidates)}, nil)
+	op.sets = []replicaSet{{nodes: members.Nodes}}
+	op.pieces, op.window = []piece{{tokens: ring.FullRange()}}, 1
+	return op
 }
 
 // oneNodeCandidates returns rows in partitions of their own, as a replica returns them.
@@ -63,11 +80,7 @@ func BenchmarkRowsOfOneNode(b *testing.B) {
 	s := &Searcher{limits: Limits{}.withDefaults()}
 	b.ReportAllocs()
 	for range b.N {
-		op := &searchOp{s: s, req: &Request{Order: ByToken, Now: 5}, limit: 100, watermark: position{place: beforeAll}}
-		n := &node{position: position{place: afterAll}, candidates: append([]index.Candidate{}, candidates...)}
-		op.nodes = []*node{n}
-		op.sets = []replicaSet{{quotas: []quota{{need: 1, nodes: op.nodes}}, nodes: op.nodes}}
-		op.pieces, op.window = []piece{{tokens: ring.FullRange()}}, 1
+		op := ofOneNode(s, candidates, 100)
 		op.out.writer = row.NewPageWriter(nil)
 		op.mergeLocked()
 		if _, err := op.emitLocked(); err != nil {

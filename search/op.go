@@ -3,7 +3,6 @@ package search
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage/index"
+	"cqld/watermark"
 )
 
 // searchOp is a search. Its events are the pages of nodes, the rows that are read by key, the timer, the end of a pause before a new
@@ -44,39 +44,17 @@ type searchOp struct {
 	searched int     // pieces of all windows that were searched completely
 	decisive bool    // one answer is enough in every replica set of the window
 	sets     []replicaSet
-	nodes    []*node // of the window, the preferred ones first
-	covered  bool    // the watermark is at the end of the window
+	plan     watermark.Plan[index.Candidate] // of the window
+	covered  bool                            // the watermark is at the end of the window
 
 	timer  env.Timer
 	cancel *env.Cancel // of the requests for pages
 	unhook func() bool // from the request's Cancel
 
-	watermark position
-	queue     []*candidate // up to the watermark, that are not in the result, in order
-	reading   int          // reads by key that run
-	out       output
+	queue   []*candidate // up to the watermark, that are not in the result, in order
+	reading int          // reads by key that run
+	out     output
 }
-
-// node is one node of a window.
-type node struct {
-	id         ring.NodeID
-	state      nodeState
-	asked      bool // at least once in this window
-	slow       bool // its page is late, so others are asked as well
-	sent       time.Duration
-	err        error
-	position   position // up to which it has returned its candidates
-	candidates []index.Candidate
-	scanned    int
-}
-
-type nodeState uint8
-
-const (
-	nodeReady     nodeState = iota // may be asked for a page
-	nodeRequested                  // has a request for a page
-	nodeFailed                     // failed, or is down
-)
 
 // Search calls done exactly once, possibly before it returns: with a result, with NotBuilt, or with an error of a read of package
 // coordinator. req must not change until then.
@@ -110,9 +88,9 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 		op.limit = min(op.limit, req.Limit)
 	}
 	op.out.writer = row.NewPageWriter(nil)
-	op.watermark = position{place: beforeAll}
+	op.plan.SetMark(watermark.Position{Place: watermark.BeforeAll})
 	if len(req.From) > 0 {
-		op.watermark = position{key: op.req.From}
+		op.plan.SetMark(watermark.Position{Key: op.req.From})
 	}
 	op.start()
 }
@@ -217,49 +195,41 @@ func (op *searchOp) progressLocked() (ended bool, err error) {
 
 // partialLocked reports whether half of the time is over and the search has come somewhere: the caller goes on from there.
 func (op *searchOp) partialLocked() bool {
-	half := op.s.clock.Monotonic()-op.started >= op.req.Timeout/2
-	progress := op.out.rows > 0 || op.watermark.place == atKey && op.compare(op.watermark, position{key: op.req.From}) > 0
-	return half && progress && op.reading == 0 && len(op.queue) == 0 && op.watermark.place == atKey
+	half, mark := op.s.clock.Monotonic()-op.started >= op.req.Timeout/2, op.plan.Mark()
+	progress := op.out.rows > 0 || mark.Place == watermark.AtKey && op.plan.Compare(mark, watermark.Position{Key: op.req.From}) > 0
+	return half && progress && op.reading == 0 && len(op.queue) == 0 && mark.Place == watermark.AtKey
 }
 
-// send asks nodes for their next pages. This node comes last, because its page may come before the call returns.
-func (op *searchOp) send(asked []*node, plan int) {
+// send asks nodes for their next pages.
+func (op *searchOp) send(asked []*watermark.Node[index.Candidate], plan int) {
 	self := op.s.view.Self()
-	slices.SortStableFunc(asked, func(a, b *node) int {
-		switch {
-		case a.id == self && b.id != self:
-			return 1
-		case b.id == self && a.id != self:
-			return -1
-		}
-		return 0
-	})
+	watermark.SelfLast(asked, self)
 	for _, n := range asked {
 		q, epoch, from, ok := op.request(n, plan)
 		if !ok {
 			return
 		}
-		if n.id == self {
+		if n.ID == self {
 			coordinator.AddTrace(op.req.Trace, self, "Searching an index")
 		} else {
-			coordinator.AddNodeTrace(op.req.Trace, self, "Sending search by index to", n.id)
+			coordinator.AddNodeTrace(op.req.Trace, self, "Sending search by index to", n.ID)
 		}
 		op.s.counts.pages.Add(1)
-		op.s.replicas.Page(n.id, op.req.Trace, epoch, q, op.s.c.Remaining(op.deadline), func(page *Page, err error) {
+		op.s.replicas.Page(n.ID, op.req.Trace, epoch, q, op.s.c.Remaining(op.deadline), func(page *Page, err error) {
 			op.answered(n, plan, from, page, err)
 		})
 	}
 }
 
 // request returns the request for the page of n that begins behind from. It is not ok if the search has ended or has another plan.
-func (op *searchOp) request(n *node, plan int) (q *PageRequest, epoch uint64, from position, ok bool) {
+func (op *searchOp) request(n *watermark.Node[index.Candidate], plan int) (q *PageRequest, epoch uint64, from watermark.Position, ok bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.done == nil || plan != op.plans || len(op.pieces) == 0 {
-		return nil, 0, position{}, false
+		return nil, 0, from, false
 	}
-	if from = n.position; op.compare(from, op.watermark) < 0 {
-		from = op.watermark
+	if from = n.Position; op.plan.Compare(from, op.plan.Mark()) < 0 {
+		from = op.plan.Mark()
 	}
 	req := op.req
 	q = &PageRequest{
@@ -268,10 +238,10 @@ func (op *searchOp) request(n *node, plan int) (q *PageRequest, epoch uint64, fr
 		Tokens: ring.Range{Start: op.pieces[0].tokens.Start, End: op.pieces[op.window-1].tokens.End}, Reversed: req.Reversed,
 		Order: req.Order, Near: req.Near, Limit: min(op.s.limits.Candidates, op.limit-op.out.rows+1), Now: req.Now, Moved: op.topology.Moved(), Cancel: op.cancel,
 	}
-	if from.place == atKey {
-		q.From = slices.Clone(from.key)
+	if from.Place == watermark.AtKey {
+		q.From = slices.Clone(from.Key)
 	}
-	n.asked, n.sent = true, op.s.clock.Monotonic()
+	n.Sent(op.s.clock.Monotonic())
 	return q, op.topology.Epoch(), from, true
 }
 
@@ -290,41 +260,28 @@ func (op *searchOp) filterLocked() *row.Filter {
 }
 
 // answered is the event of a node's page, which begins behind from.
-func (op *searchOp) answered(n *node, plan int, from position, page *Page, err error) {
+func (op *searchOp) answered(n *watermark.Node[index.Candidate], plan int, from watermark.Position, page *Page, err error) {
 	defer op.guarded()
 	op.mu.Lock()
-	if n.id != op.s.view.Self() {
-		op.s.c.RecordLatency(n.id, op.s.clock.Monotonic()-n.sent)
+	if n.ID != op.s.view.Self() {
+		op.s.c.RecordLatency(n.ID, n.Latency(op.s.clock.Monotonic()))
 	}
 	if op.done == nil || plan != op.plans || op.pausing {
 		op.mu.Unlock()
 		return
 	}
-	reached := position{place: afterAll}
-	if err == nil && page.More {
-		if reached = (position{key: page.Last}); op.compare(reached, from) <= 0 {
-			err = fmt.Errorf("search: the page of node %s ends at %x, which is not behind its beginning", op.topology.NameOf(n.id), page.Last)
-		}
-	}
 	if errors.Is(err, env.ErrCanceled) {
 		op.finishLocked(err)
 		return
 	}
-	n.slow = false
-	if err != nil {
+	if err == nil {
+		op.s.counts.scanned.Add(uint64(page.Scanned))
+		op.plan.Take(n, from, &watermark.Page[index.Candidate]{Entries: page.Candidates, Scanned: page.Scanned, More: page.More, Last: page.Last}, nil)
+		op.out.scanned = max(op.out.scanned, n.Scanned)
+	} else {
 		var refusal *coordinator.NotReplica
 		op.refused = op.refused || errors.As(err, &refusal)
-		n.state, n.err = nodeFailed, err
-	} else {
-		op.s.counts.scanned.Add(uint64(page.Scanned))
-		n.state, n.position = nodeReady, reached
-		if len(n.candidates) == 0 {
-			n.candidates = page.Candidates
-		} else {
-			n.candidates = append(n.candidates, page.Candidates...)
-		}
-		n.scanned += page.Scanned
-		op.out.scanned = max(op.out.scanned, n.scanned)
+		op.plan.Take(n, from, nil, err)
 	}
 	op.mu.Unlock()
 	op.advance()
@@ -349,22 +306,10 @@ func (op *searchOp) arm() {
 		return
 	}
 	wait := op.deadline - op.s.clock.Monotonic()
-	if after, ok := op.speculateAfterLocked(); ok {
+	if after, ok := op.plan.SpeculateAfter(); ok {
 		wait = min(wait, after)
 	}
 	op.timer = op.s.clock.After(max(wait, 0), op.tick)
-}
-
-// speculateAfterLocked returns how long a page may take before other nodes are asked as well. It is not ok if there are no other
-// nodes, or if the table's speculative_retry forbids it.
-func (op *searchOp) speculateAfterLocked() (after time.Duration, ok bool) {
-	spare := slices.ContainsFunc(op.nodes, func(n *node) bool {
-		return n.state == nodeReady && op.compare(n.position, op.watermark) <= 0
-	})
-	if !spare {
-		return 0, false
-	}
-	return op.s.c.SpeculateAfter(op.req.Table)
 }
 
 // tick is the event of the timer.
@@ -381,57 +326,29 @@ func (op *searchOp) tick() {
 		op.finishLocked(op.failureLocked())
 		return
 	}
-	if after, ok := op.speculateAfterLocked(); ok {
-		for _, n := range op.nodes {
-			if n.state == nodeRequested && !n.slow && now-n.sent >= after {
-				n.slow = true
-				op.s.c.Note(coordinator.EventSpeculated)
-			}
-		}
-	}
+	op.plan.Speculate(now)
 	op.mu.Unlock()
 	op.advance()
 	op.arm()
 }
 
-// failureLocked returns the error of the present state. Its counts are those of the replica set that is farthest from the level.
+// failureLocked returns the error of the present state: NotBuilt if a node has not built the index.
 func (op *searchOp) failureLocked() error {
-	received, blockFor := 0, 0
-	for i := range op.sets {
-		for k := range op.sets[i].quotas {
-			q := &op.sets[i].quotas[k]
-			answered := 0
-			for _, n := range q.nodes {
-				if op.compare(n.position, op.watermark) > 0 {
-					answered++
-				}
-			}
-			if answered < q.need && (blockFor == 0 || answered < received) {
-				received, blockFor = answered, q.need
-			}
-		}
+	err := op.plan.Failure(op.out.rows > 0)
+	failure, ok := err.(*coordinator.ReadFailure) //nolint:errorlint // it is not wrapped
+	if !ok {
+		return err
 	}
-	var failures []coordinator.NodeFailure
 	unbuilt := 0
-	for _, n := range op.nodes {
-		if n.state == nodeFailed && !coordinator.Silent(n.err) {
-			reason := coordinator.ReasonOf(n.err)
-			failures = append(failures, coordinator.NodeFailure{Node: n.id, Reason: reason})
-			if reason == coordinator.FailureIndexNotAvailable {
-				unbuilt++
-			}
+	for _, f := range failure.Failures {
+		if f.Reason == coordinator.FailureIndexNotAvailable {
+			unbuilt++
 		}
 	}
-	level, data := op.req.Consistency, op.out.rows > 0
-	if len(failures) > 0 {
-		failure := &coordinator.ReadFailure{Consistency: level, Received: received, BlockFor: blockFor, Failures: failures, DataPresent: data}
-		if unbuilt > 0 {
-			return &NotBuilt{Index: op.req.Index, Nodes: unbuilt, Failure: failure}
-		}
-		return failure
+	if unbuilt > 0 {
+		return &NotBuilt{Index: op.req.Index, Nodes: unbuilt, Failure: failure}
 	}
-	op.s.c.Note(coordinator.EventReadTimeout)
-	return &coordinator.ReadTimeout{Consistency: level, Received: received, BlockFor: blockFor, DataPresent: data}
+	return failure
 }
 
 // finishLocked calls done. It unlocks mu.

@@ -4,10 +4,9 @@ import (
 	"slices"
 
 	"cqld/coordinator"
-	"cqld/coordinator/quorum"
-	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/storage/index"
+	"cqld/watermark"
 )
 
 // piece is a range of the ring with one replica set.
@@ -17,17 +16,10 @@ type piece struct {
 	set      int // in searchOp.sets, once the piece is in the window
 }
 
-// replicaSet is the replicas of some pieces, and what the level requires of them.
+// replicaSet is the replicas of some pieces.
 type replicaSet struct {
-	readers string // appendReaders
-	quotas  []quota
-	nodes   []*node
-}
-
-// quota is a set of nodes of which need must reach a position before the watermark does.
-type quota struct {
-	need  int
-	nodes []*node
+	readers string // watermark.AppendReaders
+	nodes   []*watermark.Node[index.Candidate]
 }
 
 // rest returns the tokens of the request that are behind its position.
@@ -53,7 +45,7 @@ func (op *searchOp) planLocked(rest ring.Range) error {
 	} else {
 		var last, readers []byte
 		for _, r := range op.topology.Placement(replication).Ranges(rest) {
-			readers = appendReaders(readers[:0], &r.Replicas)
+			readers = watermark.AppendReaders(readers[:0], &r.Replicas)
 			if n := len(op.pieces); n > 0 && string(last) == string(readers) {
 				op.pieces[n-1].tokens.End = r.Range.End
 				continue
@@ -90,105 +82,28 @@ func (op *searchOp) nextWindowLocked() error {
 	return op.windowLocked(op.widthLocked())
 }
 
-// windowLocked derives the quotas and the nodes of the next width pieces. It fails with Unavailable if too few nodes are alive.
+// windowLocked derives the plan of the next width pieces. It fails with Unavailable if too few nodes are alive.
 func (op *searchOp) windowLocked(width int) error {
 	op.window, op.covered, op.decisive = width, false, true
-	op.sets, op.nodes = nil, nil
+	op.sets = nil
+	op.plan.Reset(watermark.Options{
+		Coordinator: op.s.c, View: op.s.view, Topology: op.topology, LocalDatacenter: op.s.localDC, Table: op.req.Table,
+		Consistency: op.req.Consistency, Reversed: op.req.Reversed,
+		Unsafe: watermark.Unsafe{OneNode: op.s.unsafe.OneNode, OneSide: op.s.unsafe.OneSide},
+	}, op.plan.Mark())
 	var readers []byte
 	for i := range op.pieces[:width] {
 		p := &op.pieces[i]
-		readers = appendReaders(readers[:0], &p.replicas)
+		readers = watermark.AppendReaders(readers[:0], &p.replicas)
 		p.set = slices.IndexFunc(op.sets, func(s replicaSet) bool { return s.readers == string(readers) })
 		if p.set < 0 {
 			p.set = len(op.sets)
-			op.addSet(string(readers), p.replicas)
+			members := op.plan.Add(p.replicas)
+			op.decisive = op.decisive && members.Decisive
+			op.sets = append(op.sets, replicaSet{readers: string(readers), nodes: members.Nodes})
 		}
 	}
-	for i := range op.sets {
-		for k := range op.sets[i].quotas {
-			q, alive := &op.sets[i].quotas[k], 0
-			for _, n := range q.nodes {
-				if n.state != nodeFailed {
-					alive++
-				}
-			}
-			if alive < q.need {
-				op.s.c.Note(coordinator.EventUnavailable)
-				return &coordinator.Unavailable{Consistency: op.req.Consistency, Required: q.need, Alive: alive}
-			}
-		}
-	}
-	coordinator.SortByProximity(op.s.c, op.topology, op.s.view.Self(), op.nodes, func(n *node) ring.NodeID { return n.id })
-	return nil
-}
-
-// appendReaders appends bytes that are equal for replica sets that are read from the same nodes.
-func appendReaders(dst []byte, set *ring.ReplicaSet) []byte {
-	for _, nodes := range [...][]ring.NodeID{set.Natural, set.Before} {
-		var backing [8]ring.NodeID
-		sorted := append(backing[:0], nodes...)
-		slices.Sort(sorted)
-		dst = wire.AppendUvarint(dst, uint64(len(sorted)))
-		for _, id := range sorted {
-			dst = wire.AppendUint64(dst, uint64(id))
-		}
-	}
-	return dst
-}
-
-// addSet adds what the level requires of one replica set, as for a read of one token. While the set's ranges move, the level must
-// be met on both sides.
-func (op *searchOp) addSet(readers string, set ring.ReplicaSet) {
-	s, level, replication := op.s, op.req.Consistency, op.req.Table.Replication
-	var y quorum.Tally
-	y.Reset(level, replication, op.topology, s.view.Self(), s.localDC)
-	if !s.unsafe.OneSide {
-		y.JoinRead(set, level, replication)
-	}
-	members := slices.Clone(set.Natural)
-	for _, id := range set.Before {
-		if y.TwoSided() && !slices.Contains(members, id) {
-			members = append(members, id)
-		}
-	}
-	out := replicaSet{readers: readers}
-	needed := 0
-	for i := range y.Quotas() {
-		covering := &y.Quotas()[i]
-		q := quota{need: covering.Need}
-		needed += q.need
-		if s.unsafe.OneNode {
-			q.need = min(q.need, 1)
-		}
-		for _, id := range members {
-			if y.Covers(covering, id) {
-				q.nodes = append(q.nodes, op.node(id))
-			}
-		}
-		for _, n := range q.nodes {
-			if !slices.Contains(out.nodes, n) {
-				out.nodes = append(out.nodes, n)
-			}
-		}
-		out.quotas = append(out.quotas, q)
-	}
-	op.decisive = op.decisive && needed == 1 && !y.TwoSided()
-	op.sets = append(op.sets, out)
-}
-
-// node returns a node of the window and adds it if it is new.
-func (op *searchOp) node(id ring.NodeID) *node {
-	for _, n := range op.nodes {
-		if n.id == id {
-			return n
-		}
-	}
-	n := &node{id: id, position: position{place: beforeAll}}
-	if id != op.s.view.Self() && !op.s.view.Alive(id) {
-		n.state, n.err = nodeFailed, coordinator.ErrNoReply
-	}
-	op.nodes = append(op.nodes, n)
-	return n
+	return op.plan.Complete()
 }
 
 // giveUpLocked is called when the nodes of the plan cannot move the watermark any more. If a node refused the plan or has not
@@ -209,8 +124,8 @@ func (op *searchOp) giveUpLocked() (ended bool) {
 
 // unbuiltLocked reports whether a node has not built the index: it may do so soon, if the index was created just now.
 func (op *searchOp) unbuiltLocked() bool {
-	return slices.ContainsFunc(op.nodes, func(n *node) bool {
-		return n.state == nodeFailed && coordinator.ReasonOf(n.err) == coordinator.FailureIndexNotAvailable
+	return slices.ContainsFunc(op.plan.Nodes(), func(n *watermark.Node[index.Candidate]) bool {
+		return n.Failed() && coordinator.ReasonOf(n.Err) == coordinator.FailureIndexNotAvailable
 	})
 }
 

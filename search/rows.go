@@ -8,6 +8,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/storage/index"
+	"cqld/watermark"
 )
 
 // output is the result that is being made.
@@ -116,7 +117,7 @@ func (op *searchOp) emitLocked() (full bool, err error) {
 			return false, err
 		}
 		if !ended { // it is in the result to its end
-			op.out.next = c.at.key
+			op.out.next = c.at.Key
 			op.queue = op.queue[1:]
 		}
 		if ended || op.out.rows >= op.limit || op.out.writer.Len() >= op.s.limits.Bytes {
@@ -194,9 +195,9 @@ func (op *searchOp) matches(c *candidate, kind row.EntryKind, r *row.Row) bool {
 	op.def.Terms.Append(&o.found, &index.Source{Key: c.key, Kind: kind, Row: r}, op.req.Now)
 	switch op.req.Order {
 	case ByTerm:
-		return op.def.HasTermOf(&o.found, Position(c.at.key))
+		return op.def.HasTermOf(&o.found, Position(c.at.Key))
 	case ByScore:
-		return op.def.HasScoreOf(&o.found, op.req.Near, Position(c.at.key))
+		return op.def.HasScoreOf(&o.found, op.req.Near, Position(c.at.Key))
 	}
 	if o.found.InAny(op.req.Terms) {
 		return true
@@ -232,8 +233,8 @@ func (op *searchOp) resultLocked() *Result {
 	}
 	r := &Result{Rows: o.rows, More: !o.ended, Scanned: o.scanned}
 	if r.More {
-		if r.Next = o.next; len(op.queue) == 0 && !op.inside() && op.watermark.place == atKey {
-			r.Next = op.watermark.key
+		if r.Next = o.next; len(op.queue) == 0 && !op.inside() && op.plan.Mark().Place == watermark.AtKey {
+			r.Next = op.plan.Mark().Key
 		}
 	}
 	r.Page = o.writer.Finish(r.More)

@@ -233,7 +233,7 @@ func TestMalformedAuthResponses(t *testing.T) {
 	_, addr := start(t, Options{Authenticator: &testAuthenticator{evaluate: func(context.Context) error {
 		return &BadCredentials{Message: "Password must not be null"}
 	}}})
-	for _, v := range []frame.Version{frame.V3, frame.V4, frame.V5} {
+	for _, v := range []frame.Version{frame.V3, frame.V4, frame.V5, frame.V6} {
 		for _, r := range []struct {
 			name string
 			body []byte

@@ -29,7 +29,7 @@ func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 		h, e := c.readError()
 		if h.Version != frame.V5 || h.Stream != 9 || e.Code != frame.CodeProtocolError ||
 			!strings.Contains(e.Message, "Invalid or unsupported protocol version (") ||
-			!strings.Contains(e.Message, "supported versions are (3/v3, 4/v4, 5/v5)") {
+			!strings.Contains(e.Message, "supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)") {
 			t.Errorf("version %d: %+v %+v", v, h, e)
 		}
 		c.version = frame.V4 // as Cassandra, the connection can go on with another
@@ -51,7 +51,7 @@ func TestUnsupportedVersionErrorListsSupported(t *testing.T) {
 // connection notices nothing.
 func TestBadEnvelopes(t *testing.T) {
 	_, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20}})
-	other := map[frame.Version]frame.Version{3: 4, 4: 5, 5: 3}
+	other := map[frame.Version]frame.Version{3: 4, 4: 5, 5: 3, 6: 5}
 	random := rand.New(rand.NewPCG(1, 1))
 	long := make([]byte, 1<<20) // must stay so large when compressed
 	for i := range long {

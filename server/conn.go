@@ -362,7 +362,6 @@ func (c *conn) refuseVersion(err error) error {
 		return errHangUp
 	}
 	// Future versions are likely to have the same header.
-	unsupported.Beta = frame.Flags(raw[1])&frame.FlagBeta != 0
 	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
 	h, err := frame.DecodeHeader(raw)
 	c.send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), 0)

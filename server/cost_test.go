@@ -83,7 +83,7 @@ func TestCustomPayloadRequestsCost(t *testing.T) {
 				}
 				continue
 			}
-			if h.Flags &^= frame.FlagCompressed; h.Flags != frame.FlagCustomPayload|frame.FlagWarnings || h.Opcode != frame.OpResult {
+			if h.Flags &^= frame.FlagCompressed | frame.FlagBeta; h.Flags != frame.FlagCustomPayload|frame.FlagWarnings || h.Opcode != frame.OpResult {
 				t.Fatalf("%v is answered by %v with flags %x", op, h.Opcode, h.Flags)
 			}
 			cur, plainCur := wire.NewCursor(body), wire.NewCursor(plain)

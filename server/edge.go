@@ -202,19 +202,27 @@ func (c *conn) armIdle() {
 // checkVersion refuses a version that the operator does not allow. Each connection checks it in its first requests.
 func (s *Server) checkVersion(v frame.Version) error {
 	switch {
-	case v > s.limits.VersionMax:
+	case v > s.newestVersion():
 		s.limited[BoundVersion].Add(1)
-		return protocolError((&frame.UnsupportedVersion{Version: uint8(v), Newest: s.limits.VersionMax}).Error())
+		return protocolError((&frame.UnsupportedVersion{Version: uint8(v), Newest: s.newestVersion()}).Error())
 	case s.limits.OlderVersionsRefused && v < s.limits.VersionMax:
 		s.limited[BoundVersion].Add(1)
-		return protocolError(fmt.Sprintf("Rejecting Protocol Version %d/v%d < %d/v%d.", v, v, s.limits.VersionMax, s.limits.VersionMax))
+		return protocolError(fmt.Sprintf("Rejecting Protocol Version %v < %v.", v, s.limits.VersionMax))
 	}
 	return nil
 }
 
+// newestVersion returns the newest version: a server of v5 also has the beta version.
+func (s *Server) newestVersion() frame.Version {
+	if s.limits.VersionMax == frame.V5 {
+		return frame.V6
+	}
+	return s.limits.VersionMax
+}
+
 // refusesVersion reports whether checkVersion refuses a version.
 func (s *Server) refusesVersion(v frame.Version) bool {
-	return v > s.limits.VersionMax || s.limits.OlderVersionsRefused && v < s.limits.VersionMax
+	return v > s.newestVersion() || s.limits.OlderVersionsRefused && v < s.limits.VersionMax
 }
 
 // edgeState is the part of a connection that the bounds of this file need.

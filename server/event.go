@@ -41,7 +41,7 @@ var errSlowClient = errors.New("the client does not read its events")
 // push sends an EVENT to the connections registered for kind. body is called
 // once for each protocol version in use.
 func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte) {
-	var encoded [frame.V5 + 1][]byte
+	var encoded [frame.V6 + 1][]byte
 	for _, c := range s.connections() {
 		if frame.Events(c.events.Load())&kind == 0 {
 			continue

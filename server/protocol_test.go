@@ -22,7 +22,7 @@ func everyWay(t *testing.T, f func(t *testing.T, v frame.Version, options []fram
 	for _, way := range []struct {
 		v           frame.Version
 		compression string
-	}{{3, ""}, {3, "lz4"}, {4, ""}, {4, "lz4"}, {4, "snappy"}, {5, ""}, {5, "lz4"}} {
+	}{{3, ""}, {3, "lz4"}, {4, ""}, {4, "lz4"}, {4, "snappy"}, {5, ""}, {5, "lz4"}, {6, "lz4"}} {
 		t.Run(fmt.Sprintf("v%d%s", way.v, way.compression), func(t *testing.T) {
 			var options []frame.StringPair
 			if way.compression != "" {
@@ -58,7 +58,7 @@ func TestOptionsAreAnsweredBeforeAndAfterStartup(t *testing.T) {
 			h, body := c.read()
 			cur := wire.NewCursor(body)
 			got := fmt.Sprint(frame.ConsumeSupported(&cur))
-			const want = "[{PROTOCOL_VERSIONS [3/v3 4/v4 5/v5]} {COMPRESSION [snappy lz4]} {CQL_VERSION [3.4.7]}]"
+			const want = "[{PROTOCOL_VERSIONS [3/v3 4/v4 5/v5 6/v6-beta]} {COMPRESSION [snappy lz4]} {CQL_VERSION [3.4.7]}]"
 			if h.Opcode != frame.OpSupported || h.Stream != 5 || h.Version != v || got != want || cur.Finish() != nil {
 				t.Errorf("%+v %s", h, got)
 			}
@@ -350,4 +350,28 @@ func TestAuthentication(t *testing.T) {
 		}
 		c.closed()
 	})
+}
+
+// Each request of v6 needs the flag, also when the connection has been set up with it. As in Cassandra 5, the connection continues.
+func TestBetaVersionNeedsItsFlag(t *testing.T) {
+	_, addr := start(t, Options{})
+	c := connect(t, addr, frame.V6)
+	unflagged := envelope(frame.V6, frame.OpOptions, 7, 0, nil)
+	unflagged[1] = 0
+	c.writeEnvelope(unflagged)
+	if h, e := c.readError(); h.Stream != 7 || h.Version != frame.V6 || h.Flags != frame.FlagBeta || e.Code != frame.CodeProtocolError ||
+		e.Message != "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset" {
+		t.Errorf("%+v %+v", h, e)
+	}
+	c.writeEnvelope(envelope(frame.V5, frame.OpOptions, 8, 0, nil))
+	if h, e := c.readError(); h.Stream != 8 || e.Message != "Invalid message version. Got 5/v5 but previous messages on this connection had version 6/v6-beta" {
+		t.Errorf("%+v %+v", h, e)
+	}
+	c.works()
+	_, addr = start(t, Options{Limits: Limits{VersionMax: frame.V4}})
+	c = dial(t, addr, frame.V6)
+	c.write(frame.OpOptions, 1, 0, nil)
+	if h, e := c.readError(); h.Version != frame.V4 || e.Message != "Invalid or unsupported protocol version (6); supported versions are (3/v3, 4/v4)" {
+		t.Errorf("%+v %+v", h, e)
+	}
 }

@@ -155,7 +155,7 @@ func (c *conn) segmentHeader(payload []byte) (header, error) {
 	h, err := frame.DecodeHeader(payload)
 	var unsupported *frame.UnsupportedVersion
 	if errors.As(err, &unsupported) {
-		err = versionMismatch(unsupported.Version, c.version)
+		err = versionMismatch(frame.Version(unsupported.Version), c.version)
 	}
 	if err != nil {
 		c.refuse(header{Version: c.version, Stream: h.Stream}, err, 0)

@@ -115,7 +115,7 @@ func New(o Options) *Server {
 		handshakes: newHandshakes(limits.HandshakesMax),
 		rate:       newRate(limits.RequestsPerSecond),
 		supported: []frame.SupportedOption{
-			{Key: "PROTOCOL_VERSIONS", Values: []string{"3/v3", "4/v4", "5/v5"}},
+			{Key: "PROTOCOL_VERSIONS"},
 			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
 			{Key: "CQL_VERSION", Values: []string{o.CQLVersion}},
 		},
@@ -127,7 +127,9 @@ func New(o Options) *Server {
 	s.mu.siblings = map[clientKey]*siblings{}
 	s.mu.addresses = map[netip.Addr]*address{}
 	s.mu.listeners = map[net.Listener]struct{}{}
-	s.supported[0].Values = s.supported[0].Values[:limits.VersionMax-frame.V3+1]
+	for v := frame.V3; v <= s.newestVersion(); v++ {
+		s.supported[0].Values = append(s.supported[0].Values, v.String())
+	}
 	return s
 }
 

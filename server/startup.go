@@ -22,6 +22,9 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 	case !h.Opcode.Request():
 		return false, protocolError("Unknown opcode " + strconv.Itoa(int(h.Opcode)))
 	}
+	if err := h.CheckBeta(); err != nil {
+		return false, err
+	}
 	at := stage(c.stage.Load())
 	if at == stageStartup {
 		if err := c.server.checkVersion(h.Version); err != nil {
@@ -29,7 +32,7 @@ func (c *conn) judge(h header) (fatal bool, err error) {
 		}
 	}
 	if at != stageStartup && h.Version != c.version {
-		return false, versionMismatch(uint8(h.Version), c.version)
+		return false, versionMismatch(h.Version, c.version)
 	}
 	switch {
 	case at == stageStartup && h.Opcode != frame.OpStartup && h.Opcode != frame.OpOptions:
@@ -68,9 +71,8 @@ func wrongDirection(expected, got string, o frame.Opcode) error {
 	return protocolError(fmt.Sprintf("Wrong protocol direction (expected %s, got %s) for opcode %d (%s)", expected, got, uint8(o), o))
 }
 
-func versionMismatch(got uint8, want frame.Version) error {
-	return protocolError(fmt.Sprintf("Invalid message version. Got %d/v%d but previous messages on this connection had version %d/v%d",
-		got, got, want, want))
+func versionMismatch(got, want frame.Version) error {
+	return protocolError(fmt.Sprintf("Invalid message version. Got %v but previous messages on this connection had version %v", got, want))
 }
 
 // handle handles an envelope whose header judge has accepted. It owns body.

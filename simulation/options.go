@@ -11,11 +11,11 @@ import (
 	"cqld/coordinator"
 	"cqld/counters"
 	"cqld/hints"
-	"cqld/listing"
 	"cqld/paxos"
 	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
+	"cqld/watermark"
 )
 
 // Options configure a run. The seed determines everything else.
@@ -88,7 +88,7 @@ type Options struct {
 	HintUnsafe    hints.Unsafe
 	BatchUnsafe   batchlog.Unsafe
 	CounterUnsafe counters.Unsafe
-	ListingUnsafe listing.Unsafe
+	ListingUnsafe watermark.Unsafe
 	SearchUnsafe  search.Unsafe
 	IndexUnsafe   index.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.

@@ -12,6 +12,12 @@ type counters struct {
 	looked, canceled                                                       atomic.Int64
 }
 
+// ReadCounts are what a read command examined.
+type ReadCounts struct {
+	Rows       int64 // live rows, also those that its filter omitted
+	Tombstones int64
+}
+
 // Metrics contains statistics since the engine was opened.
 type Metrics struct {
 	Reads             int64 // read commands

@@ -20,8 +20,14 @@ import (
 // same bytes. A partition that ended by Limits.PerPartition does not count as more. A command without slices reads
 // headers only.
 func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error) {
+	page, _, err = e.ReadCounted(dst, cmd)
+	return page, err
+}
+
+// ReadCounted is Read, and counts what it reads.
+func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n ReadCounts, err error) {
 	if err := e.failedErr(); err != nil {
-		return dst, err
+		return dst, n, err
 	}
 	e.counters.reads.Add(1)
 	r := e.readers.Get().(*reader)
@@ -40,6 +46,7 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 			"table", r.info.name(cmd.Table), "live", r.live, "tombstones", r.tombstones)
 	}
 	looked := r.looked
+	n = ReadCounts{Rows: int64(r.live) + int64(r.omitted), Tombstones: int64(r.tombstones)}
 	r.release()
 	e.readers.Put(r)
 	if e.hot.count.Load() > 0 {
@@ -47,20 +54,20 @@ func (e *Engine) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	}
 	e.counters.looked.Add(looked)
 	if dropped {
-		return dst, &UnknownTable{cmd.Table}
+		return dst, n, &UnknownTable{cmd.Table}
 	}
 	if err != nil {
 		var tooMany *TooManyTombstones
 		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
-			return dst, err
+			return dst, n, err
 		}
 		if canceled(err) {
 			e.counters.canceled.Add(1)
-			return dst, err
+			return dst, n, err
 		}
-		return dst, e.failure(err)
+		return dst, n, e.failure(err)
 	}
-	return page, nil
+	return page, n, nil
 }
 
 // reader is the state of one Read; it is reused.

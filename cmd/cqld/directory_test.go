@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"cqld/node"
+	"cqld/node/config"
 )
 
 // makeNode creates a data directory as `cqld start` does.
 func makeNode(t *testing.T, dir string) {
 	t.Helper()
-	o := node.DefaultOptions()
+	o := config.Default()
 	o.DataDir, o.CacheBytes, o.Logger = dir, 8<<20, slog.New(slog.NewTextHandler(io.Discard, nil))
 	o.ListenAddress = netip.MustParseAddr("127.0.69.1")
 	o.RPCAddress = o.ListenAddress

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cqld/azuretables"
-	"cqld/node"
+	"cqld/node/config"
 )
 
 type localCommand struct {
@@ -177,7 +177,7 @@ func (m member) yaml(seed member, nodes int) string {
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
-	fmt.Fprintf(&b, "block_cache_size: %dMiB\n", node.DefaultCacheBytes(nodes)>>20)
+	fmt.Fprintf(&b, "block_cache_size: %dMiB\n", config.DefaultCacheBytes(nodes)>>20)
 	return b.String()
 }
 

@@ -1,6 +1,6 @@
 // Command cqld runs a node of the database, or a ring of them on this machine.
 //
-// It contains no database logic: it converts flags and a configuration file to node.Options, and runs package node.
+// It contains no database logic: it converts flags and a configuration file to config.Options, and runs package node.
 package main
 
 import (

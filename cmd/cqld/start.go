@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cqld/node"
+	"cqld/node/config"
 	"cqld/node/control"
 )
 
@@ -137,7 +138,7 @@ func (c *startCommand) tuneMemory() {
 const superuserVariable = "CQLD_SUPERUSER_PASSWORD"
 
 // superuser sets the first superuser.
-func (c *startCommand) superuser(o *node.AccessOptions) error {
+func (c *startCommand) superuser(o *config.Access) error {
 	setIf(&o.Superuser, c.Superuser)
 	o.SuperuserPassword = os.Getenv(superuserVariable)
 	if err := os.Unsetenv(superuserVariable); err != nil { // nothing that this process starts inherits it
@@ -157,8 +158,8 @@ func (c *startCommand) superuser(o *node.AccessOptions) error {
 }
 
 // options returns the defaults, overridden by the file and then by the flags.
-func (c *startCommand) options() (node.Options, error) {
-	o := node.DefaultOptions()
+func (c *startCommand) options() (config.Options, error) {
+	o := config.Default()
 	if c.Config != "" {
 		if err := o.LoadFile(c.Config); err != nil {
 			return o, err
@@ -178,7 +179,7 @@ func (c *startCommand) options() (node.Options, error) {
 	}
 	o.ClockOffset, o.Unsafe = c.ClockOffset, c.Unsafe
 	if c.CommitlogSync != nil {
-		o.CommitLogSync = node.CommitLogSync(*c.CommitlogSync)
+		o.CommitLogSync = config.CommitLogSync(*c.CommitlogSync)
 	}
 	for flag, f := range map[string]struct {
 		value *string
@@ -198,7 +199,7 @@ func (c *startCommand) options() (node.Options, error) {
 		if f.value == nil {
 			continue
 		}
-		a, err := node.ParseAddressPort(*f.value)
+		a, err := config.ParseAddressPort(*f.value)
 		if err != nil {
 			return o, fmt.Errorf("%s: %w", flag, err)
 		}

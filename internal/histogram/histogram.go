@@ -1,4 +1,5 @@
-// Package histogram counts durations. Percentiles, means and cumulative counts can be read while other goroutines add.
+// Package histogram counts durations and numbers. Percentiles, means, rates and cumulative counts can be read while other goroutines
+// add.
 package histogram
 
 import (
@@ -10,9 +11,12 @@ import (
 // Histogram counts durations in buckets a quarter of an octave (power of two) wide, so percentiles are off by at most 12 %.
 // The zero value is empty. It is safe for concurrent use; Add costs two atomic additions.
 type Histogram struct {
-	classes [64 * 4]atomic.Int64
+	classes [classes]atomic.Int64
 	sum     atomic.Int64 // ns
 }
+
+// classes is the number of buckets: four for each octave of 64 bits.
+const classes = 64 * 4
 
 // Percentiles summarizes a Histogram. All fields are zero when nothing was added.
 type Percentiles struct {
@@ -31,8 +35,8 @@ func (h *Histogram) Add(d time.Duration) {
 func class(d time.Duration) int {
 	v := uint64(max(d, 1))
 	octave := bits.Len64(v) - 1
-	if octave < 2 {
-		return octave * 4
+	if octave < 2 { // 1, 2 and 3
+		return octave*4 + int(v&1&uint64(octave))
 	}
 	return octave*4 + int(v>>(octave-2)&3)
 }
@@ -41,39 +45,40 @@ func class(d time.Duration) int {
 func middle(c int) time.Duration {
 	octave, part := c/4, c%4
 	if octave < 2 {
-		return 1 << octave
+		return time.Duration(1<<octave + part)
 	}
 	return time.Duration((uint64(4+part)<<1 + 1) << (octave - 2) >> 1)
 }
 
 // Percentiles reads the histogram. Durations added concurrently may be counted or not.
 func (h *Histogram) Percentiles() (p Percentiles) {
-	var counts [len(h.classes)]int64
+	counts, total := h.load()
+	if p.Count = total; total == 0 {
+		return p
+	}
+	at := func(share float64) time.Duration { return atRank(&counts, int64(share*float64(total))) }
+	p.Min, p.Max = atRank(&counts, 0), atRank(&counts, total-1)
+	p.P50, p.P75, p.P95, p.P98, p.P99 = at(.50), at(.75), at(.95), at(.98), at(.99)
+	return p
+}
+
+// load returns the numbers of durations by class, and in all.
+func (h *Histogram) load() (counts [classes]int64, total int64) {
 	for c := range h.classes {
 		counts[c] = h.classes[c].Load()
-		p.Count += counts[c]
+		total += counts[c]
 	}
-	at := func(share float64) time.Duration {
-		want := int64(share*float64(p.Count)) + 1
-		for c, n := range counts {
-			if want -= n; want <= 0 {
-				return middle(c)
-			}
-		}
-		return p.Max
-	}
+	return counts, total
+}
+
+// atRank returns the duration with a rank, from 0 on, in ascending order.
+func atRank(counts *[classes]int64, rank int64) time.Duration {
 	for c, n := range counts {
-		if n > 0 {
-			if p.Min == 0 {
-				p.Min = middle(c)
-			}
-			p.Max = middle(c)
+		if rank -= n; rank < 0 {
+			return middle(c)
 		}
 	}
-	if p.Count > 0 {
-		p.P50, p.P75, p.P95, p.P98, p.P99 = at(.50), at(.75), at(.95), at(.98), at(.99)
-	}
-	return p
+	return 0
 }
 
 // Octaves returns, for each power of two from 2^first to 2^last nanoseconds, how many durations were at most that long,

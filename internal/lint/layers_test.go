@@ -84,8 +84,9 @@ hints: coordinator internal/env internal/wire ring row schema
 counters/shard: internal/wire ring row scan schema
 counters: coordinator counters/shard internal/env internal/guard internal/wire messaging replica ring row scan schema
 batchlog: coordinator internal/env internal/guard internal/wire messaging replica ring row
-listing: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row scan schema storage
-search: coordinator coordinator/quorum internal/env internal/guard internal/wire messaging replica ring row schema storage/index
+watermark: coordinator coordinator/quorum internal/wire ring schema
+listing: coordinator internal/env internal/guard internal/wire messaging replica ring row scan schema storage watermark
+search: coordinator internal/env internal/guard internal/wire messaging replica ring row schema storage/index watermark
 
 # Reads of materialized views.
 view: coordinator internal/env internal/guard paxos ring row scan schema search storage/index
@@ -123,12 +124,12 @@ query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types
 query/matrix:
-query/system: auth internal/wire query/mask ring row schema types types/analysis
+query/system: auth internal/histogram internal/wire query/mask ring row schema types types/analysis
 query/vector: query/function schema types types/similarity
 query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
 query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
-query: audit auth cql internal/env internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
+query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
+query: audit auth cql internal/env internal/histogram internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
 # Protocol servers.
@@ -143,19 +144,20 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/control node/health node/socket paxos query query/definition query/guardrail query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types udf/value view
+node/config: audit azuretables cluster internal/env login/certificate messaging messaging/internodetls node/assembly query/definition query/guardrail ring server/frame tlsconfig udf/value
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
-cqldtest: azuretables internal/env node storage/faultfs
+cqldtest: azuretables internal/env node node/config storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
 cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
-cmd/cqld/certs: node tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/control tlsconfig/authority
+cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/config node/control tlsconfig/authority
 simulation/elle:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view watermark
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
@@ -222,12 +224,12 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "cqldtest", "simulation", "simulation/scenario"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest", "simulation", "simulation/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/protobuf":    {"cluster"},
 		"github.com/apache/cassandra":   {"integration"},
-		"go.yaml.in/yaml":               {"node"},
+		"go.yaml.in/yaml":               {"node/config"},
 		"github.com/alecthomas/kong":    {"cmd/cqld", "integration"},
 		"github.com/pierrec/lz4":        {"server/frame", "integration"},
 		"github.com/golang/snappy":      {"server/frame", "integration"},

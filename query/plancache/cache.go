@@ -66,7 +66,11 @@ type Cache[P any] struct {
 		bytes int
 	}
 	bytesMax int
+	evicted  atomic.Int64
 }
+
+// Evicted returns how many entries were removed to make room for others.
+func (c *Cache[P]) Evicted() int64 { return c.evicted.Load() }
 
 // New returns a cache of at most bytesMax bytes.
 func New[P any](bytesMax int) *Cache[P] {
@@ -130,6 +134,7 @@ func (c *Cache[P]) evictLocked() {
 		c.mu.ring = c.mu.ring[:last]
 		c.mu.bytes -= e.size
 		delete(c.mu.byKey, e.Key)
+		c.evicted.Add(1)
 		return
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"cqld/internal/histogram"
 	"cqld/ring"
 )
 
@@ -14,6 +15,10 @@ type Figures struct {
 	Pools   func() []Pool
 	Queries func() []Query
 	Tables  func() []TableFigures
+	// Prepared returns the prepared statements of this node, for system.prepared_statements.
+	Prepared   func() []PreparedStatement
+	Statements func() StatementFigures
+	Snapshots  func() []Snapshot
 }
 
 // Cache is a cache in system_views.caches.
@@ -45,13 +50,33 @@ type Query struct {
 	Task            string
 }
 
-// TableFigures are the size of a table on this node, and the latencies of its reads, in system_views.disk_usage and
-// local_read_latency.
+// TableFigures are the size of a table on this node and the statistics of its requests since the node started.
 type TableFigures struct {
-	Keyspace, Table string
-	Bytes           int64
-	Reads           int64
-	P50, P99, Max   time.Duration
+	Keyspace, Table                                    string
+	Bytes                                              int64
+	CoordinatorRead, CoordinatorScan, CoordinatorWrite histogram.TimerSummary
+	LocalRead, LocalScan, LocalWrite                   histogram.TimerSummary
+	Rows, Tombstones                                   histogram.CountPercentiles // of each read and scan
+}
+
+// PreparedStatement is a statement that a client has prepared on this node.
+type PreparedStatement struct {
+	ID       [16]byte
+	Keyspace string // empty means none
+	Text     string
+}
+
+// StatementFigures count the statements that this node has executed, in system_views.cql_metrics and batch_metrics.
+type StatementFigures struct {
+	Regular, Prepared            int64 // executed statements, without those of BATCH messages
+	PreparedCached, Evicted      int64
+	Logged, Unlogged, OfCounters histogram.CountPercentiles // partitions of batches
+}
+
+// Snapshot is a table of a snapshot, in system_views.snapshots.
+type Snapshot struct {
+	Name, Keyspace, Table string
+	Created               time.Time
 }
 
 // figureRows adds the rows of a table of Figures.
@@ -87,24 +112,91 @@ func (s *Source) figureRows(b *builder) {
 			b.add(values{"thread_id": text(q.ThreadID), "queued_micros": bigint(q.Queued.Microseconds()), "running_micros": bigint(q.Running.Microseconds()),
 				"task": text(q.Task)})
 		}
+	case b.table.Name == "cql_metrics" && f.Statements != nil:
+		statementRows(b, f.Statements())
+	case b.table.Name == "batch_metrics" && f.Statements != nil:
+		batchRows(b, f.Statements())
+	case b.table.Name == "snapshots" && f.Snapshots != nil:
+		for _, x := range f.Snapshots() {
+			b.add(values{"name": text(x.Name), "keyspace_name": text(x.Keyspace), "table_name": text(x.Table), "created_at": timestampOrNull(x.Created),
+				"ephemeral": boolean(false)})
+		}
 	case f.Tables != nil:
 		s.tableRows(b, f.Tables())
+	}
+}
+
+// preparedRows adds the rows of system.prepared_statements.
+func (s *Source) preparedRows(b *builder) {
+	if s.o.Figures.Prepared == nil {
+		return
+	}
+	for _, p := range s.o.Figures.Prepared() {
+		row := values{"prepared_id": p.ID[:], "query_string": text(p.Text)}
+		if p.Keyspace != "" {
+			row["logged_keyspace"] = text(p.Keyspace)
+		}
+		b.add(row)
+	}
+}
+
+func statementRows(b *builder, f StatementFigures) {
+	ratio := 0.0
+	if all := f.Prepared + f.Regular; all > 0 {
+		ratio = float64(f.Prepared) / float64(all)
+	}
+	for name, v := range map[string]float64{"prepared_statements_count": float64(f.PreparedCached), "prepared_statements_evicted": float64(f.Evicted),
+		"prepared_statements_executed": float64(f.Prepared), "prepared_statements_ratio": ratio, "regular_statements_executed": float64(f.Regular)} {
+		b.add(values{"name": text(name), "value": double(v)})
+	}
+}
+
+func batchRows(b *builder, f StatementFigures) {
+	for name, p := range map[string]*histogram.CountPercentiles{"logged": &f.Logged, "unlogged": &f.Unlogged, "counter": &f.OfCounters} {
+		b.add(values{"name": text("partitions_per_" + name + "_batch"), "max": bigint(p.Most), "p50th": double(float64(p.P50)),
+			"p99th": double(float64(p.P99)), "p999th": double(float64(p.P999))})
 	}
 }
 
 const mebibyte = 1 << 20
 
 func (s *Source) tableRows(b *builder, tables []TableFigures) {
-	for _, t := range tables {
-		row := values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Table)}
+	for i := range tables {
+		t := &tables[i]
+		row := values{}
 		switch b.table.Name {
 		case "disk_usage":
 			row["mebibytes"] = bigint((t.Bytes + mebibyte - 1) / mebibyte)
+		case "coordinator_read_latency":
+			row = latencies(&t.CoordinatorRead)
+		case "coordinator_scan_latency":
+			row = latencies(&t.CoordinatorScan)
+		case "coordinator_write_latency":
+			row = latencies(&t.CoordinatorWrite)
 		case "local_read_latency":
-			milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
-			row["count"], row["max_ms"] = bigint(t.Reads), milliseconds(t.Max)
-			row["p50th_ms"], row["p99th_ms"] = milliseconds(t.P50), milliseconds(t.P99)
+			row = latencies(&t.LocalRead)
+		case "local_scan_latency":
+			row = latencies(&t.LocalScan)
+		case "local_write_latency":
+			row = latencies(&t.LocalWrite)
+		case "rows_per_read":
+			row = numbers(&t.Rows)
+		case "tombstones_per_read":
+			row = numbers(&t.Tombstones)
 		}
+		row["keyspace_name"], row["table_name"] = text(t.Keyspace), text(t.Table)
 		b.add(row)
 	}
+}
+
+// latencies returns the columns of a table of latencies.
+func latencies(s *histogram.TimerSummary) values {
+	milliseconds := func(d time.Duration) []byte { return double(float64(d) / float64(time.Millisecond)) }
+	return values{"count": bigint(s.Count), "max_ms": milliseconds(s.Latency.Max), "p50th_ms": milliseconds(s.Latency.P50),
+		"p99th_ms": milliseconds(s.Latency.P99), "per_second": double(s.PerSecond)}
+}
+
+// numbers returns the columns of a table of numbers per read.
+func numbers(p *histogram.CountPercentiles) values {
+	return values{"count": bigint(p.Count), "max": double(float64(p.Most)), "p50th": double(float64(p.P50)), "p99th": double(float64(p.P99))}
 }

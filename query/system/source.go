@@ -115,6 +115,8 @@ func (s *Source) systemRows(b *builder) {
 		s.buildingRows(b)
 	case "local":
 		s.localRow(b)
+	case "prepared_statements":
+		s.preparedRows(b)
 	case "peers":
 		s.peerRows(b, false)
 	case "peers_v2":

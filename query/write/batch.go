@@ -144,6 +144,7 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 			return Outcome{}, err
 		}
 	}
+	writer.batches[kind].Add(int64(len(c.Mutations)))
 	if len(c.Mutations) > 1 && kind == cql.BatchLogged {
 		writer.warnOfGrace(r, &c)
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/cql"
+	"cqld/internal/histogram"
 	"cqld/query/access"
 	"cqld/query/changes"
 	"cqld/query/execution"
@@ -29,6 +31,12 @@ type Options struct {
 type Writer struct {
 	o        Options
 	writings sync.Pool
+	batches  [cql.BatchCounter + 1]histogram.Counts // partitions of batches without conditions, by kind
+}
+
+// Batches returns the numbers of partitions that batches of a kind without conditions have changed.
+func (writer *Writer) Batches(kind cql.BatchKind) histogram.CountPercentiles {
+	return writer.batches[kind].Percentiles()
 }
 
 // New returns a Writer.

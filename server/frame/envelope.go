@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -8,7 +9,7 @@ import (
 	"cqld/internal/wire"
 )
 
-// HeaderSize is the size of an envelope header in v3, v4 and v5.
+// HeaderSize is the size of an envelope header in v3 to v6.
 const HeaderSize = 9
 
 // LegacyHeaderSize is the size of the header in v1 and v2, whose stream ids have one byte. These versions are refused
@@ -30,32 +31,33 @@ type Header struct {
 	Length   int // of the body, in bytes
 }
 
-// UnsupportedVersion is the error for a header whose version is not v3, v4 or v5. The bytes after the version cannot
-// be interpreted.
+// UnsupportedVersion is the error for a header whose version is not supported. The bytes after the version cannot be
+// interpreted.
 type UnsupportedVersion struct {
 	Version uint8   // without the direction bit
-	Beta    bool    // the flags request a beta version
-	Newest  Version // the newest version that the server supports; 0 means V5
+	Newest  Version // the newest version that the server supports; 0 means V6
 }
 
 func (e *UnsupportedVersion) Error() string {
-	if e.unflagged() {
-		return "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset"
-	}
-	supported := []string{"3/v3", "4/v4", "5/v5"}
-	if e.Newest >= V3 && e.Newest < V5 {
-		supported = supported[:e.Newest-V3+1]
+	var supported []string
+	for v := V3; v <= cmp.Or(e.Newest, V6); v++ {
+		supported = append(supported, v.String())
 	}
 	return fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (%s)", e.Version, strings.Join(supported, ", "))
 }
 
-// unflagged reports whether the client uses the beta version of Cassandra 5 without saying so.
-func (e *UnsupportedVersion) unflagged() bool { return Version(e.Version) == betaVersion && !e.Beta }
+// CheckBeta refuses requests of V6 without FlagBeta, with the text of Cassandra.
+func (h *Header) CheckBeta() error {
+	if h.Version == V6 && h.Flags&FlagBeta == 0 {
+		return protocolError("Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset")
+	}
+	return nil
+}
 
 // VersionOf checks the first byte of a header.
 func VersionOf(first byte) (Version, error) {
 	v := Version(first &^ directionBit)
-	if v < V3 || v > V5 {
+	if v < V3 || v > V6 {
 		return v, &UnsupportedVersion{Version: uint8(v)}
 	}
 	return v, nil
@@ -89,11 +91,14 @@ func DecodeHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends h. FinishEnvelope may set the length later.
+// AppendHeader appends h, with FlagBeta if its version is V6. FinishEnvelope may set the length later.
 func AppendHeader(dst []byte, h Header) []byte {
 	first := byte(h.Version)
 	if h.Response {
 		first |= directionBit
+	}
+	if h.Version == V6 {
+		h.Flags |= FlagBeta
 	}
 	dst = append(dst, first, byte(h.Flags))
 	dst = wire.AppendUint16(dst, uint16(h.Stream))
@@ -122,11 +127,7 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 		dst = append(dst, e.Version|directionBit, 0, byte(stream), byte(OpError))
 		dst = wire.AppendUint32(dst, uint32(4+2+len(message)))
 	} else {
-		h := Header{Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 + len(message)}
-		if e.unflagged() {
-			h.Version, h.Flags = betaVersion, FlagBeta
-		}
-		dst = AppendHeader(dst, h)
+		dst = AppendHeader(dst, Header{Version: V5, Response: true, Stream: stream, Opcode: OpError, Length: 4 + 2 + len(message)})
 	}
 	dst = wire.AppendInt32(dst, int32(CodeProtocolError))
 	return wire.AppendString(dst, message)

@@ -19,6 +19,9 @@ func TestHeaderRoundTrip(t *testing.T) {
 			{Version: v, Stream: 32767, Opcode: OpExecute, Length: 1<<31 - 1},
 		} {
 			got, err := DecodeHeader(AppendHeader(nil, h))
+			if v == V6 {
+				h.Flags |= FlagBeta
+			}
 			if err != nil || got != h {
 				t.Errorf("%+v comes back %+v, %v", h, got, err)
 			}
@@ -28,7 +31,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 
 func TestMalformedHeaders(t *testing.T) {
 	var unsupported *UnsupportedVersion
-	for _, first := range []byte{0, 1, 2, 6, 0x41, 0x42, 0x7F, 0xC1} {
+	for _, first := range []byte{0, 1, 2, 7, 0x41, 0x42, 0x7F, 0xC1} {
 		_, err := DecodeHeader([]byte{first})
 		if !errors.As(err, &unsupported) || unsupported.Version != first&0x7F {
 			t.Errorf("version byte %#x: %v", first, err)
@@ -45,7 +48,7 @@ func TestMalformedHeaders(t *testing.T) {
 
 // Drivers search the text and fall back to the version in the header.
 func TestUnsupportedVersionAnswer(t *testing.T) {
-	const text = "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5)"
+	const text = "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)"
 	answer := AppendUnsupportedVersion(nil, &UnsupportedVersion{Version: 66}, 7)
 	h, err := DecodeHeader(answer)
 	if err != nil || h != (Header{Version: V5, Response: true, Stream: 7, Opcode: OpError, Length: len(answer) - HeaderSize}) {
@@ -61,17 +64,25 @@ func TestUnsupportedVersionAnswer(t *testing.T) {
 	}
 }
 
-// TestBetaVersionAnswer compares the refusal of v6-beta with that of Cassandra 5.0.9, byte for byte.
-func TestBetaVersionAnswer(t *testing.T) {
+// TestBetaVersion compares the refusal of v6 without FlagBeta with that of Cassandra 5.0.9, byte for byte.
+func TestBetaVersion(t *testing.T) {
 	const want = "8610000100000000" + "4f" + "0000000a" + "0049" +
 		"426574612076657273696f6e206f66207468652070726f746f636f6c20757365642028362f76362d62657461292c20" +
 		"62757420555345" + "5f4245544120666c616720697320756e736574"
-	if got := hex.EncodeToString(AppendUnsupportedVersion(nil, &UnsupportedVersion{Version: 6}, 1)); got != want {
-		t.Errorf("answer %s, want %s", got, want)
+	h, err := DecodeHeader([]byte{6, 0, 0, 1, byte(OpOptions), 0, 0, 0, 0})
+	if err != nil {
+		t.Fatal(err)
 	}
-	flagged := &UnsupportedVersion{Version: 6, Beta: true}
-	if got := flagged.Error(); got != "Invalid or unsupported protocol version (6); supported versions are (3/v3, 4/v4, 5/v5)" {
-		t.Errorf("with USE_BETA: %s", got)
+	message := h.CheckBeta().Error()
+	got := AppendHeader(nil, Header{Version: V6, Response: true, Stream: 1, Opcode: OpError})
+	got = wire.AppendString(wire.AppendInt32(got, int32(CodeProtocolError)), message)
+	if FinishEnvelope(got, 0); hex.EncodeToString(got) != want {
+		t.Errorf("answer %x, want %s", got, want)
+	}
+	for _, h := range []Header{{Version: V6, Flags: FlagBeta | FlagTracing}, {Version: V5}, {Version: V4, Flags: FlagBeta}} {
+		if err := h.CheckBeta(); err != nil {
+			t.Errorf("%+v: %v", h, err)
+		}
 	}
 }
 

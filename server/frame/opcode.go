@@ -1,5 +1,7 @@
 package frame
 
+import "fmt"
+
 import "strconv"
 
 // Opcode identifies the type of message in an envelope.
@@ -88,10 +90,17 @@ const (
 	V3 Version = 3
 	V4 Version = 4
 	V5 Version = 5
-
-	// betaVersion is a version that this package does not support, and that clients must request with FlagBeta.
-	betaVersion Version = 6
+	// V6 is V5 with FlagBeta in each header, as in Cassandra 5, which calls it v6-beta.
+	V6 Version = 6
 )
+
+// String returns the version as SUPPORTED and messages of errors have it.
+func (v Version) String() string {
+	if v == V6 {
+		return "6/v6-beta"
+	}
+	return fmt.Sprintf("%d/v%[1]d", uint8(v))
+}
 
 // Flags are the flags of an envelope header.
 type Flags uint8
@@ -102,7 +111,7 @@ const (
 	FlagTracing       Flags = 0x02
 	FlagCustomPayload Flags = 0x04 // v4 and later
 	FlagWarnings      Flags = 0x08 // v4 and later, responses
-	FlagBeta          Flags = 0x10 // the client requests a beta version
+	FlagBeta          Flags = 0x10 // requests of V6 and all responses to them
 )
 
 // ProtocolError is the error for input that the protocol does not allow. Its text is intended for the client.

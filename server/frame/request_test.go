@@ -13,7 +13,7 @@ import (
 	"cqld/ring"
 )
 
-var versions = []Version{V3, V4, V5}
+var versions = []Version{V3, V4, V5, V6}
 
 // body is a request body, the same way round for all kinds.
 type body interface {

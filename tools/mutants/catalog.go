@@ -46,7 +46,7 @@ func areas() []area {
 			[]string{"TestSimOrdered"}},
 		{"counter", []string{"counters/*.go", "counters/shard/*.go"}, 3,
 			[]string{"TestSimCounters"}},
-		{"listing", []string{"listing/*.go"}, 4,
+		{"listing", []string{"listing/*.go", "watermark/*.go"}, 4,
 			[]string{"TestSimOrdered", "TestSim -workloads=ordered -kinds=isolate,one-way,bad-links,join,leave,move -nodes=4 -factors=-1"}},
 	}
 }

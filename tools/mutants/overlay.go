@@ -85,7 +85,7 @@ func (c *catalog) writeOverlay(dir string) (path string, err error) {
 
 // scenarioPackages are the packages with tests of their own that look for mutants.
 func scenarioPackages() []string {
-	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair", "coordinator", "paxos", "hints", "batchlog", "counters", "listing",
+	return []string{"row", "ring", "coordinator/quorum", "coordinator/resolve", "counters/shard", "repair", "coordinator", "paxos", "hints", "batchlog", "counters", "listing", "watermark",
 		"storage", "replica", "rebalance", "cluster"}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cqld/node"
+	"cqld/node/config"
 	"cqld/tlsconfig"
 	"cqld/tlsconfig/authority"
 )
@@ -46,7 +46,7 @@ func (c *common) validity() (time.Duration, error) {
 	if c.Validity == "" {
 		return 0, nil
 	}
-	d, err := node.ParseDuration(c.Validity)
+	d, err := config.ParseDuration(c.Validity)
 	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("--validity: %q is not a duration such as 90d or 12h", c.Validity)
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"cqld/node"
+	"cqld/node/config"
 	"cqld/tlsconfig"
 )
 
@@ -122,7 +122,7 @@ func usable(t *testing.T, out string) {
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := node.DefaultOptions()
+	o := config.Default()
 	if err := o.LoadFile(file); err != nil {
 		t.Fatal(err)
 	}

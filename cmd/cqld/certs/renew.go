@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cqld/node"
+	"cqld/node/config"
 	"cqld/tlsconfig/authority"
 )
 
@@ -39,7 +39,7 @@ func (c *renewCommand) Run(out io.Writer) error {
 	}
 	within := time.Duration(-1)
 	if c.Within != "" {
-		if within, err = node.ParseDuration(c.Within); err != nil {
+		if within, err = config.ParseDuration(c.Within); err != nil {
 			return fmt.Errorf("--within: %w", err)
 		}
 	}

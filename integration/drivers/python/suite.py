@@ -58,7 +58,7 @@ class Suite:
         self.failed = False
 
     def run(self):
-        for name in ("connect schema types collections nulls named paging nearest batch metadata tokens events alter errors tracing drop").split():
+        for name in ("connect beta schema types collections nulls named paging nearest batch metadata tokens events alter errors tracing drop").split():
             try:
                 reason = getattr(self, "check_" + name)()
                 print("skip %s %s" % (name, reason) if reason else "ok " + name, flush=True)
@@ -75,6 +75,15 @@ class Suite:
         same([h.is_up for h in hosts], [True] * NODES, "nodes up")
         same({h.datacenter for h in hosts}, {DC}, "data centers")
         same(self.cluster.protocol_version, 5, "protocol version")
+
+    def check_beta(self):
+        cluster, session = connect(protocol_version=6, allow_beta_protocol_version=True)
+        try:
+            same(cluster.protocol_version, 6, "protocol version")
+            same(len(list(session.execute(session.prepare("SELECT * FROM system_schema.keyspaces"), []))) > 3, True, "keyspaces")
+            same(6 in {r.protocol_version for r in session.execute("SELECT protocol_version FROM system_views.clients")}, True, "version of a client")
+        finally:
+            cluster.shutdown()
 
     def check_schema(self):
         self.session.execute("DROP KEYSPACE IF EXISTS %s" % KS)

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"crypto/tls"
@@ -38,7 +38,7 @@ func TestClientEncryptionOptions(t *testing.T) {
 			"      private_key: |\n        -----BEGIN X-----\n      private_key_password: secret\n      trusted_certificates: ca.pem\n",
 			Encryption{Enabled: true, Files: tlsconfig.Files{PrivateKey: "-----BEGIN X-----\n", PrivateKeyPassword: "secret", TrustedCertificates: "ca.pem"}}},
 	} {
-		o := DefaultOptions()
+		o := Default()
 		if err := o.parse("c.yaml", []byte("client_encryption_options:"+c.file)); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -72,7 +72,7 @@ func TestBadEncryptionOptionsSayWhatToDo(t *testing.T) {
 		"client_encryption_options:\n  max_certificate_validity_period: 365":                                                                `"365" is not a duration`,
 		"native_transport_port_ssl: 9142": "a separate port for TLS is not supported; with client_encryption_options enabled and optional, native_transport_port serves",
 	} {
-		o := DefaultOptions()
+		o := Default()
 		if err := o.parse("c.yaml", []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", file, err, want)
 		}
@@ -85,14 +85,14 @@ func TestBadEncryptionOptionsSayWhatToDo(t *testing.T) {
 		"control_encryption_options:\n  optional: true\n  private_key: k\n  trusted_certificates: c":                              "optional is not supported; set enabled",
 		"control_address: 192.0.2.1:7199": "Set control_encryption_options, or from another machine use ssh -L",
 	} {
-		o := DefaultOptions()
+		o := Default()
 		if err := o.parse("c.yaml", []byte(file)); err != nil {
 			t.Errorf("%q: %v", file, err)
 		} else if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", file, err, want)
 		}
 	}
-	o := DefaultOptions()
+	o := Default()
 	if err := o.parse("c.yaml", []byte("control_address: 192.0.2.1:7199\ncontrol_encryption_options:\n  enabled: true\n  private_key: k\n  trusted_certificates: c\n")); err != nil {
 		t.Error(err)
 	} else if err := o.Validate(); err != nil {
@@ -106,7 +106,7 @@ func TestSecretsInReadableFilesAreRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := DefaultOptions()
+	o := Default()
 	if err := o.LoadFile(file); err == nil || !strings.Contains(err.Error(), "contains a private key or its password and has mode 0644") {
 		t.Errorf("mode 0644: %v", err)
 	}

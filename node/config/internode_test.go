@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"net/netip"
@@ -38,7 +38,7 @@ func TestServerEncryptionOptions(t *testing.T) {
 		{"no key", "internode_encryption: all\n  trusted_certificates: ca.pem", InternodeEncryption{}, "TLS needs certificate and private_key"},
 		{"no authorities", "internode_encryption: all\n  private_key: key.pem", InternodeEncryption{}, "TLS needs trusted_certificates"},
 	} {
-		o := DefaultOptions()
+		o := Default()
 		err := o.parse("c.yaml", []byte("server_encryption_options:\n  "+x.file))
 		if err == nil {
 			err = o.Validate()
@@ -51,7 +51,7 @@ func TestServerEncryptionOptions(t *testing.T) {
 		if x.err == "" && (got.Peers != x.want.Peers || got.Optional != x.want.Optional || got.AnyEndpoint != x.want.AnyEndpoint) {
 			t.Errorf("%s: got %+v", x.name, got)
 		}
-		if x.err == "" && got.used() && (got.Files.PrivateKey != "key.pem" || got.Files.TrustedCertificates != "ca.pem" || got.ClientAuth != tlsconfig.ClientAuthRequired) {
+		if x.err == "" && got.Used() && (got.Files.PrivateKey != "key.pem" || got.Files.TrustedCertificates != "ca.pem" || got.ClientAuth != tlsconfig.ClientAuthRequired) {
 			t.Errorf("%s: files %+v, client authentication %d", x.name, got.Files, got.ClientAuth)
 		}
 	}
@@ -87,7 +87,7 @@ func TestReachableAddressesRequireSecurity(t *testing.T) {
 		{name: "clients with optional TLS", listen: "127.0.0.1", rpc: "192.0.2.7", clients: optional, refused: []string{logIn, plainClients}, insecure: 2},
 		{name: "clients with TLS", listen: "127.0.0.1", rpc: "192.0.2.7", clients: clients, refused: []string{logIn}, insecure: 1},
 	} {
-		o := DefaultOptions()
+		o := Default()
 		o.TablesPort = 0
 		o.ListenAddress, o.RPCAddress = netip.MustParseAddr(x.listen), netip.MustParseAddr(x.rpc)
 		o.InternodeEncryption, o.ClientEncryption = x.internode, x.clients
@@ -100,15 +100,15 @@ func TestReachableAddressesRequireSecurity(t *testing.T) {
 				t.Errorf("%s: %v, want %q", x.name, err, want)
 			}
 		}
-		if err == nil && len(o.insecurities()) != x.warnings {
-			t.Errorf("%s: warnings %q", x.name, o.insecurities())
+		if err == nil && len(o.Insecurities()) != x.warnings {
+			t.Errorf("%s: warnings %q", x.name, o.Insecurities())
 		}
 		o.AllowInsecureAddresses = true
-		if err := o.Validate(); err != nil || len(o.insecurities()) != x.insecure {
-			t.Errorf("%s, allowed: %v, warnings %q", x.name, err, o.insecurities())
+		if err := o.Validate(); err != nil || len(o.Insecurities()) != x.insecure {
+			t.Errorf("%s, allowed: %v, warnings %q", x.name, err, o.Insecurities())
 		}
 	}
-	o := DefaultOptions()
+	o := Default()
 	o.AllowInsecureAddresses = true
 	for _, a := range []string{"0.0.0.0", "::"} {
 		o.ListenAddress = netip.MustParseAddr(a)

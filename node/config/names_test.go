@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func TestSeedsMayBeNames(t *testing.T) {
 		{[]string{strings.Repeat("a", 64)}, "", "", true},
 		{slices.Repeat([]string{"a"}, seedNamesMax+1), "", "", true},
 	} {
-		o := DefaultOptions()
+		o := Default()
 		err := o.SetSeeds(c.list)
 		var seeds []string
 		for _, s := range o.Seeds {
@@ -71,12 +71,12 @@ func TestSeedsAreFound(t *testing.T) {
 		{"the name of a service", directory{"all": {"127.0.0.2", "127.0.0.1"}}, []string{"all"}, "127.0.0.1:7000 127.0.0.2:7000", false, ""},
 		{"names and addresses", directory{"b": {"::ffff:127.0.0.3"}}, []string{"127.0.0.1", "b:7001"}, "127.0.0.1:7000 127.0.0.3:7001", true, ""},
 	} {
-		o := DefaultOptions()
+		o := Default()
 		o.LookupHost = c.dns.lookup
 		if err := o.SetSeeds(c.seeds); err != nil {
 			t.Fatal(err)
 		}
-		s := o.findSeeds(t.Context())
+		s := o.FindSeeds(t.Context())
 		var addrs []string
 		for _, a := range s.Addrs {
 			addrs = append(addrs, a.String())
@@ -92,7 +92,7 @@ func TestSeedsAreFound(t *testing.T) {
 }
 
 func TestOwnNames(t *testing.T) {
-	o := DefaultOptions()
+	o := Default()
 	o.LookupHost = directory{"me": {"::1", "127.0.0.5"}}.lookup
 	for _, err := range []error{o.SetListenAddress("me"), o.SetRPCAddress("me"), o.SetRPCAddress("127.0.0.6"), o.ResolveNames(t.Context())} {
 		if err != nil {

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"crypto/tls"
@@ -30,11 +30,8 @@ type Encryption struct {
 	line int // of the file; 0 if not from a file
 }
 
-// used reports whether the port has TLS at all.
-func (e *Encryption) used() bool { return e.Enabled || e.Optional }
-
-// optional reports whether clients may choose. Like in Cassandra, enabled: false with optional: true means that they may.
-func (e *Encryption) optional() bool { return e.Optional }
+// Used reports whether the port has TLS at all.
+func (e *Encryption) Used() bool { return e.Enabled || e.Optional }
 
 // String describes the encryption for the log.
 func (e *Encryption) String() string {
@@ -47,8 +44,8 @@ func (e *Encryption) String() string {
 	return "none"
 }
 
-// policy returns how servers use the files.
-func (e *Encryption) policy() tlsconfig.Policy {
+// Policy returns how servers use the files.
+func (e *Encryption) Policy() tlsconfig.Policy {
 	return tlsconfig.Policy{ClientAuth: e.ClientAuth, MinVersion: e.MinVersion, MaxVersion: e.MaxVersion, CipherSuites: e.CipherSuites,
 		MaxValidity: e.MaxValidity, MinValidity: e.MinValidity}
 }
@@ -60,7 +57,7 @@ func (e *Encryption) secret() bool {
 
 // validate reports what is missing.
 func (e *Encryption) validate(name string, bad func(name, format string, args ...any)) {
-	if !e.used() {
+	if !e.Used() {
 		return
 	}
 	if e.Files.PrivateKey == "" {

@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"net/netip"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestFileSetsOptionsByTheirUsualNames(t *testing.T) {
-	o := DefaultOptions()
+	o := Default()
 	err := o.parse("c.yaml", []byte(`
 cluster_name: 'Test Cluster'
 num_tokens: 8
@@ -67,7 +67,7 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"- a", "c.yaml:1: expected lines"},
 		{"a: [", "c.yaml: yaml: line 1"},
 	} {
-		o := DefaultOptions()
+		o := Default()
 		if err := o.parse("c.yaml", []byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q", c.file, err, c.want)
 		}
@@ -75,8 +75,8 @@ func TestBadFilesNameTheLine(t *testing.T) {
 }
 
 func TestTablesOptions(t *testing.T) {
-	o := DefaultOptions()
-	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || len(o.TablesAccounts) > 0 || !o.development() {
+	o := Default()
+	if err := o.Validate(); err != nil || o.Tables().String() != "127.0.0.1:10002" || len(o.TablesAccounts) > 0 || !o.Development() {
 		t.Errorf("without options: %v, %s, %v", err, o.Tables(), o.TablesAccounts)
 	}
 	err := o.parse("c.yaml", []byte(`
@@ -93,7 +93,7 @@ tables_max_entity_size: 2MiB
 tables_max_batch_operations: 200
 tables_max_connections: 10
 `))
-	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.TablesAccounts) != 2 || o.TablesAccounts[1].Role != "trainer" || o.development() || o.TablesMaxEntityBytes != 2<<20 ||
+	if err != nil || o.Validate() != nil || o.TablesPort != 0 || len(o.TablesAccounts) != 2 || o.TablesAccounts[1].Role != "trainer" || o.Development() || o.TablesMaxEntityBytes != 2<<20 ||
 		o.TablesPartitionTarget != 2000 || o.TablesAccountTarget != 20000 || o.TablesMaxProperties != 500 || o.TablesMaxConnections != 10 {
 		t.Errorf("%v, %+v", err, o)
 	}
@@ -110,7 +110,7 @@ tables_max_connections: 10
 		"authorizer: CassandraAuthorizer\ntables_accounts: [ { name: abc, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]":                                                        "has no role",
 		"rpc_address: 192.0.2.7\ntables_accounts: [ { name: abc, key: Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw== } ]": "known to everyone",
 	} {
-		o := DefaultOptions()
+		o := Default()
 		err := o.parse("c.yaml", []byte(file))
 		if err == nil {
 			err = o.Validate()
@@ -120,12 +120,12 @@ tables_max_connections: 10
 		}
 	}
 	for file, want := range map[string]bool{"": true, "rpc_address: 192.0.2.7": false, "authorizer: CassandraAuthorizer": false} {
-		o := DefaultOptions()
-		if err := o.parse("c.yaml", []byte(file)); err != nil || o.development() != want {
-			t.Errorf("%q: %v; the development account is served: %v, want %v", file, err, o.development(), want)
+		o := Default()
+		if err := o.parse("c.yaml", []byte(file)); err != nil || o.Development() != want {
+			t.Errorf("%q: %v; the development account is served: %v, want %v", file, err, o.Development(), want)
 		}
 	}
-	o = DefaultOptions()
+	o = Default()
 	o.RPCAddress = netip.MustParseAddr("192.0.2.7")
 	o.TablesAccounts = []azuretables.Account{{Name: "races", Key: "cmFjZXMgcmFjZXMgcmFjZXMh"}}
 	if err := o.Validate(); err == nil || strings.Contains(err.Error(), "known to everyone") {
@@ -135,7 +135,7 @@ tables_max_connections: 10
 
 // TestEveryOptionIsDocumented compares the options of the file with the tables of docs/CONFIGURATION.md.
 func TestEveryOptionIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/CONFIGURATION.md")
+	text, err := os.ReadFile("../../docs/CONFIGURATION.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got, want := DefaultOptions(), DefaultOptions()
+		got, want := Default(), Default()
 		if err := set(&got, doc.Content[0]); err != nil {
 			t.Errorf("%s: the documented default is refused: %v", name, err)
 		}

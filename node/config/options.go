@@ -1,4 +1,4 @@
-package node
+package config
 
 import (
 	"errors"
@@ -10,15 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/audit"
-	"cqld/auth"
 	"cqld/azuretables"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/node/assembly"
-	"cqld/query"
 	"cqld/query/definition"
 	"cqld/query/guardrail"
-	"cqld/request"
 	"cqld/udf/value"
 )
 
@@ -32,7 +29,7 @@ const (
 	SyncPeriodic CommitLogSync = "periodic"
 )
 
-// Options configure a node. The zero values of the fields are not their defaults: begin with DefaultOptions. In the file
+// Options configure a node. The zero values of the fields are not their defaults: begin with Default. In the file
 // (config.go), the options have their names of cassandra.yaml.
 type Options struct {
 	ClusterName string
@@ -110,7 +107,7 @@ type Options struct {
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
-	Access AccessOptions // authentication and authorization
+	Access Access // authentication and authorization
 
 	// TablesAccounts are the accounts of the Tables server. Those of the cluster's
 	// metadata are served as well. If there are none, the development account is, on a loopback address.
@@ -136,20 +133,10 @@ type Options struct {
 
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // level of Logger, if it can be changed
-
-	faults faults
 }
 
-// faults are wrappers that tests of this package put between the parts of a node. nil means none.
-type faults struct {
-	engine     func(assembly.RequestEngine) assembly.RequestEngine // the engine of this node's replica
-	proposer   func(request.Proposer) request.Proposer             // executes conditional updates of CQL statements
-	authorizer auth.Authorizer                                     // of clients and operators
-	virtual    func(query.VirtualSource) query.VirtualSource       // the virtual tables of this node
-}
-
-// DefaultOptions returns the options of `cqld start` without flags: one node on 127.0.0.1.
-func DefaultOptions() Options {
+// Default returns the options of `cqld start` without flags: one node on 127.0.0.1.
+func Default() Options {
 	return Options{
 		ClusterName: "cqld",
 		Datacenter:  "datacenter1",
@@ -165,8 +152,8 @@ func DefaultOptions() Options {
 		NativeTransportPort: 9042,
 		TablesPort:          10002,
 
-		Access: AccessOptions{Authenticator: allowAllAuthenticator, Authorizer: allowAllAuthorizer,
-			NetworkAuthorizer: allowAllNetworkAuthorizer, CIDRAuthorizer: allowAllCIDRAuthorizer},
+		Access: Access{Authenticator: AllowAllAuthenticator, Authorizer: AllowAllAuthorizer,
+			NetworkAuthorizer: AllowAllNetworkAuthorizer, CIDRAuthorizer: AllowAllCIDRAuthorizer},
 
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
@@ -232,7 +219,7 @@ func (o *Options) Validate() error {
 		bad("commitlog_sync_period", "must be positive")
 	}
 	o.validateClientLimits(bad)
-	if s := o.auditSettings(); s.Validate() != nil {
+	if s := o.AuditSettings(); s.Validate() != nil {
 		bad("audit_logging_options", "%v", s.Validate())
 	}
 	o.validateAddresses(bad)
@@ -291,4 +278,11 @@ func (o *Options) Internode() netip.AddrPort {
 // Native returns the address for CQL clients.
 func (o *Options) Native() netip.AddrPort {
 	return netip.AddrPortFrom(o.RPCAddress, o.NativeTransportPort)
+}
+
+// validateHealth checks health_address. It may be any address, because the probes reveal nothing.
+func (o *Options) validateHealth(bad func(name, format string, args ...any)) {
+	if a := o.HealthAddress; a != (netip.AddrPort{}) && (!a.IsValid() || a.Port() == 0) {
+		bad("health_address", "%s has no port", a)
+	}
 }

@@ -1,0 +1,50 @@
+package listing
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/watermark"
+)
+
+// mergeLocked moves the watermark and adds the keys up to it to the result. It returns true if the result is complete.
+func (op *orderedOp) mergeLocked() (complete bool) {
+	plan := &op.plan
+	to, from := plan.Reached(), plan.Mark()
+	if plan.Compare(to, from) <= 0 {
+		return false
+	}
+	var keys [][]byte
+	rest := 0
+	for _, n := range plan.Nodes() {
+		i := 0
+		for i < len(n.Entries) && plan.Compare(watermark.Position{Key: n.Entries[i]}, to) <= 0 {
+			if plan.Compare(watermark.Position{Key: n.Entries[i]}, from) > 0 {
+				keys = append(keys, n.Entries[i])
+			}
+			i++
+		}
+		n.Entries = n.Entries[i:]
+		rest += len(n.Entries)
+	}
+	slices.SortFunc(keys, func(a, b []byte) int { return compareKeys(a, b, op.req.Reversed) })
+	keys = slices.CompactFunc(keys, bytes.Equal)
+	plan.SetMark(to)
+	result := &op.result
+	for _, key := range keys {
+		if len(result.Keys) == op.limit || len(result.Keys) > 0 && op.bytes+len(key) > op.l.limits.Bytes {
+			result.More = true
+			plan.SetMark(watermark.Position{Key: result.Keys[len(result.Keys)-1]})
+			return true
+		}
+		result.Keys = append(result.Keys, key)
+		op.bytes += len(key)
+	}
+	result.More = to.Place != watermark.AfterAll || rest > 0
+	return !result.More || len(result.Keys) == op.limit
+}
+
+// partialLocked reports whether the request's Patience is over and something is known.
+func (op *orderedOp) partialLocked() bool {
+	return op.plan.Mark().Place == watermark.AtKey && op.req.Patience > 0 && op.l.clock.Monotonic()-op.started >= op.req.Patience
+}

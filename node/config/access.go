@@ -1,0 +1,229 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"cqld/login/certificate"
+	"cqld/tlsconfig"
+)
+
+// The classes of access control, by the last part of their names in Cassandra.
+const (
+	AllowAllAuthenticator = "AllowAllAuthenticator"
+	PasswordAuthenticator = "PasswordAuthenticator"
+	MutualAuthenticator   = "MutualTlsAuthenticator"
+	FallbackAuthenticator = "MutualTlsWithPasswordFallbackAuthenticator"
+
+	AllowAllAuthorizer  = "AllowAllAuthorizer"
+	CassandraAuthorizer = "CassandraAuthorizer"
+
+	AllowAllNetworkAuthorizer  = "AllowAllNetworkAuthorizer"
+	CassandraNetworkAuthorizer = "CassandraNetworkAuthorizer"
+
+	AllowAllCIDRAuthorizer  = "AllowAllCIDRAuthorizer"
+	CassandraCIDRAuthorizer = "CassandraCIDRAuthorizer"
+)
+
+// Access are the options of access control. Classes have the last part of their names in Cassandra; empty means
+// the one that allows everything.
+type Access struct {
+	Authenticator string
+	// CertificateValidator is validator_class_name of authenticators that use certificates.
+	CertificateValidator string
+	Authorizer           string
+	NetworkAuthorizer    string
+	CIDRAuthorizer       string
+	// CIDRMonitor makes the CIDR authorizer count and log what it would refuse: cidr_authorizer_mode MONITOR.
+	CIDRMonitor bool
+	// CIDRForSuperusers subjects superusers to the CIDR authorizer: cidr_checks_for_superusers.
+	CIDRForSuperusers bool
+
+	// CredentialsValidity is how long correct credentials are remembered, and CredentialsMax of how many roles; 0 means the
+	// defaults of package login.
+	CredentialsValidity time.Duration
+	CredentialsMax      int
+
+	// Superuser and SuperuserPassword are the first superuser of a new cluster with authentication. An empty name means
+	// DefaultSuperuser. An empty password means that the node generates one.
+	Superuser, SuperuserPassword string
+}
+
+// Authenticates reports whether clients must log in.
+func (o *Access) Authenticates() bool {
+	return o.Authenticator != "" && o.Authenticator != AllowAllAuthenticator
+}
+
+// Authorizes reports whether roles need permissions.
+func (o *Access) Authorizes() bool { return o.Authorizer == CassandraAuthorizer }
+
+// RestrictsDatacenters reports whether roles may be restricted to data centers.
+func (o *Access) RestrictsDatacenters() bool {
+	return o.NetworkAuthorizer == CassandraNetworkAuthorizer
+}
+
+// RestrictsAddresses reports whether roles may be restricted to groups of addresses.
+func (o *Access) RestrictsAddresses() bool { return o.CIDRAuthorizer == CassandraCIDRAuthorizer }
+
+// accessSettings returns the options of access control. Values are class names, in full or without the package, or the map
+// with class_name and parameters that cassandra.yaml has.
+func accessSettings() map[string]setting {
+	return map[string]setting{
+		"authenticator":      setAuthenticator,
+		"authorizer":         class(func(o *Options) *string { return &o.Access.Authorizer }, nil, AllowAllAuthorizer, CassandraAuthorizer),
+		"role_manager":       class(func(*Options) *string { return new(string) }, nil, "CassandraRoleManager"),
+		"network_authorizer": class(func(o *Options) *string { return &o.Access.NetworkAuthorizer }, nil, AllowAllNetworkAuthorizer, CassandraNetworkAuthorizer),
+		"cidr_authorizer": class(func(o *Options) *string { return &o.Access.CIDRAuthorizer }, setCIDRParameter,
+			AllowAllCIDRAuthorizer, CassandraCIDRAuthorizer),
+		"credentials_validity":          duration(func(o *Options) *time.Duration { return &o.Access.CredentialsValidity }),
+		"credentials_cache_max_entries": number(func(o *Options) *int { return &o.Access.CredentialsMax }),
+	}
+}
+
+// setAuthenticator reads the class of the authenticator. Only those that use certificates have a parameter.
+func setAuthenticator(o *Options, v *yaml.Node) error {
+	parameter := func(o *Options, name, value string) error {
+		if !o.Access.Mutual() {
+			return fmt.Errorf("%s has no parameter %s", o.Access.Authenticator, name)
+		}
+		return setCertificateValidator(o, name, value)
+	}
+	return class(func(o *Options) *string { return &o.Access.Authenticator }, parameter, AllowAllAuthenticator, PasswordAuthenticator,
+		MutualAuthenticator, FallbackAuthenticator)(o, v)
+}
+
+const classPackage = "org.apache.cassandra.auth."
+
+// class reads the name of one of the supported classes. parameter sets one parameter; nil means that there are none.
+func class(field func(*Options) *string, parameter func(o *Options, name, value string) error, supported ...string) setting {
+	return func(o *Options, v *yaml.Node) error {
+		name, parameters, err := classOf(v)
+		if err != nil {
+			return err
+		}
+		name = strings.TrimPrefix(name, classPackage)
+		if !slices.Contains(supported, name) {
+			return fmt.Errorf("%q is not supported; use %s", name, strings.Join(supported, " or "))
+		}
+		*field(o) = name
+		for i := 0; i+1 < len(parameters); i += 2 {
+			key, value := parameters[i].Value, parameters[i+1].Value
+			if parameter == nil {
+				return fmt.Errorf("%s has no parameter %s", name, key)
+			}
+			if err := parameter(o, key, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// classOf returns the name of a class and its parameters, as keys and values in turn.
+func classOf(v *yaml.Node) (name string, parameters []*yaml.Node, err error) {
+	if v.Kind != yaml.MappingNode {
+		name, err = scalar(v)
+		return name, nil, err
+	}
+	for i := 0; i+1 < len(v.Content); i += 2 {
+		value := v.Content[i+1]
+		switch key := v.Content[i].Value; {
+		case key == "class_name" && value.Kind == yaml.ScalarNode:
+			name = value.Value
+		case key == "parameters" && value.Kind == yaml.MappingNode:
+			parameters = value.Content
+		case key == "parameters" && value.Kind == yaml.SequenceNode && len(value.Content) == 1 && value.Content[0].Kind == yaml.MappingNode:
+			parameters = value.Content[0].Content // cassandra.yaml has a list of one map in places
+		case key == "parameters" && value.Tag == "!!null":
+		default:
+			return "", nil, fmt.Errorf("line %d: expected class_name and parameters", v.Content[i].Line)
+		}
+	}
+	if name == "" {
+		return "", nil, errors.New("class_name is missing")
+	}
+	return name, parameters, nil
+}
+
+// setCIDRParameter sets a parameter of the CIDR authorizer. The intervals and sizes of its caches have no meaning here: the
+// groups are in memory and always current.
+func setCIDRParameter(o *Options, name, value string) error {
+	switch name {
+	case "cidr_authorizer_mode":
+		switch strings.ToUpper(value) {
+		case "ENFORCE", "MONITOR":
+			o.Access.CIDRMonitor = strings.EqualFold(value, "MONITOR")
+			return nil
+		}
+		return fmt.Errorf("cidr_authorizer_mode: %q is neither MONITOR nor ENFORCE", value)
+	case "cidr_checks_for_superusers":
+		if value != "true" && value != "false" {
+			return fmt.Errorf("cidr_checks_for_superusers: %q is neither true nor false", value)
+		}
+		o.Access.CIDRForSuperusers = value == "true"
+		return nil
+	case "cidr_groups_cache_refresh_interval", "ip_cache_max_size":
+		return nil
+	}
+	return fmt.Errorf("unknown parameter %s", name)
+}
+
+// validateAccess refuses combinations of classes in which one has no effect.
+func (o *Options) validateAccess(bad func(name, format string, args ...any)) {
+	a := &o.Access
+	o.validateMutual(bad)
+	if a.Authenticates() {
+		return
+	}
+	if a.Authorizes() {
+		bad("authorizer", "%s has no effect on clients that do not log in: set authenticator to %s", a.Authorizer, PasswordAuthenticator)
+	}
+	for name, on := range map[string]bool{"network_authorizer": a.RestrictsDatacenters(), "cidr_authorizer": a.RestrictsAddresses()} {
+		if on {
+			bad(name, "clients must log in to be restricted: set authenticator to %s", PasswordAuthenticator)
+		}
+	}
+	if a.SuperuserPassword != "" {
+		bad("superuser", "the password of a superuser has no use without authentication: set authenticator to %s", PasswordAuthenticator)
+	}
+}
+
+// Mutual reports whether clients log in by certificates.
+func (o *Access) Mutual() bool {
+	return o.Authenticator == MutualAuthenticator || o.Authenticator == FallbackAuthenticator
+}
+
+// validateMutual requires certificates of clients if they log in by them.
+func (o *Options) validateMutual(bad func(name, format string, args ...any)) {
+	a, e := &o.Access, &o.ClientEncryption
+	if !a.Mutual() {
+		return
+	}
+	if _, err := certificate.NewValidator(a.CertificateValidator); err != nil {
+		bad("authenticator", "%v", err)
+	}
+	// Clients that fall back to passwords may have no certificates.
+	asked := e.ClientAuth == tlsconfig.ClientAuthRequired || e.ClientAuth == tlsconfig.ClientAuthOptional && a.Authenticator == FallbackAuthenticator
+	if !e.Enabled || !asked {
+		bad("authenticator", "MutualTlsAuthenticator requires client_encryption_options.enabled to be true & "+
+			"client_encryption_options.require_client_auth to be true") // the text of Cassandra
+	}
+}
+
+// setCertificateValidator reads a parameter of the authenticators that use certificates.
+func setCertificateValidator(o *Options, name, value string) error {
+	if name != "validator_class_name" {
+		return fmt.Errorf("unknown parameter %s; it is validator_class_name", name)
+	}
+	_, err := certificate.NewValidator(value)
+	o.Access.CertificateValidator = value
+	return err
+}
+
+// DefaultSuperuser is the name of the first superuser if the options name none.
+const DefaultSuperuser = "admin"

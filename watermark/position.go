@@ -1,0 +1,27 @@
+package watermark
+
+import "bytes"
+
+// Position is a place in a sequence: behind an entry, before all entries, or after all. The zero value is behind the empty key.
+type Position struct {
+	Key   []byte // of the entry, for AtKey
+	Place int8
+}
+
+// The places of a position.
+const (
+	BeforeAll = -1
+	AtKey     = 0
+	AfterAll  = 1
+)
+
+// compare compares positions in ascending order of keys, or in descending order if reversed is set.
+func compare(a, b Position, reversed bool) int {
+	switch {
+	case a.Place != AtKey || b.Place != AtKey:
+		return int(a.Place) - int(b.Place)
+	case reversed:
+		return bytes.Compare(b.Key, a.Key)
+	}
+	return bytes.Compare(a.Key, b.Key)
+}
