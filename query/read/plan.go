@@ -57,20 +57,14 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		return nil, err
 	}
 	p.selection = sel
-	for _, o := range stmt.OrderBy { // Cassandra resolves these names first
-		if _, err := c.Column(o.Column); err != nil {
-			return nil, err
-		}
-	}
-	near, err := nearestOrdering(stmt.OrderBy)
-	if err != nil {
+	if p.near, err = c.orderings(stmt.OrderBy); err != nil {
 		return nil, err
 	}
 	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
-	if near != nil {
-		p.where, p.near, err = c.nearestWhere(stmt, near, options)
+	if p.near != nil {
+		p.where, err = c.nearestWhere(stmt, p.near, options)
 	} else {
-		options.BeforeOthers = func() error { return c.checkVectors(stmt.Where) }
+		options.BeforeOthers = func(*restriction.Set) error { return c.checkVectors(stmt.Where) }
 		p.where, err = restriction.Compile(c.Compiler, stmt.Where, options)
 	}
 	if err != nil {
@@ -149,7 +143,8 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() {
+	nearest := p.near != nil && p.near.col.Kind != schema.Static
+	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() || nearest {
 		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	}
 	requested := p.table.Columns()

@@ -155,7 +155,7 @@ func (rs *Set) equalsVector() bool {
 }
 
 // queriable reports whether an index finds some restriction.
-func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.refusedLater }
+func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.findsVector }
 
 // queriableClustering reports whether an index finds a restriction of clustering columns.
 func (rs *Set) queriableClustering() bool {
