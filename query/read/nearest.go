@@ -63,26 +63,25 @@ func (c *compiler) orderings(orderings []cql.Ordering) (near *nearest, err error
 	return near, nil
 }
 
-// nearestWhere compiles WHERE of a SELECT with ANN OF. All columns by which rows would be filtered need an index.
-func (c *compiler) nearestWhere(stmt *cql.Select, n *nearest, options restriction.Options) (*restriction.Set, error) {
+// orderByNearest adds ANN OF to the restrictions of the relations.
+func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings []cql.Ordering) error {
+	if err := checkOrderings(orderings); err != nil {
+		return err
+	}
 	n.index = vector.Index(c.Table, n.col)
-	options.AfterRelations = func(where *restriction.Set) error {
-		if err := checkOrderings(stmt.OrderBy); err != nil {
-			return err
-		}
-		return where.OrderBy(n.col, n.index != nil)
+	return where.OrderBy(n.col, n.index != nil)
+}
+
+// check refuses columns without a vector index, and restrictions of columns without an index by which rows would be filtered.
+func (n *nearest) check(where *restriction.Set) error {
+	switch {
+	case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
+		return invalidf("ANN ordering is only supported on float vector indexes")
+	case n.index == nil:
+		return invalidf("ANN ordering by vector requires the column to be indexed")
 	}
-	options.BeforeOthers = func(where *restriction.Set) error {
-		switch {
-		case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
-			return invalidf("ANN ordering is only supported on float vector indexes")
-		case n.index == nil:
-			return invalidf("ANN ordering by vector requires the column to be indexed")
-		}
-		n.function, _ = similarity.Of(n.index.Options)
-		return where.CheckNearest()
-	}
-	return restriction.Compile(c.Compiler, stmt.Where, options)
+	n.function, _ = similarity.Of(n.index.Options)
+	return where.CheckNearest()
 }
 
 // checkVectors refuses relations on columns with vector indexes.
