@@ -206,6 +206,15 @@ func checkVector(ix *Index, t *types.Type) error {
 	return nil
 }
 
+// Literal reports whether a SASI index on col has texts, which LIKE finds, or other values, of which it finds ranges. As in Cassandra,
+// texts of a descending clustering column are other values, unless the option is_literal is true.
+func (ix *Index) Literal(col *Column) bool {
+	if text, ok := ix.Options[optionIsLiteral]; ok {
+		return strings.EqualFold(text, "true")
+	}
+	return isText(col.Type) && !col.Desc
+}
+
 // checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order.
 func (t *Table) checkSASI(ix *Index) error {
 	col := t.ColumnByID(ix.Column)
@@ -217,7 +226,7 @@ func (t *Table) checkSASI(ix *Index) error {
 	}
 	analyzer, analyzed := ix.Options[OptionAnalyzerClass]
 	if analyzed {
-		if err := checkSASIAnalyzer(ix, analyzer, col.Type); err != nil {
+		if err := checkSASIAnalyzer(ix, analyzer, col); err != nil {
 			return err
 		}
 	}
@@ -230,10 +239,7 @@ func (t *Table) checkSASI(ix *Index) error {
 	default:
 		return misconfiguredf("Incorrect index mode: %s", ix.Options[OptionMode])
 	}
-	literal := isText(col.Type)
-	if text, ok := ix.Options[optionIsLiteral]; ok {
-		literal = strings.EqualFold(text, "true")
-	}
+	literal := ix.Literal(col)
 	if text, ok := ix.Options[optionFlushMemory]; ok {
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
 			return misconfiguredf("Failed to validate custom indexer options: %s", javaMap(t.ShownOptions(ix)))
@@ -259,7 +265,7 @@ func javaMap(m map[string]string) string {
 
 // checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower and
 // upper case with a server error.
-func checkSASIAnalyzer(ix *Index, class string, t *types.Type) error {
+func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
 	switch {
@@ -271,8 +277,8 @@ func checkSASIAnalyzer(ix *Index, class string, t *types.Type) error {
 	default:
 		return misconfiguredf("Unable to find analyzer class '%s'", class)
 	}
-	if !isText(t) {
-		return misconfiguredf("%s does not support type %s", name, t)
+	if !isText(col.Type) || col.Desc {
+		return misconfiguredf("%s does not support type %s", name, col.Type)
 	}
 	_, hasLower := ix.Options[lower]
 	_, hasUpper := ix.Options[upper]

@@ -177,6 +177,9 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 	if r.kind == kindNotIn && o.Statement != Select {
 		r = r.slice()
 	}
+	if err := rs.checkLikes(r); err != nil {
+		return err
+	}
 	if r.kind >= kindNotIn {
 		rs.extra = append(rs.extra, r)
 		return nil
