@@ -97,6 +97,11 @@ func isText(t *types.Type) bool { return t.Kind() == types.Text || t.Kind() == t
 // checkSAI checks the rules of storage-attached indexes, in Cassandra's order.
 func (t *Table) checkSAI(ix *Index) error {
 	col := t.ColumnByID(ix.Column)
+	for _, o := range t.indexes {
+		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
+			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
+		}
+	}
 	var analysis []string
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(ix.Options)) {
@@ -110,11 +115,6 @@ func (t *Table) checkSAI(ix *Index) error {
 	}
 	if len(unknown) > 0 {
 		return misconfiguredf("Properties specified [%s] are not understood by StorageAttachedIndex", strings.Join(unknown, ", "))
-	}
-	for _, o := range t.indexes {
-		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
-			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
-		}
 	}
 	if len(analysis) > 0 && (col.Kind == PartitionKey || col.Kind == Clustering) {
 		var parts []string
