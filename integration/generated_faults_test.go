@@ -16,12 +16,15 @@ var asDocumented = []struct {
 	matches func(c *comparison) bool
 }{
 	{"ORDER BY and LIKE as filters", (*comparison).refusedFilter},
+	{"exceptions of Java that cqld answers with INVALID", (*comparison).exception},
 	{"quotation marks in where_clause", (*comparison).quotedWhere},
 	{"INSERT of static columns IF NOT EXISTS shows another row", (*comparison).staticInsert},
 	{"pages of GROUP BY without clustering columns", (*comparison).groupPages},
+	{"GROUP BY fails because of a deleted range", (*comparison).groupFails},
 	{"writes fail because of a view of an empty key", (*comparison).emptyKeyOfView},
 	{"SASI misses empty texts", (*comparison).sasiMissesEmpty},
 	{"SASI misses partitions of static columns only", (*comparison).sasiMissesStatic},
+	{"SASI fails beside CONTAINS", (*comparison).sasiFails},
 	{"SASI does not evaluate other restrictions", (*comparison).sasiIgnores},
 	{"SAI misses rows beside CONTAINS on frozen collections", (*comparison).saiMissesElements},
 	{"a second SAI index misses rows", (*comparison).secondIndex},
@@ -40,6 +43,7 @@ type comparison struct {
 type comparedTable struct {
 	definition string
 	indexes    []comparedIndex
+	deletes    bool     // some statement deleted rows
 	empty      bool     // some statement wrote an empty text
 	views      []string // statements that created a view
 }
@@ -77,6 +81,7 @@ func (t *comparedTable) executed(input, answer string) {
 	case strings.Contains(input, "CREATE TABLE"):
 		t.definition = input
 	}
+	t.deletes = t.deletes || strings.Contains(input, "DELETE FROM ")
 	t.empty = t.empty || !strings.Contains(input, "SELECT ") && emptyText.MatchString(input)
 }
 
@@ -143,6 +148,16 @@ func (c *comparison) refusedFilter() bool {
 		strings.HasPrefix(c.want, "INVALID: ORDER BY is only supported when the partition key is restricted")
 }
 
+// exception matches a statement that fails in Cassandra with an exception of Java.
+func (c *comparison) exception() bool {
+	return strings.HasPrefix(c.want, "SERVER_ERROR: ") && strings.HasPrefix(c.got, "INVALID: ")
+}
+
+// failed reports whether Cassandra could not read the first page or a later one.
+func (c *comparison) failed() bool {
+	return strings.Contains("\n"+c.want, "\nREAD_FAILURE: ") && strings.Contains(c.got, " rows)")
+}
+
 // quotedWhere matches the text of a view whose WHERE has a quotation mark, which only cqld doubles.
 func (c *comparison) quotedWhere() bool {
 	plain := func(s string) string { return strings.ReplaceAll(s, "''", "'") }
@@ -179,6 +194,12 @@ func (c *comparison) groupPages() bool {
 		slices.ContainsFunc(c.options, func(o string) bool { return strings.HasPrefix(o, "page=") }) && strings.HasPrefix(c.got, first)
 }
 
+// groupFails matches a GROUP BY with LIMIT or pages on a table of which rows were deleted, which may be a range.
+func (c *comparison) groupFails() bool {
+	paged := slices.ContainsFunc(c.options, func(o string) bool { return strings.HasPrefix(o, "page=") })
+	return c.failed() && c.table.deletes && strings.Contains(c.input, " GROUP BY ") && (paged || strings.Contains(c.input, " LIMIT "))
+}
+
 // emptyKeyOfView matches a write to a table with a view whose WHERE has an empty partition key.
 func (c *comparison) emptyKeyOfView() bool {
 	return strings.HasPrefix(c.want, "WRITE_FAILURE: ") &&
@@ -197,6 +218,11 @@ func (c *comparison) sasiMissesEmpty() bool {
 // sasiMissesStatic matches restricted static columns with a SASI index.
 func (c *comparison) sasiMissesStatic() bool {
 	return lacks(c.want, c.got) && c.restrictsIndexed("SASI", "s")
+}
+
+// sasiFails matches a restricted column with a SASI index beside CONTAINS on a collection that is not frozen.
+func (c *comparison) sasiFails() bool {
+	return c.failed() && c.restrictsIndexed("SASI", "") && c.restricts(func(column, operator, _ string) bool { return strings.HasPrefix(operator, "CONTAINS") })
 }
 
 // sasiIgnores matches a restricted column with a SASI index beside a partition key that filters, or CONTAINS on a frozen collection.
