@@ -85,7 +85,7 @@ func (d *differential) run(input string, rowsOnly bool, options ...string) {
 func (d *differential) askOracle(input string, options []string) string {
 	for try := 0; ; try++ {
 		text := play(d.oracle, input, options...)
-		if try == 10 || !strings.HasPrefix(text, "READ_FAILURE: ") || !strings.Contains(input, "SELECT ") {
+		if try == 10 || !strings.Contains("\n"+text, "\nREAD_FAILURE: ") || !strings.Contains(input, "SELECT ") {
 			return text
 		}
 		time.Sleep(100 * time.Millisecond)
