@@ -70,7 +70,7 @@ func TestGeneratedObjectsAnswerAsCassandra(t *testing.T) {
 		}
 		d.end(s.drops)
 	}
-	t.Logf("%d statements, %d differ, %d fail with an exception in Cassandra", d.compared, d.different, d.excluded)
+	d.report()
 }
 
 // TestGeneratedObjectTranscripts writes generated statements as a transcript, on request, with the answers of Cassandra: those that cqld

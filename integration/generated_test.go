@@ -108,7 +108,7 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 		}
 		d.end([]string{fmt.Sprintf("DROP TABLE t%d;", seed)})
 	}
-	t.Logf("%d statements, %d differ", d.compared, d.different)
+	d.report()
 }
 
 var generatedWrite = flag.Bool("generated-write", false, "write the statements of transcripts/generated_*.txt again; tools/oracle/record adds the answers")

@@ -97,6 +97,11 @@ func isText(t *types.Type) bool { return t.Kind() == types.Text || t.Kind() == t
 // checkSAI checks the rules of storage-attached indexes, in Cassandra's order.
 func (t *Table) checkSAI(ix *Index) error {
 	col := t.ColumnByID(ix.Column)
+	for _, o := range t.indexes {
+		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
+			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
+		}
+	}
 	var analysis []string
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(ix.Options)) {
@@ -110,11 +115,6 @@ func (t *Table) checkSAI(ix *Index) error {
 	}
 	if len(unknown) > 0 {
 		return misconfiguredf("Properties specified [%s] are not understood by StorageAttachedIndex", strings.Join(unknown, ", "))
-	}
-	for _, o := range t.indexes {
-		if o.Class == SAI && o.Column == ix.Column && o.Target == ix.Target {
-			return invalidf("Cannot create more than one storage-attached index on the same column: %s", col.Name)
-		}
 	}
 	if len(analysis) > 0 && (col.Kind == PartitionKey || col.Kind == Clustering) {
 		var parts []string
@@ -206,6 +206,15 @@ func checkVector(ix *Index, t *types.Type) error {
 	return nil
 }
 
+// Literal reports whether a SASI index on col has texts, which LIKE finds, or other values, of which it finds ranges. As in Cassandra,
+// texts of a descending clustering column are other values, unless the option is_literal is true.
+func (ix *Index) Literal(col *Column) bool {
+	if text, ok := ix.Options[optionIsLiteral]; ok {
+		return strings.EqualFold(text, "true")
+	}
+	return isText(col.Type) && !col.Desc
+}
+
 // checkSASI checks the rules of SSTable-attached secondary indexes, in Cassandra's order.
 func (t *Table) checkSASI(ix *Index) error {
 	col := t.ColumnByID(ix.Column)
@@ -217,7 +226,7 @@ func (t *Table) checkSASI(ix *Index) error {
 	}
 	analyzer, analyzed := ix.Options[OptionAnalyzerClass]
 	if analyzed {
-		if err := checkSASIAnalyzer(ix, analyzer, col.Type); err != nil {
+		if err := checkSASIAnalyzer(ix, analyzer, col); err != nil {
 			return err
 		}
 	}
@@ -230,10 +239,7 @@ func (t *Table) checkSASI(ix *Index) error {
 	default:
 		return misconfiguredf("Incorrect index mode: %s", ix.Options[OptionMode])
 	}
-	literal := isText(col.Type)
-	if text, ok := ix.Options[optionIsLiteral]; ok {
-		literal = strings.EqualFold(text, "true")
-	}
+	literal := ix.Literal(col)
 	if text, ok := ix.Options[optionFlushMemory]; ok {
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
 			return misconfiguredf("Failed to validate custom indexer options: %s", javaMap(t.ShownOptions(ix)))
@@ -259,7 +265,7 @@ func javaMap(m map[string]string) string {
 
 // checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower and
 // upper case with a server error.
-func checkSASIAnalyzer(ix *Index, class string, t *types.Type) error {
+func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
 	switch {
@@ -271,8 +277,8 @@ func checkSASIAnalyzer(ix *Index, class string, t *types.Type) error {
 	default:
 		return misconfiguredf("Unable to find analyzer class '%s'", class)
 	}
-	if !isText(t) {
-		return misconfiguredf("%s does not support type %s", name, t)
+	if !isText(col.Type) || col.Desc {
+		return misconfiguredf("%s does not support type %s", name, col.Type)
 	}
 	_, hasLower := ix.Options[lower]
 	_, hasUpper := ix.Options[upper]

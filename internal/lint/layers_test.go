@@ -119,7 +119,7 @@ query/levels: coordinator query/function ring schema
 query/trace: coordinator internal/env internal/wire query/term ring types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/term ring schema types udf
+query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
 query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types

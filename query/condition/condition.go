@@ -142,6 +142,9 @@ type Bound struct {
 	among  [][]byte
 	// nowhere means that the element does not exist.
 	nowhere bool
+	// err is the error for an invalid value. As in Cassandra, it is reported when the condition is evaluated, so that a statement with
+	// another condition that does not hold has no error.
+	err error
 }
 
 // Bind evaluates the values of the condition.
@@ -156,14 +159,18 @@ func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
 		case v.Kind == wire.ValueUnset && x.Column.Type.Kind() == types.Map:
 			b.nowhere = true // Cassandra finds no element there
 		case v.Kind == wire.ValueUnset:
-			return b, invalidf("Invalid unset value for element access on column %s", x.Column.Name)
+			b.err = invalidf("Invalid unset value for element access on column %s", x.Column.Name)
 		case v.Kind == wire.ValueNull:
-			return b, invalidf("Invalid null value for %s element access", collectionWord(x.Column.Type))
+			b.err = invalidf("Invalid null value for %s element access", collectionWord(x.Column.Type))
 		}
 		b.at = term.NotNil(v.Bytes)
 	}
 	if x.value != nil {
-		b.wanted, err = conditionValue(s, x.value)
+		v, err := x.value.Eval(s)
+		if v.Kind == wire.ValueUnset && b.err == nil {
+			b.err = invalidf("Invalid 'unset' value in condition")
+		}
+		b.wanted = valueOrNil(v)
 		return b, err
 	}
 	for _, t := range x.in {
@@ -191,17 +198,6 @@ func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
 	return b, nil
 }
 
-func conditionValue(s *term.Scope, t term.Term) ([]byte, error) {
-	v, err := t.Eval(s)
-	if err != nil {
-		return nil, err
-	}
-	if v.Kind == wire.ValueUnset {
-		return nil, invalidf("Invalid 'unset' value in condition")
-	}
-	return valueOrNil(v), nil
-}
-
 // valueOrNil returns the bytes of a value; nil for null.
 func valueOrNil(v wire.Value) []byte {
 	if v.Kind != wire.ValueSet {
@@ -212,6 +208,9 @@ func valueOrNil(v wire.Value) []byte {
 
 // Holds reports whether the condition holds for the row.
 func (b *Bound) Holds(v *rowview.View) (bool, error) {
+	if b.err != nil {
+		return false, b.err
+	}
 	value, t, err := b.actual(v)
 	if err != nil {
 		return false, err

@@ -6,6 +6,7 @@ import (
 
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/restriction"
 	"cqld/query/term"
 	"cqld/schema"
 	"cqld/types"
@@ -214,8 +215,7 @@ type viewWhere struct {
 	b          *viewBuilder
 	compiler   term.Compiler
 	restricted map[string]bool
-	equal      []string // columns restricted by =
-	slices     []string // columns restricted by another operator
+	relations  restriction.Merger
 	illegal    []string // columns that are not part of the base table's key and are restricted
 }
 
@@ -300,11 +300,39 @@ func viewOperator(o cql.Operator) (schema.ViewOperator, bool) {
 	return 0, false
 }
 
+// relationOperator returns the operator of a relation, OperatorInvalid for IN. IN with one value is =.
+func relationOperator(op schema.ViewOperator, values [][]cql.Term) cql.Operator {
+	//exhaustive:ignore
+	switch op {
+	case schema.ViewIn:
+		if len(values) != 1 {
+			return cql.OperatorInvalid
+		}
+	case schema.ViewLess:
+		return cql.Less
+	case schema.ViewLessOrEqual:
+		return cql.LessOrEqual
+	case schema.ViewGreater:
+		return cql.Greater
+	case schema.ViewGreaterOrEqual:
+		return cql.GreaterOrEqual
+	case schema.ViewContains:
+		return cql.Contains
+	case schema.ViewContainsKey:
+		return cql.ContainsKey
+	}
+	return cql.Equal
+}
+
 func (w *viewWhere) unsupported(r *cql.ColumnRelation, name string, o cql.Operator) error {
-	if _, err := w.b.column(name); err != nil {
+	column, err := w.b.column(name)
+	if err != nil {
 		return err
 	}
 	if o == cql.Like {
+		if _, err := w.value(column, schema.ViewEqual, r.Value); err != nil {
+			return err
+		}
 		return invalidf("LIKE restriction is only supported on properly indexed columns. %s is not valid.", term.RelationText(r))
 	}
 	return invalidf("Unsupported \"%s\" relation: %s", o, term.RelationText(r))
@@ -340,7 +368,7 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 		}
 	}
 	if op != schema.ViewNotNull {
-		if err := w.combine(columns, op); err != nil {
+		if err := w.relations.Add(columns, relationOperator(op, values), tuple); err != nil {
 			return err
 		}
 	}
@@ -352,21 +380,6 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 	}
 	c.Text = conditionText(r)
 	w.b.change.Where = append(w.b.change.Where, c)
-	return nil
-}
-
-// combine refuses a column that is restricted by = and by another relation.
-func (w *viewWhere) combine(columns []*schema.Column, op schema.ViewOperator) error {
-	for _, c := range columns {
-		if slices.Contains(w.equal, c.Name) || op == schema.ViewEqual && slices.Contains(w.slices, c.Name) {
-			return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", c.Name)
-		}
-		if op == schema.ViewEqual {
-			w.equal = append(w.equal, c.Name)
-		} else {
-			w.slices = append(w.slices, c.Name)
-		}
-	}
 	return nil
 }
 

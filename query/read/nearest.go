@@ -26,8 +26,8 @@ type nearest struct {
 	index    *schema.Index
 }
 
-// nearestOrdering returns the element of ORDER BY with ANN OF, or nil.
-func nearestOrdering(orderings []cql.Ordering) (*cql.Ordering, error) {
+// checkOrderings refuses other elements of ORDER BY beside ANN OF.
+func checkOrderings(orderings []cql.Ordering) error {
 	near := 0
 	for _, o := range orderings {
 		if o.ANN != nil {
@@ -35,55 +35,53 @@ func nearestOrdering(orderings []cql.Ordering) (*cql.Ordering, error) {
 		}
 	}
 	switch {
-	case near == 0:
-		return nil, nil
 	case near > 1:
-		return nil, invalidf("Cannot specify more than one ANN ordering")
+		return invalidf("Cannot specify more than one ANN ordering")
 	case len(orderings) > 1:
-		return nil, invalidf("ANN ordering does not support any other ordering")
+		return invalidf("ANN ordering does not support any other ordering")
 	case orderings[0].Descending:
-		return nil, invalidf("Descending ANN ordering is not supported")
+		return invalidf("Descending ANN ordering is not supported")
 	}
-	return &orderings[0], nil
+	return nil
 }
 
-// nearestWhere compiles WHERE of a SELECT with ANN OF. All columns by which rows would be filtered need an index.
-func (c *compiler) nearestWhere(stmt *cql.Select, o *cql.Ordering, options restriction.Options) (*restriction.Set, *nearest, error) {
-	col, err := c.Column(o.Column)
-	if err != nil {
-		return nil, nil, err
+// orderings resolves the columns and vectors of ORDER BY. Cassandra does this before it compiles WHERE.
+func (c *compiler) orderings(orderings []cql.Ordering) (near *nearest, err error) {
+	for _, o := range orderings {
+		col, err := c.Column(o.Column)
+		if err != nil {
+			return nil, err
+		}
+		if o.ANN == nil {
+			continue
+		}
+		near = &nearest{col: col}
+		if near.to, err = c.ColumnTerm(o.ANN, col); err != nil {
+			return nil, err
+		}
 	}
-	n := &nearest{col: col}
-	options.AllowFiltering = stmt.AllowFiltering || vector.Index(c.Table, col) != nil // checked below
-	where, err := restriction.Compile(c.Compiler, stmt.Where, options)
-	if err != nil {
-		return nil, nil, err
+	return near, nil
+}
+
+// orderByNearest adds ANN OF to the restrictions of the relations.
+func (c *compiler) orderByNearest(where *restriction.Set, n *nearest, orderings []cql.Ordering) error {
+	if err := checkOrderings(orderings); err != nil {
+		return err
 	}
-	if n.to, err = c.ColumnTerm(o.ANN, col); err != nil {
-		return nil, nil, err
-	}
+	n.index = vector.Index(c.Table, n.col)
+	return where.OrderBy(n.col, n.index != nil)
+}
+
+// check refuses columns without a vector index, and restrictions of columns without an index by which rows would be filtered.
+func (n *nearest) check(where *restriction.Set) error {
 	switch {
-	case slices.Contains(where.Columns(), col):
-		return nil, nil, where.OrderConflict(col)
-	case col.Type.Kind() != types.Vector || col.Type.Elems()[0].Kind() != types.Float:
-		return nil, nil, invalidf("ANN ordering is only supported on float vector indexes")
+	case n.col.Type.Kind() != types.Vector || n.col.Type.Elems()[0].Kind() != types.Float:
+		return invalidf("ANN ordering is only supported on float vector indexes")
+	case n.index == nil:
+		return invalidf("ANN ordering by vector requires the column to be indexed")
 	}
-	ix := vector.Index(c.Table, col)
-	if ix == nil {
-		return nil, nil, invalidf("ANN ordering by vector requires the column to be indexed")
-	}
-	n.index = ix
-	n.function, _ = similarity.Of(ix.Options)
-	columns, relations := where.Indexed()
-	switch {
-	case !columns:
-		return nil, nil, invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
-	case where.KeyIn():
-		return nil, nil, invalidf("Select on indexed columns and with IN clause for the PRIMARY KEY are not supported")
-	case !relations && !stmt.AllowFiltering:
-		return nil, nil, where.NeedsFiltering()
-	}
-	return where, n, nil
+	n.function, _ = similarity.Of(n.index.Options)
+	return where.CheckNearest()
 }
 
 // checkVectors refuses relations on columns with vector indexes.
@@ -105,9 +103,10 @@ func (c *compiler) checkVectors(where []cql.Relation) error {
 
 // checkNearest refuses what cannot be combined with ANN OF.
 func (p *Plan) checkNearest(stmt *cql.Select) error {
+	if err := p.where.CheckNearestFiltering(stmt.AllowFiltering); err != nil {
+		return err
+	}
 	switch {
-	case p.distinct && p.near.col.Kind != schema.Static:
-		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	case p.aggregates():
 		return invalidf("Top-K queries can not be run with aggregation")
 	case stmt.PerPartitionLimit != nil:

@@ -52,28 +52,7 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 			return nil, err
 		}
 	}
-	sel, err := selection.Compile(c.Compiler, stmt)
-	if err != nil {
-		return nil, err
-	}
-	p.selection = sel
-	for _, o := range stmt.OrderBy { // Cassandra resolves these names first
-		if _, err := c.Column(o.Column); err != nil {
-			return nil, err
-		}
-	}
-	near, err := nearestOrdering(stmt.OrderBy)
-	if err != nil {
-		return nil, err
-	}
-	options := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
-	if near != nil {
-		p.where, p.near, err = c.nearestWhere(stmt, near, options)
-	} else {
-		options.BeforeOthers = func() error { return c.checkVectors(stmt.Where) }
-		p.where, err = restriction.Compile(c.Compiler, stmt.Where, options)
-	}
-	if err != nil {
+	if err := c.where(p, stmt); err != nil {
 		return nil, err
 	}
 	if p.distinct {
@@ -84,15 +63,10 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	if err := p.hashGroups(stmt, c.groupBy(p, stmt.GroupBy)); err != nil {
 		return nil, err
 	}
-	if len(sel.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
+	if len(p.selection.Aggregates) > 0 && !p.grouped && stmt.PerPartitionLimit != nil {
 		return nil, invalidf("PER PARTITION LIMIT is not allowed with aggregate queries.")
 	}
-	if p.near != nil {
-		err = p.checkNearest(stmt)
-	} else if err = c.orderBy(p, stmt); err == nil {
-		err = p.where.CheckFiltering(stmt.AllowFiltering)
-	}
-	if err != nil {
+	if err := c.order(p, stmt); err != nil {
 		return nil, err
 	}
 	if err := c.limits(p, stmt); err != nil {
@@ -104,6 +78,43 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
 	p.single = p.where.SingleRow() && !p.aggregates()
 	return p, nil
+}
+
+// where compiles ORDER BY with ANN OF, WHERE and the select clause. Errors are in Cassandra's order: the select clause is compiled
+// when all relations are, before they are checked together.
+func (c *compiler) where(p *Plan, stmt *cql.Select) (err error) {
+	if p.near, err = c.orderings(stmt.OrderBy); err != nil {
+		return err
+	}
+	o := restriction.Options{Statement: restriction.Select, OnlyStatic: c.onlyStatic(stmt), AllowFiltering: stmt.AllowFiltering}
+	o.AfterRelations = func(where *restriction.Set) (err error) {
+		if p.near != nil {
+			if err := c.orderByNearest(where, p.near, stmt.OrderBy); err != nil {
+				return err
+			}
+		}
+		p.selection, err = selection.Compile(c.Compiler, stmt)
+		return err
+	}
+	o.BeforeOthers = func(where *restriction.Set) error {
+		if p.near != nil {
+			return p.near.check(where)
+		}
+		return c.checkVectors(stmt.Where)
+	}
+	p.where, err = restriction.Compile(c.Compiler, stmt.Where, o)
+	return err
+}
+
+// order compiles ORDER BY, and refuses a statement that needs ALLOW FILTERING.
+func (c *compiler) order(p *Plan, stmt *cql.Select) error {
+	if p.near != nil {
+		return p.checkNearest(stmt)
+	}
+	if err := c.orderBy(p, stmt); err != nil {
+		return err
+	}
+	return p.where.CheckFiltering(stmt.AllowFiltering)
 }
 
 // limits compiles LIMIT, OFFSET, PER PARTITION LIMIT and USING TIMEOUT.
@@ -133,13 +144,9 @@ func (c *compiler) onlyStatic(stmt *cql.Select) bool {
 	static, others := false, len(stmt.Columns) == 0
 	for _, sc := range stmt.Columns {
 		cql.WalkColumns(sc.Selector, func(name string) {
-			switch c.Table.Column(name).Kind {
-			case schema.Static:
-				static = true
-			case schema.PartitionKey:
-			default:
-				others = true
-			}
+			col := c.Table.Column(name) // nil is refused later
+			static = static || col != nil && col.Kind == schema.Static
+			others = others || col != nil && col.Kind != schema.Static && col.Kind != schema.PartitionKey
 		})
 	}
 	return static && !others
@@ -149,7 +156,8 @@ func (p *Plan) checkDistinct(stmt *cql.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() {
+	nearest := p.near != nil && p.near.col.Kind != schema.Static
+	if p.where.HasClustering() || p.where.HasRegular() || p.where.FiltersRows() || nearest {
 		return invalidf("SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.")
 	}
 	requested := p.table.Columns()

@@ -51,6 +51,9 @@ func (rs *Set) checkExtra(o Options) error {
 		case o.OnlyStatic && r.restricts(schema.Clustering):
 			return invalidf("Cannot restrict clustering columns when selecting only static columns")
 		case r.kind == kindLike && len(rs.supporting(r, nil)) > 0:
+			if r.restricts(schema.Clustering) && len(rs.clustering) > 0 && !slices.Contains(rs.expected, rs.clustering[0]) {
+				rs.expected = append(rs.expected, rs.clustering...)
+			}
 			rs.usesIndex, rs.expected = true, append(rs.expected, r)
 		case o.AllowFiltering || freeToFilter(rs.table) || rs.afterPrefix(r) || rs.indexedOr(r):
 		case r.kind == kindNotIn && r.first().Kind == schema.Clustering && !rs.follows(r):
@@ -185,6 +188,20 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 		return nil, invalidf("%s restriction is only supported on properly indexed columns. %s is not valid.", r.Operator, term.RelationText(r))
 	}
 	return x, nil
+}
+
+// checkLikes refuses r beside another restriction of its columns, if one of both is a LIKE that a SASI index finds. LIKE as a filter may
+// be combined.
+func (rs *Set) checkLikes(r *restriction) error {
+	indexed := func(r *restriction) bool { return r.kind == kindLike && !r.folded && len(rs.supporting(r, nil)) > 0 }
+	merges := func(r *restriction) bool { return r.kind < kindNotIn || r.kind == kindLike }
+	like := indexed(r)
+	for _, x := range slices.Concat(rs.clustering, rs.other, rs.extra) {
+		if (like || indexed(x)) && merges(r) && merges(x) && len(commonNames(x, r)) > 0 {
+			return x.merge(r)
+		}
+	}
+	return nil
 }
 
 func (c compiler) likeRestriction(col *schema.Column, r *cql.ColumnRelation) (*restriction, error) {

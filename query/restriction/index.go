@@ -92,9 +92,12 @@ func findsWhole(ix *schema.Index, r *restriction, col *schema.Column) bool {
 	case kindEqual:
 		return whole
 	case kindSlice:
-		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type) && !findsParts(ix)
+		if ix.Class == schema.SASI {
+			return whole && !ix.Literal(col) && !findsParts(ix) && analysis.Of(ix.Class.String(), ix.Options) == nil
+		}
+		return ix.Class != schema.LegacyIndex && ix.Target == schema.IndexSimple && ordered(col.Type)
 	case kindLike:
-		return ix.Class == schema.SASI && !r.folded || r.folded && whole && foldsCase(ix, col)
+		return ix.Class == schema.SASI && !r.folded && ix.Literal(col) || r.folded && whole && foldsCase(ix, col)
 	}
 	return false
 }
@@ -110,10 +113,10 @@ func foldsCase(ix *schema.Index, col *schema.Column) bool {
 
 // findsParts reports whether a SASI index finds parts of its values. Such an index finds no ranges in Cassandra.
 func findsParts(ix *schema.Index) bool {
-	return ix.Class == schema.SASI && strings.EqualFold(ix.Options[schema.OptionMode], "CONTAINS")
+	return strings.EqualFold(ix.Options[schema.OptionMode], "CONTAINS")
 }
 
-// ordered reports whether indexes find ranges of values of a type.
+// ordered reports whether storage-attached indexes find ranges of values of a type.
 func ordered(t *types.Type) bool {
 	switch t.Kind() {
 	case types.Text, types.Ascii, types.Boolean:
@@ -155,7 +158,7 @@ func (rs *Set) equalsVector() bool {
 }
 
 // queriable reports whether an index finds some restriction.
-func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.refusedLater }
+func (rs *Set) queriable() bool { return len(rs.indexed) > 0 || rs.findsVector }
 
 // queriableClustering reports whether an index finds a restriction of clustering columns.
 func (rs *Set) queriableClustering() bool {

@@ -8,26 +8,49 @@ import (
 	"cqld/types"
 )
 
-// Indexed reports how indexes serve the relations that do not name rows by their keys: whether all of the columns have an index,
-// and whether storage-attached ones serve all of the relations.
-func (rs *Set) Indexed() (columns, relations bool) {
-	columns, relations = true, true
-	list := rs.filters
-	if rs.KeyRange {
-		list = slices.Concat(list, rs.clustering)
-	}
-	for _, r := range list {
-		for _, col := range r.columns {
-			has, serves := false, false
-			for _, ix := range rs.table.Indexes() {
-				if ix.Column == col.ID {
-					has, serves = true, serves || ix.Class == schema.SAI && r.servedBy(ix)
-				}
-			}
-			columns, relations = columns && has, relations && serves
+// OrderBy adds ORDER BY col ANN OF, in AfterRelations. indexed reports whether an index finds the nearest vectors. Cassandra treats it as
+// a restriction of the column, if that is not in the primary key, which cannot be restricted by relations, too.
+func (rs *Set) OrderBy(col *schema.Column, indexed bool) error {
+	rs.nearest, rs.findsVector = col, rs.findsVector || indexed
+	for _, r := range rs.other {
+		if r.first() == col {
+			return r.merge(&restriction{columns: r.columns, kind: kindLike})
 		}
 	}
-	return columns, relations
+	return nil
+}
+
+// CheckNearest refuses restrictions that ORDER BY … ANN OF cannot be combined with, in BeforeOthers. Clustering columns need no index
+// if they select a slice of partitions.
+func (rs *Set) CheckNearest() error {
+	refused := rs.keyFiltered
+	indexed := func(col *schema.Column) bool {
+		return slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool { return ix.Column == col.ID })
+	}
+	sliced := (rs.token != nil || !rs.KeyRange) && !slices.ContainsFunc(rs.clustering, func(r *restriction) bool { return slices.Contains(rs.filters, r) })
+	for _, r := range slices.Concat(rs.other, rs.extra, rs.clustering) {
+		for _, col := range r.columns {
+			refused = refused || !indexed(col) && (col.Kind != schema.Clustering || r.kind >= kindNotIn || !sliced)
+		}
+	}
+	if refused {
+		return invalidf("ANN ordering by vector requires all restricted column(s) to be indexed")
+	}
+	return nil
+}
+
+// CheckNearestFiltering refuses ORDER BY … ANN OF without ALLOW FILTERING, unless storage-attached indexes find all restrictions.
+func (rs *Set) CheckNearestFiltering(allowed bool) error {
+	for _, r := range slices.Concat(rs.expected, rs.extra) {
+		for _, col := range r.columns {
+			if !allowed && !slices.ContainsFunc(rs.table.Indexes(), func(ix *schema.Index) bool {
+				return ix.Column == col.ID && ix.Class == schema.SAI && r.servedBy(ix)
+			}) {
+				return rs.NeedsFiltering()
+			}
+		}
+	}
+	return nil
 }
 
 // Intersects reports whether rows are filtered, by Cassandra's rules, by several columns that can change: by two that are not of the
@@ -70,14 +93,4 @@ func (r *restriction) servedBy(ix *schema.Index) bool {
 		})
 	}
 	return false
-}
-
-// OrderConflict returns the error for ORDER BY col ANN OF, if col is also restricted.
-func (rs *Set) OrderConflict(col *schema.Column) error {
-	for _, r := range slices.Concat(rs.clustering, rs.other) {
-		if slices.Contains(r.columns, col) && r.kind == kindSlice {
-			return r.merge(&restriction{columns: r.columns, kind: kindLike})
-		}
-	}
-	return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", col.Name)
 }

@@ -79,6 +79,8 @@ func (r *restriction) merge(o *restriction) error {
 		return invalidf("%s cannot be restricted by more than one relation if it includes an Equal", common)
 	case r.kind == kindIn:
 		return invalidf("%s cannot be restricted by more than one relation if it includes a IN", common)
+	case r.kind == kindLike:
+		return invalidf("%s cannot be restricted by more than one relation if it includes a LIKE", common)
 	case r.kind == kindSlice && o.kind == kindSlice:
 		return r.mergeSlice(o)
 	case r.kind == kindSlice && len(r.excluded) == 0: // with NOT IN, the texts are those of Cassandra 6

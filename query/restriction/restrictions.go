@@ -43,9 +43,11 @@ type Set struct {
 	writes     bool           // the statement changes rows
 
 	indexed []indexedPart // what indexes can find
-	// refusedLater reports that an indexed vector is restricted by =, which BeforeOthers refuses. As in Cassandra, the restrictions of
-	// the primary key are valid as if the index found the vector.
-	refusedLater bool
+	// findsVector reports that an indexed vector is restricted by =, which BeforeOthers refuses, or that rows are ordered by it. As in
+	// Cassandra, the restrictions of the primary key are valid as if the index found the vector.
+	findsVector bool
+	nearest     *schema.Column // by which rows are ordered with ANN OF; nil means none
+	keyFiltered bool           // rows are filtered by their partition keys
 
 	usesIndex  bool           // by Cassandra's rules
 	expected   []*restriction // of what an index must find by these rules, or ALLOW FILTERING is needed
@@ -57,8 +59,10 @@ type Options struct {
 	Statement      Statement
 	OnlyStatic     bool // the statement reads or writes static columns only
 	AllowFiltering bool
+	// AfterRelations, if not nil, is called when all relations are compiled, before the restrictions are checked.
+	AfterRelations func(*Set) error
 	// BeforeOthers, if not nil, is called when the restrictions of the primary key are valid, before those of other columns are checked.
-	BeforeOthers func() error
+	BeforeOthers func(*Set) error
 }
 
 // compiler compiles relations.
@@ -78,7 +82,12 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 	}
 	if o.Statement == Select {
 		rs.findIndexes()
-		rs.refusedLater = o.BeforeOthers != nil && rs.equalsVector()
+		rs.findsVector = rs.equalsVector()
+	}
+	if o.AfterRelations != nil {
+		if err := o.AfterRelations(rs); err != nil {
+			return nil, err
+		}
 	}
 	if err := rs.checkPartition(o); err != nil {
 		return nil, err
@@ -95,7 +104,7 @@ func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.BeforeOthers != nil {
-		if err := o.BeforeOthers(); err != nil {
+		if err := o.BeforeOthers(rs); err != nil {
 			return nil, err
 		}
 	}
@@ -170,6 +179,9 @@ func (c compiler) addRelation(rs *Set, relation cql.Relation, o Options) error {
 		r = r.slice()
 	case r.kind == kindNotContains && r.elements[0].operator == cql.NotEqual && o.Statement != Select:
 		r.kind = kindContains // a column that these statements refuse, with its name
+	}
+	if err := rs.checkLikes(r); err != nil {
+		return err
 	}
 	if r.kind >= kindNotIn {
 		rs.extra = append(rs.extra, r)
@@ -308,7 +320,7 @@ func (rs *Set) checkPartition(o Options) error {
 		if !o.AllowFiltering && !freeToFilter(rs.table) && !rs.queriable() {
 			return invalidf(allowFilteringMessage)
 		}
-		rs.KeyRange, rs.usesIndex = true, rs.queriable()
+		rs.KeyRange, rs.usesIndex, rs.keyFiltered = true, rs.queriable(), true
 		for _, r := range rs.partition {
 			if r != nil {
 				rs.filters = append(rs.filters, r)
@@ -396,7 +408,7 @@ func (rs *Set) missingClustering() []*schema.Column {
 }
 
 func (rs *Set) checkOther(o Options) error {
-	if len(rs.other) == 0 {
+	if len(rs.other) == 0 && rs.nearest == nil {
 		return nil
 	}
 	if o.Statement != Select {

@@ -130,6 +130,10 @@ func (x *cas) prepare() error {
 		}
 	}
 	slices.SortFunc(x.rows, func(a, b casRow) int { return bytes.Compare(a.clustering, b.clustering) })
+	condition.Sort(x.static.columns)
+	for i := range x.rows {
+		condition.Sort(x.rows[i].columns)
+	}
 	return nil
 }
 

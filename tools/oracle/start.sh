@@ -29,6 +29,7 @@ permissions_validity: 0ms
 roles_validity: 0ms
 dynamic_data_masking_enabled: true
 materialized_views_enabled: true
+sasi_indexes_enabled: true
 user_defined_functions_enabled: true'
 
 cat > "$dir/conf/cassandra.yaml" <<YAML

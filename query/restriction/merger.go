@@ -1,0 +1,32 @@
+package restriction
+
+import (
+	"slices"
+
+	"cqld/cql"
+	"cqld/schema"
+)
+
+// Merger refuses relations on the same columns that cannot be combined, for a WHERE that is not compiled into a Set: that of a
+// materialized view.
+type Merger struct{ all []*restriction }
+
+// Add adds the relation columns op value; OperatorInvalid means IN. multi means that it is written as (c, d) op value.
+func (m *Merger) Add(columns []*schema.Column, op cql.Operator, multi bool) error {
+	r := &restriction{columns: columns, kind: kindContains}
+	switch op {
+	case cql.OperatorInvalid:
+		r.kind = kindIn
+	case cql.Contains, cql.ContainsKey:
+	default:
+		r = compare(columns, op, &valueTerm{})
+	}
+	r.multi = multi
+	for _, x := range m.all {
+		if slices.ContainsFunc(columns, func(c *schema.Column) bool { return slices.Contains(x.columns, c) }) {
+			return x.merge(r)
+		}
+	}
+	m.all = append(m.all, r)
+	return nil
+}
