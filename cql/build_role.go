@@ -33,11 +33,13 @@ func (b *builder) roleOptions(all []grammar.IRoleOptionContext) RoleOptions {
 	for _, c := range all {
 		b.roleOption(&o, c)
 	}
-	if o.Password != nil && o.HashedPassword != nil {
+	switch {
+	case o.Password != nil && o.HashedPassword != nil:
 		b.fail("Options 'password' and 'hashed password' are mutually exclusive")
-	}
-	if o.Generated && (o.Password != nil || o.HashedPassword != nil) {
-		b.fail("Options 'generated password', 'password' and 'hashed password' are mutually exclusive")
+	case o.Generated && o.Password != nil:
+		b.fail("Options 'password' and 'generated password' are mutually exclusive")
+	case o.Generated && o.HashedPassword != nil:
+		b.fail("Options 'hashed password' and 'generated password' are mutually exclusive")
 	}
 	return o
 }

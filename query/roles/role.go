@@ -176,7 +176,7 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 	case o.Password != nil && !on.Authentication:
 		return invalidf(roleManager + " doesn't support PASSWORD")
 	case o.Generated && !on.Authentication:
-		return invalidf(roleManager + " doesn't support GENERATED PASSWORD")
+		return invalidf(roleManager + " doesn't support GENERATED_PASSWORD")
 	case o.HashedPassword != nil && !on.Authentication:
 		return invalidf(roleManager + " doesn't support HASHED PASSWORD")
 	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
