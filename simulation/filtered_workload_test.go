@@ -263,6 +263,11 @@ func (w *filtereds) read(l *process, q *filteredQuery, level ring.Consistency, d
 	next()
 }
 
+// readAll reads all pages of a partition at ALL, which repairs every replica.
+func (w *filtereds) readAll(l *process, p *filteredPartition, done func(error)) {
+	w.read(l, &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key}}, ring.All, done)
+}
+
 // add appends a live row if it matches, as the coordinator's node does.
 func (w *filtereds) add(to []filteredRow, q *filteredQuery, r *row.PageReader, x *row.Row, now int64) []filteredRow {
 	seen := filteredRow{key: string(r.Key.Bytes), clustering: string(x.Clustering), s: liveText(&r.Header, now), v: liveText(x, now)}
@@ -310,7 +315,7 @@ func (w *filtereds) readBack() {
 		}
 		w.c.everywhere("a filtered partition", func(l *process, done func(error)) { w.read(l, w.draw(p), ring.Quorum, done) })
 		w.c.must(w.c.present()[0], "a filtered partition at ALL", func(l *process, done func(error)) {
-			w.read(l, &filteredQuery{part: p, pager: &pager{table: w.table.StorageID, only: &p.key}}, ring.All, done)
+			w.readAll(l, p, done)
 		})
 		for range 3 {
 			w.c.everywhere("a filtered partition at ONE", func(l *process, done func(error)) {

@@ -3,12 +3,14 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"cqld/storage/index"
 )
 
 // indexedOnly makes a run one of the workload alone.
 func indexedOnly(o *Options) {
 	o.Workloads, o.Extra = []string{"indexed"}, []workloadKind{indexedKind()}
-	drawBuilds(o)
+	drawIndexes(o)
 }
 
 // TestSearchesWhileTheRingChanges searches by indexes while nodes come and go, at one and at three replicas.
@@ -55,4 +57,20 @@ func TestIngestionsThatVoidNothingAreFound(t *testing.T) {
 		o.FaultKinds, o.SlowStreams = strings.Fields("join leave"), true
 		o.IndexUnsafe.NoVoid = true
 	}, "indexed")
+}
+
+// TestSearchesOfRangesGoOn ends searches of ranges where one step ends: behind the rows of the table, or behind the entries that it kept.
+// Some seed must miss a row.
+func TestSearchesOfRangesGoOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many seeds")
+	}
+	for name, unsafe := range map[string]index.Unsafe{"rows": {NoRowsBehind: true}, "entries": {NoEntriesBehind: true}} {
+		t.Run(name, func(t *testing.T) {
+			mustFail(t, 0, 100, func(o *Options) {
+				indexedOnly(o)
+				o.IndexUnsafe = unsafe
+			}, "indexed")
+		})
+	}
 }

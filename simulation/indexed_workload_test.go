@@ -17,10 +17,10 @@ import (
 )
 
 // indexeds is the workload of searches by indexes. Its clients change rows as those of filtereds do. Between two changes they search
-// at QUORUM by an index of a regular, static or clustering column, or of a component of the partition key, in their partition or in
-// the whole ring, page after page. The rows must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one
+// at QUORUM by an index of a regular, static or clustering column, or of a component of the partition key, for a value or a range of
+// values, in their partition or in the whole ring, page after page. The rows must be those of a model that has all acknowledged changes: one that was acknowledged before is found, and one
 // that was deleted or overwritten is not. Another client creates and drops the indexes meanwhile, so that they are built while rows
-// are written. A build takes several steps (drawBuilds), between which rows are written and streamed, and nodes start again.
+// are written. A build takes several steps (drawIndexes), between which rows are written and streamed, and nodes start again.
 type indexeds struct {
 	filtereds
 }
@@ -28,10 +28,12 @@ type indexeds struct {
 // indexedColumns have an index most of the time.
 var indexedColumns = [...]string{"v", "s", "c", "h"}
 
-// drawBuilds draws builds of indexes of 2 to 40 steps.
-func drawBuilds(o *Options) {
+// drawIndexes draws builds of indexes of 2 to 40 steps, and how many entries a search of a range looks at before it looks at rows: fewer
+// than there are, most of the time.
+func drawIndexes(o *Options) {
 	r := NewStream(o.Seed, "builds")
 	o.BuildRows, o.BuildPause = 1+r.Intn(8), r.Between(5*time.Millisecond, 30*time.Millisecond)
+	o.RangeEntries = 1 + r.Intn(12)
 }
 
 // indexedTable is filteredTable with a second component of the partition key.
@@ -111,6 +113,7 @@ func (w *indexeds) redefine(l *process, done func(error)) {
 type indexedSearch struct {
 	column string
 	value  []byte
+	least  bool // greater values match, too
 	match  func(filteredRow) bool
 	whole  bool // of the ring
 	limit  int
@@ -118,22 +121,23 @@ type indexedSearch struct {
 }
 
 func (w *indexeds) drawSearch(p *filteredPartition) *indexedSearch {
-	return w.search(p, indexedColumns[w.rand.Intn(len(indexedColumns))], w.value())
+	return w.search(p, indexedColumns[w.rand.Intn(len(indexedColumns))], w.value(), w.rand.Chance(500))
 }
 
-// search is a search for the rows that have a digit in a column.
-func (w *indexeds) search(p *filteredPartition, column string, x []byte) *indexedSearch {
-	q := &indexedSearch{column: column, value: x, whole: w.rand.Chance(500), limit: 1 + w.rand.Intn(8), level: ring.Quorum}
+// search is a search for the rows that have a digit in a column, or at least a digit.
+func (w *indexeds) search(p *filteredPartition, column string, x []byte, least bool) *indexedSearch {
+	has := func(v string) bool { return v == string(x) || least && v > string(x) }
+	q := &indexedSearch{column: column, value: x, least: least, whole: w.rand.Chance(500), limit: 1 + w.rand.Intn(8), level: ring.Quorum}
 	switch q.column {
 	case "v":
-		q.match = func(r filteredRow) bool { return r.v == string(x) }
+		q.match = func(r filteredRow) bool { return has(r.v) }
 	case "s":
-		q.match = func(r filteredRow) bool { return r.s == string(x) }
+		q.match = func(r filteredRow) bool { return has(r.s) }
 	case "c":
 		q.value = filteredInt(int(x[0] - '0'))
-		q.match = func(r filteredRow) bool { return w.part(r, 0) == int(x[0]-'0') }
+		q.match = func(r filteredRow) bool { return has(string('0' + rune(w.part(r, 0)))) }
 	case "h":
-		own := bytes.Equal(x, indexedComponent(slices.Index(w.parts, p)))
+		own := has(string(indexedComponent(slices.Index(w.parts, p))))
 		q.match = func(filteredRow) bool { return own }
 	}
 	return q
@@ -153,6 +157,9 @@ func (w *indexeds) find(l *process, p *filteredPartition, q *indexedSearch, done
 	req := &search.Request{
 		Table: table, Index: table.Index(q.column).ID, Tokens: ring.FullRange(), Order: search.ByToken, Limit: q.limit, Consistency: q.level,
 		Terms: []row.Slice{row.ExactRow(w.table.Column(q.column).Type.AppendOrdered(nil, q.value, false))}, Now: now, Timeout: operationTimeout,
+	}
+	if q.least {
+		req.Terms[0].End = nil
 	}
 	if !q.whole {
 		req.Key = p.key
@@ -208,7 +215,7 @@ func (w *indexeds) compareFound(p *filteredPartition, q *indexedSearch, found []
 		same = same && found[i].clustering == want[i].clustering && found[i].v == want[i].v
 	}
 	if err == nil && !same {
-		w.c.fail("indexed: %s at %s by %s = %q, whole ring %v, finds %q, not %q", p.key.Bytes, q.level, q.column, q.value, q.whole, found, want)
+		w.c.fail("indexed: %s at %s by %s = %q, or more %v, whole ring %v, finds %q, not %q", p.key.Bytes, q.level, q.column, q.value, q.least, q.whole, found, want)
 	}
 	return err
 }
@@ -256,18 +263,18 @@ func (w *indexeds) readBack() {
 			w.c.everywhere("a search of an indexed partition", func(l *process, done func(error)) { w.find(l, p, w.drawSearch(p), done) })
 		}
 		w.c.must(w.c.present()[0], "an indexed partition at ALL", func(l *process, done func(error)) {
-			l.read(l.partition(w.table, p.key), ring.All, func(_ []byte, err error) { done(err) })
+			w.readAll(l, p, done)
 		})
 		w.compareAtOne(p)
 	}
 }
 
-// compareAtOne searches by all values of all indexes from every node.
+// compareAtOne searches by all values of all indexes, and for all ranges, from every node.
 func (w *indexeds) compareAtOne(p *filteredPartition) {
 	for _, column := range indexedColumns {
-		for x := range filteredValues {
+		for x := range 2 * filteredValues {
 			w.c.everywhere("a search of an indexed partition at ONE", func(l *process, done func(error)) {
-				q := w.search(p, column, []byte{'0' + byte(x)})
+				q := w.search(p, column, []byte{'0' + byte(x%filteredValues)}, x >= filteredValues)
 				q.level, q.whole, q.limit = ring.One, false, filteredRows
 				w.find(l, p, q, done)
 			})

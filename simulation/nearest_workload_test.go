@@ -225,7 +225,7 @@ func (w *nearests) readBack() {
 			w.c.everywhere("a search for vectors", func(l *process, done func(error)) { w.find(l, p, w.draw(ring.Quorum), done) })
 		}
 		w.c.must(w.c.present()[0], "a partition with vectors at ALL", func(l *process, done func(error)) {
-			l.read(l.partition(w.table, p.key), ring.All, func(_ []byte, err error) { done(err) })
+			w.readAll(l, p, done)
 		})
 		w.c.everywhere("a search for vectors at ONE", func(l *process, done func(error)) {
 			q := w.draw(ring.One)

@@ -76,10 +76,11 @@ type Options struct {
 	// heartbeats: with both, weeks are simulated in minutes. Zero means 1.
 	TimeScale, Pace int
 
-	// BuildRows is how many rows a step of the build of an index reads, BuildPause the rest between steps. Zero means the default.
-	BuildRows  int
-	BuildPause time.Duration
-	Trace      io.Writer // receives the trace as text; may be nil
+	// BuildRows is how many rows a step of the build of an index reads, BuildPause the rest between steps. RangeEntries is how many
+	// entries and rows a search of a range looks at by turns. Zero means the default.
+	BuildRows, RangeEntries int
+	BuildPause              time.Duration
+	Trace                   io.Writer // receives the trace as text; may be nil
 
 	// Safeguards that tests remove.
 	Sync          storage.SyncMode

@@ -181,7 +181,7 @@ func (l *process) opening() assembly.Opening {
 		TableInfo: l.tableInfo, Assembled: l.assembled, Changed: func(_, _ *cluster.Metadata) { l.interleave() },
 		Listen: func() error { l.transport.open = true; return nil }, Begin: func() { l.cluster.Begin() },
 		Retired: func() { l.node.retire() }, AutoRepair: (c.options.has("graves") || c.options.has("overflow")) && !c.options.NoAutoRepair, // for workloads that need it
-		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe, BuildRows: c.options.BuildRows,
+		ReactToReplay: c.options.ReactToReplay, IndexUnsafe: c.options.IndexUnsafe, BuildRows: c.options.BuildRows, RangeEntries: c.options.RangeEntries,
 	}
 }
 

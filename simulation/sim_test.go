@@ -54,7 +54,7 @@ func optionsOf(t *testing.T, seed uint64) Options {
 		}
 	}
 	if o.has("indexed") {
-		drawBuilds(&o)
+		drawIndexes(&o)
 	}
 	o.Nodes, o.NodesMost = cmp.Or(*nodeCount, o.Nodes), cmp.Or(*mostNodes, o.NodesMost)
 	if *farAway >= 0 {

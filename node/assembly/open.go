@@ -49,6 +49,8 @@ type Opening struct {
 	GraphBytes *int64
 	// BuildRows is how many rows a step of the build of an index reads. Zero means the default. It is for tests.
 	BuildRows int
+	// RangeEntries is how many entries and rows a search of a range looks at by turns. Zero means the default. It is for tests.
+	RangeEntries int
 	// IndexUnsafe removes safeguards of indexes. It is for tests.
 	IndexUnsafe index.Unsafe
 	// ReactToReplay enables reactions to metadata that no majority has confirmed. It is for tests.
@@ -99,6 +101,7 @@ func Open(o Opening) (*Instance, error) {
 	i.Values = index.NewValues(i.catalog.Of)
 	i.Values.SetUnsafe(o.IndexUnsafe)
 	i.Values.SetBuildRows(o.BuildRows)
+	i.Values.SetRangeEntries(o.RangeEntries)
 	if o.GraphBytes != nil {
 		i.Values.SetGraphBytes(*o.GraphBytes)
 	}

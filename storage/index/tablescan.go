@@ -116,7 +116,9 @@ func (r *ranged) next() ([]byte, bool, error) {
 			s.page.More = true
 			return nil, false, nil
 		case r.looked >= s.x.ranges.step:
-			r.endAtRow()
+			if !s.x.unsafe.NoRowsBehind {
+				r.endAtRow()
+			}
 			return nil, false, nil
 		case r.left <= 0 || r.bytes <= 0:
 			more, err := r.offer(s.x.ranges.entries)
@@ -139,7 +141,7 @@ func (r *ranged) next() ([]byte, bool, error) {
 		}
 	}
 	if len(r.inOrder) == 0 {
-		if r.kept.dropped {
+		if r.kept.dropped && !s.x.unsafe.NoEntriesBehind {
 			r.endAtRow()
 		}
 		return nil, false, nil

@@ -70,6 +70,10 @@ type Unsafe struct {
 	NoFence bool
 	// NoVoid counts an index as built although rows were ingested without entries of it.
 	NoVoid bool
+	// NoRowsBehind ends a search of a range behind the rows of the table that one step looked at, although there are others.
+	NoRowsBehind bool
+	// NoEntriesBehind ends a search of a range behind the entries that one step kept, although there are others.
+	NoEntriesBehind bool
 	// NoCompare goes on to use graphs of vectors after entries were ingested that they do not have.
 	NoCompare bool
 }
@@ -82,6 +86,14 @@ func (x *Values) SetGraphBytes(n int64) { x.bytes = n }
 func (x *Values) SetBuildRows(n int) {
 	if n > 0 {
 		x.rows = n
+	}
+}
+
+// SetRangeEntries sets how many entries and rows a search of a range looks at by turns, and how many it keeps, instead of the bounds of
+// limits.go; a step then ends after four times as many rows. Zero changes nothing. It is called before the engine is opened.
+func (x *Values) SetRangeEntries(n int) {
+	if n > 0 {
+		x.ranges = rangeBounds{entries: n, rows: n, step: 4 * n, kept: n}
 	}
 }
 
