@@ -101,7 +101,7 @@ func definition(named func(Type, cql.QualifiedName) Subject, stmt cql.Statement)
 	return Subject{}, false
 }
 
-// comment classifies COMMENT ON as a change of the object.
+// comment classifies COMMENT ON and SECURITY LABEL ON as a change of the object.
 func comment(named func(Type, cql.QualifiedName) Subject, s *cql.CommentOn) Subject {
 	switch s.Kind {
 	case cql.CommentTable, cql.CommentColumn:

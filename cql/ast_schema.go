@@ -70,6 +70,7 @@ type CreateTableLike struct {
 	Source      QualifiedName
 	Indexes     bool // WITH INDEXES
 	Comments    bool // WITH COMMENTS
+	Labels      bool // WITH SECURITY LABELS
 	Properties  Properties
 }
 
@@ -364,10 +365,10 @@ type DropTrigger struct {
 	Table    QualifiedName
 }
 
-// CommentKind is the object of COMMENT ON.
+// CommentKind is the object of COMMENT ON and of SECURITY LABEL ON.
 type CommentKind uint8
 
-// The objects of COMMENT ON.
+// The objects of COMMENT ON and SECURITY LABEL ON.
 const (
 	CommentKeyspace CommentKind = iota // Name.Name
 	CommentTable
@@ -394,12 +395,14 @@ func (k CommentKind) String() string {
 	return "?"
 }
 
-// CommentOn is COMMENT ON … IS ….
+// CommentOn is COMMENT ON … IS …, or SECURITY LABEL ON … IS ….
 type CommentOn struct {
-	Kind    CommentKind
-	Name    QualifiedName
-	Member  string   // a column or a field
-	Comment *Literal // string or null
+	Kind     CommentKind
+	Name     QualifiedName
+	Member   string   // a column or a field
+	Comment  *Literal // string or null
+	Label    bool     // SECURITY LABEL
+	Provider string   // of SECURITY LABEL FOR; empty means none
 }
 
 // DescribeKind is the object of DESCRIBE.

@@ -66,6 +66,8 @@ func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 		return b.describe(c)
 	case *grammar.CommentOnContext:
 		return b.commentOn(c)
+	case *grammar.SecurityLabelOnContext:
+		return b.securityLabelOn(c)
 	}
 	panic("cql: a rule of statement has no builder")
 }

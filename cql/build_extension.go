@@ -18,6 +18,8 @@ func (b *builder) createTableLike(ctx *grammar.CreateTableContext) Statement {
 			t.Indexes = true
 		case o.K_COMMENTS() != nil:
 			t.Comments = true
+		case o.K_LABELS() != nil:
+			t.Labels = true
 		default:
 			t.Properties = append(t.Properties, b.property(o.Property()))
 		}
@@ -62,7 +64,22 @@ func (b *builder) columnDefault(ctx grammar.IColumnDefaultContext) Term {
 }
 
 func (b *builder) commentOn(ctx *grammar.CommentOnContext) Statement {
-	c := &CommentOn{Comment: literal(ctx.GetStop())}
+	c := b.commented(ctx.Commented())
+	c.Comment = literal(ctx.GetStop())
+	return c
+}
+
+func (b *builder) securityLabelOn(ctx *grammar.SecurityLabelOnContext) Statement {
+	c := b.commented(ctx.Commented())
+	c.Label, c.Comment = true, literal(ctx.GetStop())
+	if ctx.Ident() != nil {
+		c.Provider = name(ctx.Ident())
+	}
+	return c
+}
+
+func (b *builder) commented(ctx grammar.ICommentedContext) *CommentOn {
+	c := &CommentOn{}
 	switch {
 	case ctx.KeyspaceKeyword() != nil:
 		c.Kind, c.Name.Name = CommentKeyspace, name(ctx.Ident())

@@ -8,7 +8,7 @@ func appendCreateTableLike(dst []byte, s *CreateTableLike) []byte {
 	for _, option := range []struct {
 		set  bool
 		text string
-	}{{s.Indexes, "INDEXES"}, {s.Comments, "COMMENTS"}} {
+	}{{s.Indexes, "INDEXES"}, {s.Comments, "COMMENTS"}, {s.Labels, "SECURITY LABELS"}} {
 		if option.set {
 			dst = append(append(dst, word...), option.text...)
 			word = " AND "
@@ -59,7 +59,15 @@ func appendColumnConstraints(dst []byte, c *ColumnDefinition) []byte {
 }
 
 func appendCommentOn(dst []byte, s *CommentOn) []byte {
-	dst = append(append(append(dst, "COMMENT ON "...), s.Kind.String()...), ' ')
+	switch {
+	case s.Label && s.Provider != "":
+		dst = append(appendIdentifier(append(dst, "SECURITY LABEL FOR "...), s.Provider), " ON "...)
+	case s.Label:
+		dst = append(dst, "SECURITY LABEL ON "...)
+	default:
+		dst = append(dst, "COMMENT ON "...)
+	}
+	dst = append(append(dst, s.Kind.String()...), ' ')
 	dst = appendQualifiedName(dst, s.Name)
 	if s.Kind == CommentColumn || s.Kind == CommentField {
 		dst = appendIdentifier(append(dst, '.'), s.Member)

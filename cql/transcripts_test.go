@@ -70,7 +70,7 @@ func notRecorded() []string {
 	return []string{
 		// Extensions: docs/differences.md.
 		"keyspaceKeyword > K_SCHEMA", "list > K_SUPERUSERS", "roleOption > K_GENERATED", "userPassword > K_GENERATED", "userName > laterKeyword",
-		"usingTimeout > ISO_DURATION", "usingTimeout > marker", "commentOn > K_FIELD", "commentOn > ident", "commentOn > keyspaceKeyword",
+		"usingTimeout > ISO_DURATION", "usingTimeout > marker", "commented > K_FIELD", "commented > ident", "commented > keyspaceKeyword",
 		"likeOption > K_INDEXES",
 		// Roles need authentication; the permission matrix has the other forms.
 		"alterRole > K_AND", "alterUser > ifExists", "alterUser > userPassword", "createUser > ifNotExists", "dropUser > ifExists",
@@ -89,7 +89,7 @@ func notRecorded() []string {
 // later one that ends with ";".
 func candidates(text string) []string {
 	verbs := []string{"SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "USE", "TRUNCATE", "CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "LIST", "ADD",
-		"DESCRIBE", "DESC", "COMMENT"}
+		"DESCRIBE", "DESC", "COMMENT", "SECURITY"}
 	var out, open []string
 	for _, line := range strings.Split(text, "\n") {
 		word, _, _ := strings.Cut(line, " ")

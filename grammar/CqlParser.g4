@@ -30,6 +30,7 @@ statement
     | addIdentity
     | describe
     | commentOn
+    | securityLabelOn
     ;
 
 create
@@ -351,6 +352,7 @@ likeOption
     : property
     | K_INDEXES
     | K_COMMENTS
+    | K_SECURITY K_LABELS
     ;
 
 tableElement
@@ -412,15 +414,17 @@ rename : ident K_TO ident ;
 
 dropTable : K_COLUMNFAMILY ifExists? tableName ;
 
-commentOn
-    : K_COMMENT K_ON
-      ( keyspaceKeyword ident
-      | K_COLUMNFAMILY tableName
-      | K_COLUMN memberName
-      | K_TYPE typeName
-      | K_FIELD memberName
-      )
-      K_IS ( STRING_LITERAL | K_NULL )
+commentOn : K_COMMENT K_ON commented K_IS ( STRING_LITERAL | K_NULL ) ;
+
+securityLabelOn : K_SECURITY K_LABEL ( K_FOR ident )? K_ON commented K_IS ( STRING_LITERAL | K_NULL ) ;
+
+// An object that has a comment or a security label.
+commented
+    : keyspaceKeyword ident
+    | K_COLUMNFAMILY tableName
+    | K_COLUMN memberName
+    | K_TYPE typeName
+    | K_FIELD memberName
     ;
 
 // A column of a table, or a field of a type.
@@ -698,11 +702,15 @@ laterKeyword
     | K_COMMENT
     | K_COMMENTS
     | K_FIELD
+    | K_FOR
     | K_GENERATED
     | K_ILIKE
     | K_INDEXES
+    | K_LABEL
+    | K_LABELS
     | K_MUTATION_FRAGMENTS
     | K_OFFSET
+    | K_SECURITY
     | K_SUPERUSERS
     | K_TIMEOUT
     ;

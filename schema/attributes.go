@@ -7,6 +7,7 @@ type Attributes struct {
 	Check   string `json:",omitempty"` // the constraints, without the word CHECK
 	Default string `json:",omitempty"` // the term of DEFAULT
 	Comment string `json:",omitempty"` // of COMMENT ON COLUMN
+	Label   string `json:",omitempty"` // of SECURITY LABEL ON COLUMN
 }
 
 // Equal reports whether a and o are equal; nil has no attributes.
@@ -41,6 +42,14 @@ func (c *Column) Comment() string {
 	return c.Attributes.Comment
 }
 
+// Label returns the security label of a column, or an empty string.
+func (c *Column) Label() string {
+	if c.Attributes == nil {
+		return ""
+	}
+	return c.Attributes.Label
+}
+
 // AttributesChange sets those attributes of a column that are not nil; an empty text removes one.
 type AttributesChange struct {
 	Column   string
@@ -48,6 +57,7 @@ type AttributesChange struct {
 	Check    *string `json:",omitempty"`
 	Default  *string `json:",omitempty"`
 	Comment  *string `json:",omitempty"`
+	Label    *string `json:",omitempty"`
 }
 
 // alterAttributes replaces the column with one that has other attributes.
@@ -74,7 +84,7 @@ func (c *AttributesChange) apply(old *Attributes) *Attributes {
 	if old != nil {
 		a = *old
 	}
-	for _, x := range [...]struct{ set, field *string }{{c.Check, &a.Check}, {c.Default, &a.Default}, {c.Comment, &a.Comment}} {
+	for _, x := range [...]struct{ set, field *string }{{c.Check, &a.Check}, {c.Default, &a.Default}, {c.Comment, &a.Comment}, {c.Label, &a.Label}} {
 		if x.set != nil {
 			*x.field = *x.set
 		}

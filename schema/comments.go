@@ -5,11 +5,14 @@ import (
 	"strings"
 )
 
-// Comment sets the comment on a keyspace, on one of its types (Type is set), or on a field of a type (both are set). An empty Text
-// removes it.
-type Comment struct{ Type, Field, Text string }
+// Comment sets the comment on a keyspace, on one of its types (Type is set), or on a field of a type (both are set), or its security
+// label. An empty Text removes it.
+type Comment struct {
+	Type, Field, Text string
+	Label             bool `json:",omitempty"`
+}
 
-// commentKey identifies the object of a comment within its keyspace.
+// commentKey identifies the object of a comment or label within its keyspace.
 func commentKey(typeName, field string) string { return typeName + "\x00" + field }
 
 // Comment returns the comment on the keyspace (typeName and field are empty), on a type (field is empty) or on a field, or an empty
@@ -17,6 +20,9 @@ func commentKey(typeName, field string) string { return typeName + "\x00" + fiel
 func (k *Keyspace) Comment(typeName, field string) string {
 	return k.comments[commentKey(typeName, field)]
 }
+
+// Label returns the security label of the keyspace, of a type or of a field, as Comment does.
+func (k *Keyspace) Label(typeName, field string) string { return k.labels[commentKey(typeName, field)] }
 
 // setComment changes k, which is a clone.
 func (k *Keyspace) setComment(c *Comment) error {
@@ -28,7 +34,11 @@ func (k *Keyspace) setComment(c *Comment) error {
 			return invalidf("Field '%s' doesn't exist in type '%s.%s'", c.Field, k.Name, c.Type)
 		}
 	}
-	all := maps.Clone(k.comments)
+	set := &k.comments
+	if c.Label {
+		set = &k.labels
+	}
+	all := maps.Clone(*set)
 	if all == nil {
 		all = map[string]string{}
 	}
@@ -36,36 +46,43 @@ func (k *Keyspace) setComment(c *Comment) error {
 	if c.Text == "" {
 		delete(all, commentKey(c.Type, c.Field))
 	}
-	k.comments = all
+	*set = all
 	return nil
 }
 
-// renameFieldComments moves the comments on fields of a type to their new names. It changes k, which is a clone.
+// renameFieldComments moves the comments and labels of fields of a type to their new names. It changes k, which is a clone.
 func (k *Keyspace) renameFieldComments(typeName string, renames []Rename) {
-	all := maps.Clone(k.comments)
-	for _, r := range renames {
-		from, to := commentKey(typeName, r.From), commentKey(typeName, r.To)
-		if text, ok := all[from]; ok {
-			delete(all, from)
-			all[to] = text
+	for _, set := range []*map[string]string{&k.comments, &k.labels} {
+		all := maps.Clone(*set)
+		for _, r := range renames {
+			from, to := commentKey(typeName, r.From), commentKey(typeName, r.To)
+			if text, ok := all[from]; ok {
+				delete(all, from)
+				all[to] = text
+			}
 		}
+		*set = all
 	}
-	k.comments = all
 }
 
-// dropTypeComments removes the comments on a type and its fields. It changes k, which is a clone.
+// dropTypeComments removes the comments and labels of a type and its fields. It changes k, which is a clone.
 func (k *Keyspace) dropTypeComments(typeName string) {
-	k.comments = maps.Clone(k.comments)
-	maps.DeleteFunc(k.comments, func(key, _ string) bool { return strings.HasPrefix(key, commentKey(typeName, "")) })
+	for _, set := range []*map[string]string{&k.comments, &k.labels} {
+		all := maps.Clone(*set)
+		maps.DeleteFunc(all, func(key, _ string) bool { return strings.HasPrefix(key, commentKey(typeName, "")) })
+		*set = all
+	}
 }
 
-// sameTypeComments reports whether a type has the same comments in both keyspaces.
+// sameComments reports whether the keyspaces have the same comments and labels.
+func (k *Keyspace) sameComments(o *Keyspace) bool {
+	return maps.Equal(k.comments, o.comments) && maps.Equal(k.labels, o.labels)
+}
+
+// sameTypeComments reports whether a type has the same comments and labels in both keyspaces.
 func (k *Keyspace) sameTypeComments(o *Keyspace, typeName string) bool {
-	if k.Comment(typeName, "") != o.Comment(typeName, "") {
-		return false
-	}
-	for _, field := range k.types[typeName].FieldNames() {
-		if k.Comment(typeName, field) != o.Comment(typeName, field) {
+	for _, field := range append([]string{""}, k.types[typeName].FieldNames()...) {
+		if k.Comment(typeName, field) != o.Comment(typeName, field) || k.Label(typeName, field) != o.Label(typeName, field) {
 			return false
 		}
 	}

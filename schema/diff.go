@@ -48,7 +48,7 @@ func Diff(before, after *Schema) []Event {
 			events = append(events, Event{Change: Created, Target: TargetKeyspace, Keyspace: name})
 			b = NewKeyspace(name, a.Replication, a.DurableWrites)
 		case a.DurableWrites != b.DurableWrites || !a.Replication.Equal(b.Replication),
-			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""):
+			!maps.EqualFunc(a.Extensions, b.Extensions, bytes.Equal), a.Comment("", "") != b.Comment("", ""), a.Label("", "") != b.Label("", ""):
 			events = append(events, Event{Change: Updated, Target: TargetKeyspace, Keyspace: name})
 		}
 		events = diffKeyspace(events, b, a)

@@ -30,6 +30,7 @@ type encodedKeyspace struct {
 	DurableWrites bool
 	Extensions    map[string][]byte  `json:",omitempty"`
 	Comments      map[string]string  `json:",omitempty"`
+	Labels        map[string]string  `json:",omitempty"` // security labels
 	Types         []string           `json:",omitempty"` // classes
 	Tables        []encodedTable     `json:",omitempty"`
 	Functions     []encodedFunction  `json:",omitempty"`
@@ -94,7 +95,7 @@ func marshal(v any) []byte {
 
 func encodeKeyspace(k *Keyspace) encodedKeyspace {
 	e := encodedKeyspace{Name: k.Name, Replication: k.Replication, DurableWrites: k.DurableWrites, Extensions: k.Extensions,
-		Comments: k.comments}
+		Comments: k.comments, Labels: k.labels}
 	for _, name := range k.TypeNames() {
 		e.Types = append(e.Types, k.types[name].DeclaredClass())
 	}
@@ -186,7 +187,7 @@ func checkFormat(version int) error {
 
 func decodeKeyspace(e *encodedKeyspace) (*Keyspace, error) {
 	k := NewKeyspace(e.Name, e.Replication, e.DurableWrites)
-	k.Extensions, k.comments = e.Extensions, e.Comments
+	k.Extensions, k.comments, k.labels = e.Extensions, e.Comments, e.Labels
 	for _, class := range e.Types {
 		t, err := decodeType(class)
 		if err != nil {

@@ -24,6 +24,7 @@ type Keyspace struct {
 	tables     map[string]*Table
 	types      map[string]*types.Type // not frozen
 	comments   map[string]string      // by commentKey; immutable
+	labels     map[string]string      // security labels, like comments
 	functions  map[string]*Function   // by signature
 	aggregates map[string]*Aggregate  // by signature
 }

@@ -30,7 +30,11 @@ type Options struct {
 	SpeculativeRetry      string
 	TombstoneGC           string // cqld: "repair", "timeout", "immediate", "disabled"
 	WriteOrdering         string // cqld: "" or "quorum"
+	Label                 string `json:",omitempty"` // of SECURITY LABEL ON TABLE, which alone sets it
 }
+
+// LabelOption is the name of Options.Label in AlterTable.Set.
+const LabelOption = "security label"
 
 // DefaultOptions returns the options of a table created without WITH in Cassandra 5.0.
 func DefaultOptions() Options {
@@ -75,6 +79,8 @@ func (o Options) with(p *Options, names []string) Options {
 			o.CDC = p.CDC
 		case "comment":
 			o.Comment = p.Comment
+		case LabelOption:
+			o.Label = p.Label
 		case "compaction":
 			o.Compaction = p.Compaction
 		case "compression":

@@ -192,6 +192,10 @@ const systemViewsTables = `
 	keyspace_name text P; table_name text P; mebibytes bigint
 333 local_read_latency
 	keyspace_name text P; table_name text P; count bigint; max_ms double; p50th_ms double; p99th_ms double; per_second double
+347 schema_comments
+	object_type text P; keyspace_name text P; table_name text C; column_name text C; udt_name text C; field_name text C; comment text
+348 schema_security_labels
+	object_type text P; keyspace_name text P; table_name text C; column_name text C; udt_name text C; field_name text C; security_label text
 344 batch_metrics | Metrics specific to batch statements
 	name text P; max bigint; p50th double; p999th double; p99th double
 345 cql_metrics | Metrics specific to CQL prepared statement caching

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"slices"
+	"unicode/utf16"
 
 	"cqld/cql"
 	"cqld/query/constraint"
@@ -97,7 +98,13 @@ func (d *Definer) alterDefault(c *schema.AlterTable, t *schema.Table, a *cql.Alt
 	return err
 }
 
-// commentOn defines COMMENT ON. Null removes a comment.
+// The bounds of comments and security labels in Cassandra 6, in UTF-16 code units.
+const (
+	commentLengthMax = 128
+	labelLengthMax   = 48
+)
+
+// commentOn defines COMMENT ON and SECURITY LABEL ON. Null removes a comment or label.
 func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	if stmt.Kind == cql.CommentKeyspace {
 		return d.commentOnKeyspace(stmt, stmt.Name.Name)
@@ -113,6 +120,9 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	if err := mayChange(keyspace, "ALTER", "table "+keyspace+"."+name); err != nil {
 		return refuse(err)
 	}
+	if err := checkComment(stmt); err != nil {
+		return refuse(err)
+	}
 	t := d.Schema.Table(keyspace, name)
 	switch {
 	case d.Schema.Keyspace(keyspace) == nil:
@@ -120,26 +130,31 @@ func (d *Definer) commentOn(stmt *cql.CommentOn) Definition {
 	case t == nil:
 		return refuse(invalidf("Table '%s.%s' doesn't exist", keyspace, name))
 	case t.View != nil:
-		return refuse(invalidf("Cannot set comment on non-regular table '%s.%s'", keyspace, name))
+		return refuse(invalidf("Cannot set %s on non-regular table '%s.%s'", commentName(stmt), keyspace, name))
 	case stmt.Kind == cql.CommentColumn && t.Column(stmt.Member) == nil:
 		return refuse(invalidf("Column '%s' doesn't exist in table '%s.%s'", stmt.Member, keyspace, name))
-	case isEmptyComment(stmt):
-		return refuse(emptyComment())
 	}
 	c := &schema.AlterTable{Keyspace: keyspace, Table: name}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Updated, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
-	if stmt.Kind == cql.CommentColumn {
+	def.Warnings = providerWarnings(stmt)
+	switch {
+	case stmt.Kind == cql.CommentColumn && stmt.Label:
+		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Label: &stmt.Comment.Text}
+	case stmt.Kind == cql.CommentColumn:
 		c.Attributes = &schema.AttributesChange{Column: stmt.Member, Comment: &stmt.Comment.Text}
-		return def
+	case stmt.Label:
+		c.Options, c.Set = t.Options, []string{schema.LabelOption}
+		c.Options.Label = stmt.Comment.Text
+	default:
+		c.Options, c.Set = t.Options, []string{"comment"}
+		c.Options.Comment = stmt.Comment.Text
 	}
-	c.Options, c.Set = t.Options, []string{"comment"}
-	c.Options.Comment = stmt.Comment.Text
 	return def
 }
 
-// commentOnKeyspace defines the comment on a keyspace, on a type of it, or on a field of such a type.
+// commentOnKeyspace defines the comment or label of a keyspace, of a type of it, or of a field of such a type.
 func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Definition {
-	comment := schema.Comment{Text: stmt.Comment.Text}
+	comment := schema.Comment{Text: stmt.Comment.Text, Label: stmt.Label}
 	event := schema.Event{Change: schema.Updated, Target: schema.TargetKeyspace, Keyspace: keyspace}
 	what := "keyspace " + keyspace
 	if stmt.Kind != cql.CommentKeyspace {
@@ -150,17 +165,45 @@ func (d *Definer) commentOnKeyspace(stmt *cql.CommentOn, keyspace string) Defini
 	if err := mayChange(keyspace, "ALTER", what); err != nil {
 		return refuse(err)
 	}
-	switch {
-	case d.Schema.Keyspace(keyspace) == nil:
-		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
-	case isEmptyComment(stmt):
-		return refuse(emptyComment())
+	if err := checkComment(stmt); err != nil {
+		return refuse(err)
 	}
-	return Definition{Change: &schema.AlterKeyspace{Keyspace: keyspace, Comment: &comment}, Event: event}
+	if d.Schema.Keyspace(keyspace) == nil {
+		return refuse(invalidf("Keyspace '%s' doesn't exist", keyspace))
+	}
+	return Definition{Change: &schema.AlterKeyspace{Keyspace: keyspace, Comment: &comment}, Event: event, Warnings: providerWarnings(stmt)}
 }
 
-func isEmptyComment(stmt *cql.CommentOn) bool {
-	return stmt.Comment.Kind == cql.LiteralString && stmt.Comment.Text == ""
+// commentName returns what a statement sets, as messages name it.
+func commentName(stmt *cql.CommentOn) string {
+	if stmt.Label {
+		return "security label"
+	}
+	return "comment"
 }
 
-func emptyComment() error { return invalidf("Cannot set comment to empty string") }
+// checkComment refuses texts that are empty or too long.
+func checkComment(stmt *cql.CommentOn) error {
+	most := commentLengthMax
+	if stmt.Label {
+		most = labelLengthMax
+	}
+	if stmt.Comment.Kind != cql.LiteralString {
+		return nil
+	}
+	switch n := len(utf16.Encode([]rune(stmt.Comment.Text))); {
+	case n == 0:
+		return invalidf("Cannot set %s to empty string", commentName(stmt))
+	case n > most:
+		return invalidf("%s length (%d) exceeds maximum allowed length (%d)", commentName(stmt), n, most)
+	}
+	return nil
+}
+
+// providerWarnings returns Cassandra's warning about FOR, which has no effect.
+func providerWarnings(stmt *cql.CommentOn) []string {
+	if stmt.Provider == "" {
+		return nil
+	}
+	return []string{"Provider functionality not implemented. Provider '" + stmt.Provider + "' will not be loaded or invoked."}
+}

@@ -11,7 +11,8 @@ import (
 )
 
 // createTableLike defines CREATE TABLE t LIKE source: the columns with their masks, constraints and defaults, and the options, which
-// WITH changes. Comments on columns are copied WITH COMMENTS only, indexes WITH INDEXES only, and rows are not.
+// WITH changes. Comments on columns are copied WITH COMMENTS only, security labels WITH SECURITY LABELS only, indexes WITH INDEXES only,
+// and rows are not.
 func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	keyspace, err := d.KeyspaceOf(stmt.Table)
 	if err != nil {
@@ -45,7 +46,10 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 	if c.Options, _, err = tableOptions(source.Options, stmt.Properties); err != nil {
 		return refuse(err)
 	}
-	if c.Columns, err = d.likeColumns(keyspace, source, stmt.Comments); err != nil {
+	if !stmt.Labels {
+		c.Options.Label = ""
+	}
+	if c.Columns, err = d.likeColumns(keyspace, source, stmt); err != nil {
 		return refuse(err)
 	}
 	def := Definition{Change: c, Event: schema.Event{Change: schema.Created, Target: schema.TargetTable, Keyspace: keyspace, Name: name}}
@@ -86,20 +90,31 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 	return nil
 }
 
+// likeAttributes returns the attributes of a column that are copied.
+func likeAttributes(a *schema.Attributes, stmt *cql.CreateTableLike) *schema.Attributes {
+	if a == nil {
+		return nil
+	}
+	out := *a
+	if !stmt.Comments {
+		out.Comment = ""
+	}
+	if !stmt.Labels {
+		out.Label = ""
+	}
+	if out == (schema.Attributes{}) {
+		return nil
+	}
+	return &out
+}
+
 // likeColumns returns the columns of a table as those of a new one in a keyspace.
-func (d *Definer) likeColumns(keyspace string, source *schema.Table, comments bool) ([]schema.ColumnSpec, error) {
+func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.CreateTableLike) ([]schema.ColumnSpec, error) {
 	var specs []schema.ColumnSpec
 	var missing []string
 	for _, col := range source.StoredColumns() {
-		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask, Attributes: col.Attributes}
-		if !comments && col.Comment() != "" {
-			plain := *col.Attributes
-			plain.Comment = ""
-			spec.Attributes = &plain
-			if plain == (schema.Attributes{}) {
-				spec.Attributes = nil
-			}
-		}
+		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask}
+		spec.Attributes = likeAttributes(col.Attributes, stmt)
 		if keyspace != source.Keyspace && usesUDT(col.Type) {
 			all, err := d.missingTypes(keyspace, source.Keyspace, col.Type)
 			if err != nil {

@@ -24,7 +24,8 @@ func keyspaceText(k *schema.Keyspace) string {
 	}
 	return "CREATE KEYSPACE " + types.QuoteName(k.Name) + " WITH replication = " + replicationText(k.Replication) +
 		"  AND durable_writes = " + strconv.FormatBool(k.DurableWrites) + ";" +
-		commentText(cql.CommentKeyspace, types.QuoteName(k.Name), k.Comment("", ""))
+		commentText(cql.CommentKeyspace, types.QuoteName(k.Name), k.Comment("", "")) +
+		labelText(cql.CommentKeyspace, types.QuoteName(k.Name), k.Label("", ""))
 }
 
 func replicationText(r ring.Replication) string {
@@ -46,15 +47,25 @@ func commentText(kind cql.CommentKind, name, comment string) string {
 	return "\nCOMMENT ON " + kind.String() + " " + name + " IS " + cql.QuoteString(comment) + ";"
 }
 
+// labelText returns the statement that sets the security label of an object, as commentText does.
+func labelText(kind cql.CommentKind, name, label string) string {
+	if label == "" {
+		return ""
+	}
+	return "\nSECURITY LABEL ON " + kind.String() + " " + name + " IS " + cql.QuoteString(label) + ";"
+}
+
 func typeText(k *schema.Keyspace, t *types.Type) string {
 	name := qualified(t.UDTKeyspace(), t.UDTName())
 	comments := commentText(cql.CommentType, name, k.Comment(t.UDTName(), ""))
+	labels := labelText(cql.CommentType, name, k.Label(t.UDTName(), ""))
 	var fields []string
 	for i, field := range t.FieldNames() {
 		fields = append(fields, "    "+types.QuoteName(field)+" "+t.Elems()[i].String())
 		comments += commentText(cql.CommentField, name+"."+types.QuoteName(field), k.Comment(t.UDTName(), field))
+		labels += labelText(cql.CommentField, name+"."+types.QuoteName(field), k.Label(t.UDTName(), field))
 	}
-	return "CREATE TYPE " + name + " (\n" + strings.Join(fields, ",\n") + "\n);" + comments
+	return "CREATE TYPE " + name + " (\n" + strings.Join(fields, ",\n") + "\n);" + comments + labels
 }
 
 func qualified(keyspace, name string) string {
@@ -82,10 +93,10 @@ func tableText(k *schema.Keyspace, t *schema.Table, internals bool) string {
 		return "/*\nWarning: Table " + name + " omitted because it has constructs not compatible with CQL (was created via legacy API).\n" +
 			"Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n" + text + "\n*/"
 	}
+	text += labelText(cql.CommentTable, name, t.Options.Label)
 	for _, c := range t.Columns() {
-		if comment := c.Comment(); comment != "" {
-			text += "\nCOMMENT ON COLUMN " + name + "." + types.QuoteName(c.Name) + " IS " + cql.QuoteString(comment) + ";"
-		}
+		column := name + "." + types.QuoteName(c.Name)
+		text += commentText(cql.CommentColumn, column, c.Comment()) + labelText(cql.CommentColumn, column, c.Label())
 	}
 	if internals {
 		for _, d := range droppedByName(t) {

@@ -205,7 +205,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 	return true
 }
 
-// comment adds the permission for COMMENT ON: that for ALTER of the object.
+// comment adds the permission for COMMENT ON and SECURITY LABEL ON: that for ALTER of the object.
 func (c *requirer) comment(stmt *cql.CommentOn) {
 	switch stmt.Kind {
 	case cql.CommentKeyspace:

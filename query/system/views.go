@@ -11,6 +11,10 @@ func (s *Source) viewRows(b *builder) {
 		s.settingRows(b)
 	case "jobs":
 		s.jobRows(b)
+	case "schema_comments":
+		s.commentRows(b, "comment", commentsOf)
+	case "schema_security_labels":
+		s.commentRows(b, "security_label", labelsOf)
 	case "sai_column_indexes":
 		s.columnIndexRows(b)
 	default:

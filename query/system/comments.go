@@ -1,0 +1,50 @@
+package system
+
+import "cqld/schema"
+
+// annotations returns the comments, or the security labels, of the objects of a keyspace.
+type annotations struct {
+	keyspace func(k *schema.Keyspace, typeName, field string) string
+	table    func(*schema.Table) string
+	column   func(*schema.Column) string
+}
+
+func commentsOf() annotations {
+	return annotations{(*schema.Keyspace).Comment, func(t *schema.Table) string { return t.Options.Comment }, (*schema.Column).Comment}
+}
+
+func labelsOf() annotations {
+	return annotations{(*schema.Keyspace).Label, func(t *schema.Table) string { return t.Options.Label }, (*schema.Column).Label}
+}
+
+// commentRows adds the rows of system_views.schema_comments or schema_security_labels. Views have neither.
+func (s *Source) commentRows(b *builder, column string, kind func() annotations) {
+	of := kind()
+	s.keyspaces(false, func(k *schema.Keyspace) {
+		add := func(object, value string, parts values) {
+			if value == "" {
+				return
+			}
+			row := values{"object_type": text(object), "keyspace_name": text(k.Name), "table_name": text(""), "column_name": text(""),
+				"udt_name": text(""), "field_name": text(""), column: text(value)}
+			for name, part := range parts {
+				row[name] = part
+			}
+			b.add(row)
+		}
+		add("KEYSPACE", of.keyspace(k, "", ""), nil)
+		for _, name := range k.TypeNames() {
+			add("UDT", of.keyspace(k, name, ""), values{"udt_name": text(name)})
+			for _, field := range k.Type(name).FieldNames() {
+				add("FIELD", of.keyspace(k, name, field), values{"udt_name": text(name), "field_name": text(field)})
+			}
+		}
+		for _, name := range k.TableNames() {
+			t := k.Table(name)
+			add("TABLE", of.table(t), values{"table_name": text(name)})
+			for _, c := range t.Columns() {
+				add("COLUMN", of.column(c), values{"table_name": text(name), "column_name": text(c.Name)})
+			}
+		}
+	})
+}
