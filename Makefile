@@ -120,7 +120,7 @@ fuzz: ## fuzz one package: T=./row FUZZ=FuzzDecodeRow FUZZTIME=1m
 	$(GO) test $(T) -run '^$$' -fuzz '$(FUZZ)' -fuzztime $(FUZZTIME)
 
 .PHONY: rewrite
-rewrite: ## write the golden files anew; read the diff
+rewrite: ## rewrite the golden files; read the diff
 	@for p in $$($(GO) list $(PACKAGES)); do \
 		$(GO) test $$p -run . -args -h 2>&1 | grep -q -- '-rewrite' && $(GO) test $$p -args -rewrite || true; done
 
