@@ -77,7 +77,7 @@ type Options struct {
 	TimeScale, Pace int
 
 	// BuildRows is how many rows a step of the build of an index reads, BuildPause the rest between steps. RangeEntries is how many
-	// entries and rows a search of a range looks at by turns. Zero means the default.
+	// entries and rows a search of a range examines alternately. Zero means the default.
 	BuildRows, RangeEntries int
 	BuildPause              time.Duration
 	Trace                   io.Writer // receives the trace as text; may be nil

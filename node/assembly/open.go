@@ -49,7 +49,7 @@ type Opening struct {
 	GraphBytes *int64
 	// BuildRows is how many rows a step of the build of an index reads. Zero means the default. It is for tests.
 	BuildRows int
-	// RangeEntries is how many entries and rows a search of a range looks at by turns. Zero means the default. It is for tests.
+	// RangeEntries is how many entries and rows a search of a range examines alternately. Zero means the default. It is for tests.
 	RangeEntries int
 	// IndexUnsafe removes safeguards of indexes. It is for tests.
 	IndexUnsafe index.Unsafe

@@ -66,8 +66,8 @@ func (rs *Set) checkExtra(o Options) error {
 	return nil
 }
 
-// checkNotIn refuses NOT IN that cannot be combined with a restriction of the same column: with = or IN, or with a range or NOT IN whose
-// first column is another.
+// checkNotIn refuses a NOT IN beside a restriction of the same column that it cannot be combined with: =, IN, or a range or NOT IN that
+// begins with another column.
 func (rs *Set) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil

@@ -1,8 +1,12 @@
 package system
 
-import "cqld/schema"
+import (
+	"maps"
 
-// annotations returns the comments, or the security labels, of the objects of a keyspace.
+	"cqld/schema"
+)
+
+// annotations read the comments, or the security labels, of the objects of a keyspace. An empty text means none.
 type annotations struct {
 	keyspace func(k *schema.Keyspace, typeName, field string) string
 	table    func(*schema.Table) string
@@ -18,8 +22,7 @@ func labelsOf() annotations {
 }
 
 // commentRows adds the rows of system_views.schema_comments or schema_security_labels. Views have neither.
-func (s *Source) commentRows(b *builder, column string, kind func() annotations) {
-	of := kind()
+func (s *Source) commentRows(b *builder, column string, of annotations) {
 	s.keyspaces(false, func(k *schema.Keyspace) {
 		add := func(object, value string, parts values) {
 			if value == "" {
@@ -27,9 +30,7 @@ func (s *Source) commentRows(b *builder, column string, kind func() annotations)
 			}
 			row := values{"object_type": text(object), "keyspace_name": text(k.Name), "table_name": text(""), "column_name": text(""),
 				"udt_name": text(""), "field_name": text(""), column: text(value)}
-			for name, part := range parts {
-				row[name] = part
-			}
+			maps.Copy(row, parts)
 			b.add(row)
 		}
 		add("KEYSPACE", of.keyspace(k, "", ""), nil)

@@ -12,9 +12,9 @@ func (s *Source) viewRows(b *builder) {
 	case "jobs":
 		s.jobRows(b)
 	case "schema_comments":
-		s.commentRows(b, "comment", commentsOf)
+		s.commentRows(b, "comment", commentsOf())
 	case "schema_security_labels":
-		s.commentRows(b, "security_label", labelsOf)
+		s.commentRows(b, "security_label", labelsOf())
 	case "sai_column_indexes":
 		s.columnIndexRows(b)
 	default:

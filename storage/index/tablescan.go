@@ -20,7 +20,7 @@ func usualRanges() rangeBounds { return rangeBounds{rangeEntries, rangeRows, ran
 // ranged passes on the entries of intervals in the order of their places. Entries are in the order of their terms, so it would have to
 // look at all of them to find the first ones. If there are many, the rows of the table, which are in the order of places, may lead to
 // a full page sooner. It depends on how many entries and rows there are, and neither is known. So ranged looks at entries and at rows
-// by turns, and uses what finishes first: the entries, of which it then has the first ones, or the rows, with a full page. This
+// alternately, and uses what finishes first: the entries, of which it then has the first ones, or the rows, with a full page. This
 // takes at most about twice the time of the better of the two.
 //
 // Both find the same rows: a stored row is passed on if its terms, which are those of its entries, are in the query.

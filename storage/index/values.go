@@ -89,7 +89,7 @@ func (x *Values) SetBuildRows(n int) {
 	}
 }
 
-// SetRangeEntries sets how many entries and rows a search of a range looks at by turns, and how many it keeps, instead of the bounds of
+// SetRangeEntries sets how many entries and rows a search of a range examines alternately, and how many it keeps, instead of the bounds of
 // limits.go; a step then ends after four times as many rows. Zero changes nothing. It is called before the engine is opened.
 func (x *Values) SetRangeEntries(n int) {
 	if n > 0 {
