@@ -93,11 +93,12 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 		}
 		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), kindEnd)
 		f(k)
-		valid = iter.SeekGE(next)
+		valid = stepOrSeek(iter, next)
 	}
 	if !valid {
 		next = nil
 	}
+	h.e.countSeeks(iter)
 	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
 }
 

@@ -47,6 +47,9 @@ const (
 	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
 	// checking whether it changes anything.
 	mergeLargeBytes = 4 << 10
+	// stepsMax is the number of entries over which a read steps before it seeks: a seek costs as much as some ten steps,
+	// and the entry that it wants is nearly always the next one, or otherwise far away.
+	stepsMax = 4
 	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
 	probeBytesKept = 256 << 10
 	// quarantineMax bounds the corruptions that are remembered.
