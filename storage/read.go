@@ -351,7 +351,7 @@ func (r *reader) readPartition() error {
 	if err != nil {
 		return err
 	}
-	if err := r.iter.Error(); err != nil {
+	if err := r.iterError(); err != nil {
 		return err
 	}
 	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
@@ -395,7 +395,7 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 		if r.stepping = false; r.iter.SeekPrefixGE(r.seek) {
 			return r.readRow(s.Start)
 		}
-		return false, r.iter.Error()
+		return false, r.iterError()
 	}
 	if r.cmd.Reversed {
 		for valid := r.toEnd(s); valid && r.inSlice(s); valid = r.iter.Prev() {
@@ -403,7 +403,7 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 				return done, err
 			}
 		}
-		return false, r.iter.Error()
+		return false, r.iterError()
 	}
 	r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
 	for valid := r.toKey(); valid && r.inSlice(s); valid = r.iter.Next() {
@@ -411,7 +411,7 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 			return done, err
 		}
 	}
-	return false, r.iter.Error()
+	return false, r.iterError()
 }
 
 // inSlice reports whether the iterator is at a row of the slice in this partition.

@@ -74,3 +74,11 @@ func (r *reader) toNextPartition() bool {
 	r.seek = append(append(r.seek[:0], r.prefix...), kindEnd)
 	return r.toKey()
 }
+
+// iterError returns the error of the iterator. An iterator at a key has none, and asking it costs as much as a step.
+func (r *reader) iterError() error {
+	if r.iter.Valid() {
+		return nil
+	}
+	return r.iter.Error()
+}
