@@ -372,7 +372,7 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 	// The purger must not apply a deletion that is gone, and no collapse may write back a row that it read before.
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
-	e.sweeper.restart()
+	e.sweeper.forget()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
 	return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {

@@ -135,7 +135,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	}
 	e.opened.Store(true)
 	e.guard.Opened()
-	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost()); err != nil {
+	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost(), e.loadPass()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.checkSpace()
@@ -170,7 +170,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		o.DisableTableStats = true
 	}
 	for i := range o.Levels {
-		o.Levels[i].BlockSize = 16 << 10
+		o.Levels[i].BlockSize = e.opts.blockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
@@ -194,7 +194,10 @@ func (e *Engine) start() {
 	}
 	e.owned.Go(e.commitLoop)
 	e.owned.Go(e.watchSpace)
-	e.owned.Go(e.sweepLoop)
+	e.sweeper.dead.wake = make(chan struct{}, 1)
+	if !e.opts.noSweep {
+		e.owned.Go(e.sweepLoop)
+	}
 	if e.opts.Sync == SyncPeriodic {
 		e.armPeriodic()
 	}

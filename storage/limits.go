@@ -47,6 +47,8 @@ const (
 	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
 	// checking whether it changes anything.
 	mergeLargeBytes = 4 << 10
+	// blockBytes is the size of a block of a file before compression.
+	blockBytes = 16 << 10
 	// stepsMax is the number of entries over which a read steps before it seeks: a seek costs as much as some ten steps,
 	// and the entry that it wants is nearly always the next one, or otherwise far away.
 	stepsMax = 4
@@ -77,8 +79,21 @@ const (
 	sweepEvery = 10 * time.Minute
 	sweepRows  = 2_000
 	sweepPause = 20 * time.Millisecond
-	// sweepBatch is how many entries are overwritten under one latch: some 100 µs.
-	sweepBatch = 64
+	// sweepStart is how long the sweeper waits after a start before it continues.
+	sweepStart = 10 * time.Second
+	// sweepSaveEvery is the number of steps of a pass after which its position is saved: a restart repeats a second of it.
+	sweepSaveEvery = 32
+	// sweepBatch and sweepBatchBytes bound what is overwritten under one latch: some 0.5 ms. From purgeRangeMin adjacent
+	// rows on, one range deletion removes them: readers go over it in one step, but each costs every new iterator 0.1 µs.
+	sweepBatch      = 512
+	sweepBatchBytes = 1 << 20
+	purgeRangeMin   = 64
+	// shadowedMax is the number of rows shadowed by deletions from which a read has them purged: 0.3 ms of the read, and
+	// 1 ms of the purger. deadPartitionsMax bounds the partitions that wait; the next read finds further ones again.
+	// sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
+	shadowedMax       = 1_000
+	deadPartitionsMax = 64
+	sweepDeadRows     = 10_000
 	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
 	cancelEvery = 256
 )

@@ -172,7 +172,7 @@ func tokenOf(key []byte, otherwise ring.Token) ring.Token {
 func (e *Engine) excise(lower, upper []byte, lost []LostRange) (err error) {
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
-	e.sweeper.restart()
+	e.sweeper.forget()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
 	defer e.commitPanic(&err)

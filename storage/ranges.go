@@ -51,7 +51,7 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) (err error) {
 	}
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
-	e.sweeper.restart()
+	e.sweeper.forget()
 	e.latches.lock(allStripes)
 	defer e.latches.unlock(allStripes)
 	defer e.commitPanic(&err)

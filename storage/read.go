@@ -99,6 +99,7 @@ type reader struct {
 	shownRT   []row.RangeTombstone
 	begun     bool   // the page contains its header
 	liveRows  uint32 // live rows of it
+	shadowed  int    // rows of it of which a deletion leaves nothing
 
 	filter       row.FilterMatcher
 	omitted      int          // rows, and whole partitions, that the filter omitted
@@ -348,6 +349,7 @@ func (r *reader) readPartition() error {
 	}
 	before := r.omitted
 	err := r.readSlices()
+	r.noteShadowed()
 	if err != nil {
 		return err
 	}
@@ -466,6 +468,9 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	live := sum.Live
 	switch {
 	case sum.Empty:
+		return false, nil
+	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
+		r.shadowed++
 		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
 		// Nothing is removed: the bytes are canonical as they are.
