@@ -57,15 +57,16 @@ tlsconfig/authority: tlsconfig
 
 # Storage and messages.
 storage/faultfs:
+storage/compaction:
 storage/logguard:
-storage: internal/env internal/guard internal/wire ring row schema storage/logguard
+storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/logguard
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
+cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/compaction storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:
