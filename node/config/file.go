@@ -66,6 +66,7 @@ func settings() map[string]setting {
 		"counter_write_request_timeout":               duration(func(o *Options) *time.Duration { return &o.CounterTimeout }),
 		"truncate_request_timeout":                    duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
 		"max_hint_window":                             duration(func(o *Options) *time.Duration { return &o.HintWindow }),
+		"trace_storage_limit":                         size64(func(o *Options) *int64 { return &o.TraceBytesMax }),
 		"index_build_throughput":                      rate(func(o *Options) *int64 { return &o.IndexBuildThroughput }),
 		"stream_throughput_outbound":                  rate(func(o *Options) *int64 { return &o.StreamThroughput }),
 		"auto_repair_enabled":                         truth(func(o *Options) *bool { return &o.AutoRepair }),
