@@ -56,7 +56,8 @@ func redactMessage(text, message string) string {
 		return message
 	}
 	all := tokensOf(text)
-	spans := append(secrets(text, all), unquoted(text, all, mentions(text))...)
+	misplaced, _ := unquoted(text, all, mentions(text))
+	spans := append(secrets(text, all), misplaced...)
 	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) }) // a secret may contain another one
 	for _, s := range spans {
 		raw := text[s.from:s.to]

@@ -180,10 +180,10 @@ func content(text string, t lexeme) span {
 // redactInvalid is Redact for a text that is not a statement.
 func redactInvalid(text string) string {
 	all := tokensOf(text)
-	spans := unquoted(text, all, true)
+	spans, sensitive := unquoted(text, all, true)
 	for i, t := range all {
 		switch {
-		case isSensitiveName(text, t) && !listed(all, i):
+		case i == sensitive:
 			return redactSpans(text[:t.to], upTo(spans, t.to)) + " " + redacted
 		case t.kind == grammar.CqlLexerUNTERMINATED_NAME, t.kind == grammar.CqlLexerUNTERMINATED_COMMENT,
 			t.kind == grammar.CqlLexerUNTERMINATED_LINE:
@@ -193,7 +193,7 @@ func redactInvalid(text string) string {
 	return redactSpans(text, spans)
 }
 
-// isSensitiveName reports whether a token is PASSWORD or a sensitive name.
+// isSensitiveName reports whether a token is a sensitive name.
 func isSensitiveName(text string, t lexeme) bool {
 	return !isConstant(t.kind) && !isPunctuation(t.kind) && t.kind < grammar.CqlLexerWHITESPACE && Sensitive(text[t.from:t.to])
 }
@@ -210,14 +210,18 @@ func upTo(spans []span, at int) []span {
 }
 
 // unquoted returns what may be a secret in a text that is not a statement: literals, comments, and, unless the text begins as a statement about
-// rows or the schema, values without quotes and, if names is true, names that do not stand where a role or an option has its name.
-func unquoted(text string, all []lexeme, names bool) []span {
-	spans := comments(text, all, func(string) bool { return true })
-	rows := ordinary(text)
+// rows or the schema, values without quotes and, if names is true, names that do not stand where a role or an option has its name. sensitive is
+// the index of the first sensitive name that is no value itself, or -1.
+func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive int) {
+	spans, sensitive = comments(text, all, func(string) bool { return true }), -1
+	plain := ordinary(text)
+	rows := plain // until a sensitive name
 	value := false // after an equals sign or a colon, up to the end of the option
 	for i, t := range all {
-		if isSensitiveName(text, t) && !listed(all, i) {
-			value, rows = true, false
+		if !value && (t.kind == grammar.CqlLexerK_PASSWORD || plain && isSensitiveName(text, t)) && !listed(all, i) {
+			if value, rows = true, false; sensitive < 0 {
+				sensitive = i
+			}
 			continue
 		}
 		switch {
@@ -237,7 +241,7 @@ func unquoted(text string, all []lexeme, names bool) []span {
 			spans = append(spans, span{t.from, t.to})
 		}
 	}
-	return spans
+	return spans, sensitive
 }
 
 // named reports whether the i-th token stands where a role has its name, or an option that has a value.
