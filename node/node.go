@@ -63,6 +63,7 @@ type Node struct {
 	jobs         *jobs.Registry
 	processor    *query.Processor
 	traces       *trace.Budget
+	returning    bool                               // this node was a member when it started
 	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
 	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
 	measured     *measured
@@ -179,6 +180,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.instance.Join(ctx); err != nil {
 		return err
 	}
+	if err := n.checkMember(); err != nil {
+		return err
+	}
 	return n.serveWhenJoined()
 }
 
@@ -199,6 +203,9 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		return err
 	}
 	if err := n.checkDisk(); err != nil {
+		return err
+	}
+	if err := n.checkPlace(); err != nil {
 		return err
 	}
 	n.serveControl()
