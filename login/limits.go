@@ -45,6 +45,9 @@ const (
 	rejectedMax   = 4096
 	rejectFor     = time.Minute
 
+	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte.
+	passwordBytesMax = 72
+
 	// Each takes 150 bytes: three tables of 8192 entries are 3.7 MB.
 	trackedMax = 8192
 

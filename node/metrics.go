@@ -44,6 +44,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.audit(m)
 	c.limits(m)
 	c.encryption(m)
+	c.traces(m)
 }
 
 // metricSink converts numbers to metrics.

@@ -118,7 +118,7 @@ query/access: query/restriction schema
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/levels: coordinator query/function ring schema
-query/trace: coordinator internal/env internal/wire query/term ring types
+query/trace: coordinator cql internal/env internal/wire query/term ring types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
 query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
@@ -147,7 +147,7 @@ node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env login/certificate messaging messaging/internodetls node/assembly query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
