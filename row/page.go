@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/spaolacci/murmur3"
 
@@ -102,6 +103,14 @@ func ContinueAfter(page []byte, p *Position) []byte {
 	return w.FinishAfter(p)
 }
 
+// EncodedRowLen returns at most how many bytes EncodedRow appends.
+func EncodedRowLen(clustering, encoded []byte) int {
+	return 1 + 2*binary.MaxVarintLen32 + len(clustering) + len(encoded)
+}
+
+// Undo removes everything after the first n bytes, which Len has returned before.
+func (w *PageWriter) Undo(n int) { w.b = w.b[:n] }
+
 // Len returns the number of bytes so far, including those of dst.
 func (w *PageWriter) Len() int { return len(w.b) }
 
@@ -149,6 +158,7 @@ type PageReader struct {
 	c      wire.Cursor
 	inside bool
 	rows   bool // the current partition has a row
+	size   int  // of the current row
 	ended  bool
 	more   bool
 	at     *Position
@@ -216,12 +226,17 @@ func (r *PageReader) NextRow(row *Row) bool {
 	}
 	r.rows = true
 	row.Clustering = consumeShort(&r.c)
-	if err := DecodeRow(row, consumeShort(&r.c)); err != nil {
+	encoded := consumeShort(&r.c)
+	r.size = len(encoded)
+	if err := DecodeRow(row, encoded); err != nil {
 		r.c.Fail(err)
 	}
 	r.inside = r.c.Err() == nil
 	return r.inside
 }
+
+// RowBytes returns the encoded size of the row that NextRow returned last.
+func (r *PageReader) RowBytes() int { return r.size }
 
 // Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further rows. A
 // page without an explicit position ends within its last partition if that has rows; without rows, it was read completely.

@@ -58,7 +58,8 @@ func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n R
 	}
 	if err != nil {
 		var tooMany *TooManyTombstones
-		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
+		var tooSmall *row.PageTooSmall
+		if errors.As(err, &tooMany) || errors.As(err, &tooSmall) || errors.Is(err, ErrInvalid) {
 			return dst, n, err
 		}
 		if canceled(err) {
@@ -88,6 +89,7 @@ type reader struct {
 	tombstones  int
 	looked      int64 // entries scanned
 	full        bool  // a limit ended the page
+	cut         bool  // Limits.Bytes ended it, before a row
 
 	// The partition being read.
 	key       row.PartitionKey
@@ -120,7 +122,7 @@ func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
 	r.info = e.opts.Table(cmd.Table)
-	r.live, r.tombstones, r.looked, r.full = 0, 0, 0, false
+	r.live, r.tombstones, r.looked, r.full, r.cut = 0, 0, 0, false, false
 	r.omitted, r.omittedBytes, r.end.Key.Bytes = 0, 0, nil
 	r.filter.Reset(cmd.Filter, cmd.Now)
 	r.nothing.Reset()
@@ -364,8 +366,12 @@ func (r *reader) readPartition() error {
 	if err := r.iter.Error(); err != nil {
 		return err
 	}
-	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+		mark := r.w.Len()
 		r.beginPage()
+		if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+			return r.undo(mark, false, n)
+		}
 	}
 	if r.begun {
 		r.w.EndPartition()
@@ -468,9 +474,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 				return omit && r.dropRow(clustering, len(value)), err
 			}
 		}
-		r.beginPage()
-		r.w.EncodedRow(clustering, value)
-		return r.wrote(true), nil
+		return r.writeEncoded(clustering, value, true)
 	}
 	return r.readMortalRow(clustering, value, deletion)
 }
@@ -497,8 +501,7 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 				return omit && r.dropRow(clustering, len(value)), err
 			}
 		}
-		r.beginPage()
-		r.w.EncodedRow(clustering, value)
+		return r.writeEncoded(clustering, value, live)
 	default:
 		if err := row.DecodeRow(&r.stored, value); err != nil {
 			return false, r.badValue(err)
@@ -514,10 +517,8 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		if r.filter.Active() && (!r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical)) {
 			return r.dropRow(clustering, len(value)), nil
 		}
-		r.beginPage()
-		r.w.Row(&r.canonical)
+		return r.writeCanonical(live)
 	}
-	return r.wrote(live), nil
 }
 
 // wrote counts a row that was added to the page. done means that no further row of the partition is needed.
