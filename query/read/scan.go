@@ -31,6 +31,7 @@ func (run *reading) read(r *request.Request) error {
 	if run.plan.where.Index() != nil {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }
 	}
+	s.FirstBytes, s.PageBytes = run.plan.firstBytes(), run.reader.o.PageBytes
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)
 	return s.Run()
 }
@@ -86,8 +87,11 @@ func (run *reading) Partition(r *request.Read) {
 func (run *reading) Live(x *row.Row) bool { return run.view.Live(x) }
 
 // Row implements request.Consumer.
-func (run *reading) Row(_ *request.Read, x *row.Row) (request.Verdict, error) {
+func (run *reading) Row(r *request.Read, x *row.Row) (request.Verdict, error) {
 	v := &run.view
+	if err := run.reserveRow(r); err != nil {
+		return 0, err
+	}
 	if x == nil {
 		v.Next(run.fixed, nil)
 	} else {

@@ -185,31 +185,62 @@ func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 	}
 }
 
+// Append appends the value of a column as [bytes]. It makes no copy of a collection.
+func (v *View) Append(dst []byte, c *schema.Column) []byte {
+	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT || c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
+		return wire.AppendBytes(dst, v.Value(c))
+	}
+	start := len(dst)
+	dst, n := v.appendElements(append(dst, make([]byte, 8)...), c)
+	if n == 0 {
+		return wire.AppendBytes(dst[:start], nil)
+	}
+	wire.AppendInt32(dst[:start], int32(len(dst)-start-4))
+	wire.AppendInt32(dst[:start+4], int32(n))
+	return dst
+}
+
 // multiCell returns the value of a collection or user-defined type from its cells; no cells mean null.
 func (v *View) multiCell(c *schema.Column) []byte {
 	t := c.Type
 	if t.Kind() == types.UDT {
 		return v.udt(c)
 	}
-	var out []byte
-	n := 0
-	v.Elements(c, func(cell *row.Cell) {
-		if out == nil {
-			out = make([]byte, 4, 64)
-		}
-		n++
-		if t.Kind() != types.List {
-			key := pathValue(t.Elems()[0], cell.Path)
-			out = wire.AppendBytes(out, key)
-		}
-		if t.Kind() != types.Set {
-			out = wire.AppendBytes(out, term.NotNil(cell.Value))
-		}
-	})
+	if v.cells[c.ID].n == 0 {
+		return nil
+	}
+	out, n := v.appendElements(make([]byte, 4, 64), c)
 	if n == 0 {
 		return nil
 	}
 	wire.AppendInt32(out[:0], int32(n))
+	return out
+}
+
+// appendElements appends the live elements of a collection, and returns their number.
+func (v *View) appendElements(dst []byte, c *schema.Column) (out []byte, n int) {
+	kind := c.Type.Kind()
+	v.Elements(c, func(cell *row.Cell) {
+		n++
+		if kind != types.List {
+			dst = appendPathValue(dst, c.Type.Elems()[0], cell.Path)
+		}
+		if kind != types.Set {
+			dst = wire.AppendBytes(dst, term.NotNil(cell.Value))
+		}
+	})
+	return dst, n
+}
+
+// appendPathValue appends the key of an element as [bytes].
+func appendPathValue(dst []byte, t *types.Type, path []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	out, _, err := t.ConsumeOrdered(dst, path, false)
+	if err != nil || out == nil {
+		return dst
+	}
+	wire.AppendInt32(out[:start], int32(len(out)-start-4))
 	return out
 }
 
