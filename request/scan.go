@@ -65,8 +65,9 @@ type Scan struct {
 	Consumer Consumer
 	// Cancel ends with the request, and with the Scan. Nil means that a Read is too short to be canceled.
 	Cancel *env.Cancel
-	// Row is where rows are decoded.
-	Row *row.Row
+	// Row is where rows are decoded, with row.DecodeRuns if Runs is set.
+	Row  *row.Row
+	Runs bool
 	// Local answers commands on this node instead of the coordinator; optional.
 	Local func(cmd *row.ReadCommand) (page []byte, err error)
 	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
@@ -337,6 +338,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 			return false, err
 		}
 		s.bytes += len(page)
+		r.Reader.Runs = s.Runs
 		r.Page(page)
 		if stop, err := s.rows(r); stop || err != nil {
 			return stop, err

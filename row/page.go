@@ -155,6 +155,9 @@ type PageReader struct {
 	Header          Row
 	RangeTombstones []RangeTombstone
 
+	// Runs makes the reader decode rows with DecodeRuns.
+	Runs bool
+
 	c      wire.Cursor
 	inside bool
 	rows   bool // the current partition has a row
@@ -184,9 +187,7 @@ func (r *PageReader) NextPartition() bool {
 	}
 	r.rows = false
 	r.Key = consumeKey(&r.c)
-	if err := DecodeRow(&r.Header, consumeShort(&r.c)); err != nil {
-		r.c.Fail(err)
-	}
+	r.decode(&r.Header, consumeShort(&r.c))
 	r.RangeTombstones = r.RangeTombstones[:0]
 	for n := r.c.Count(11); n > 0; n-- {
 		t := RangeTombstone{Start: consumeShort(&r.c), End: consumeShort(&r.c)}
@@ -195,6 +196,19 @@ func (r *PageReader) NextPartition() bool {
 	}
 	r.inside = r.c.Err() == nil
 	return r.inside
+}
+
+// decode decodes a row.
+func (r *PageReader) decode(row *Row, encoded []byte) {
+	var err error
+	if r.Runs {
+		err = DecodeRuns(row, encoded)
+	} else {
+		err = DecodeRow(row, encoded)
+	}
+	if err != nil {
+		r.c.Fail(err)
+	}
 }
 
 // end decodes the end of the page.
@@ -228,9 +242,7 @@ func (r *PageReader) NextRow(row *Row) bool {
 	row.Clustering = consumeShort(&r.c)
 	encoded := consumeShort(&r.c)
 	r.size = len(encoded)
-	if err := DecodeRow(row, encoded); err != nil {
-		r.c.Fail(err)
-	}
+	r.decode(row, encoded)
 	r.inside = r.c.Err() == nil
 	return r.inside
 }

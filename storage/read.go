@@ -110,11 +110,13 @@ type reader struct {
 	lower, upper, seek []byte
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
 	wide              schema.StorageID
+	encoded           []byte // memory of a canonical row
 	headerValue       []byte
 	arena             []byte
 	raw               []row.RangeTombstone
 	stored, canonical row.Row
 	nothing           row.Row
+	stream            row.Streamer
 }
 
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
@@ -143,6 +145,10 @@ func (r *reader) safely(f func() error) (err error) {
 func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
 	r.filter.Reset(nil, 0)
+	r.stream.Release()
+	if cap(r.stored.Cells)+cap(r.canonical.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
+		r.stored, r.canonical, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}, row.Row{}
+	}
 	r.deletions, r.shownRT = nil, nil
 	if cap(r.arena) > mergeArenaBytes {
 		r.arena, r.raw = nil, nil
@@ -503,6 +509,9 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		}
 		return r.writeEncoded(clustering, value, live)
 	default:
+		if !r.filter.Active() {
+			return r.writeCanonical(clustering, value, deletion)
+		}
 		if err := row.DecodeRow(&r.stored, value); err != nil {
 			return false, r.badValue(err)
 		}
@@ -514,10 +523,10 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		}
 		r.canonical.Clustering = clustering
 		live = r.canonical.Live(r.cmd.Now)
-		if r.filter.Active() && (!r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical)) {
+		if !r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical) {
 			return r.dropRow(clustering, len(value)), nil
 		}
-		return r.writeCanonical(live)
+		return r.writeCanonical(clustering, value, deletion)
 	}
 }
 

@@ -13,15 +13,19 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 	return r.wrote(live), nil
 }
 
-// writeCanonical adds the canonical row.
-func (r *reader) writeCanonical(live bool) (done bool, err error) {
-	mark, begun := r.w.Len(), r.begun
-	r.beginPage()
-	r.w.Row(&r.canonical)
-	if n := r.w.Len() - r.pageStart; r.exceeds(n) {
-		return true, r.undo(mark, begun, n)
+// writeCanonical adds what is left of a row: deletion is that of the partition and of range tombstones there.
+func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
+	out, live, empty, err := r.stream.Canonical(r.encoded[:0], value, deletion, r.gcBefore, r.cmd.Now)
+	if err != nil {
+		return false, r.badValue(err)
 	}
-	return r.wrote(live), nil
+	if cap(out) <= mergeArenaBytes {
+		r.encoded = out
+	}
+	if empty {
+		return false, nil
+	}
+	return r.writeEncoded(clustering, out, live)
 }
 
 // exceeds reports whether a page of n bytes is larger than the command allows.

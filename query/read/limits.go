@@ -49,8 +49,8 @@ const (
 	// orderedOverhead is what a row that is sorted takes besides its bytes: slices of it and of its keys.
 	orderedOverhead = 96
 
-	// hashRowCopies is what a row that represents a group takes, in its encoded size: cells have 120 bytes.
-	hashRowCopies = 16
+	// hashRowCopies is what a row that represents a group takes, in its encoded size: a cell of 7 bytes and more has 72.
+	hashRowCopies = 10
 
 	// bufferKeepMax bounds the memory that an idle Buffer keeps.
 	bufferKeepMax = 1 << 20

@@ -17,6 +17,7 @@ func (run *reading) read(r *request.Request) error {
 	}
 	s := &run.scan
 	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.reader.o.Executor, r, run, run, &run.view.Row
+	s.Runs = true
 	if run.reader.o.IsVirtual(run.plan.table) {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) {
 			if err := levels.CheckLocal(run.plan.table, r.Consistency); err != nil {
