@@ -44,6 +44,8 @@ const (
 	foldQueueMax = 64
 	// mergeArenaBytes is the number of bytes that a merge gathers before it merges them.
 	mergeArenaBytes = 64 << 10
+	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
+	cellsKept = 4096
 	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
 	// checking whether it changes anything.
 	mergeLargeBytes = 4 << 10

@@ -22,6 +22,7 @@ internal/invariant:
 internal/keyword:
 internal/loglimit:
 internal/wire:
+internal/memory: internal/env
 internal/testclock: internal/env
 
 # The data model, and who may do what: pure values.
@@ -98,7 +99,7 @@ simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search
+request: auth coordinator internal/env internal/histogram internal/memory listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types types/similarity
@@ -136,7 +137,7 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 
 # Protocol servers.
 server/frame: internal/wire ring types
-server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
+server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query request ring server/frame tlsconfig
 login: auth internal/env query server
 login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
