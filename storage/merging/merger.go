@@ -1,7 +1,7 @@
-package storage
+// Package merging merges the changes of one key: it is the engine's Pebble merger.
+package merging
 
 import (
-	"fmt"
 	"io"
 	"sync"
 
@@ -10,16 +10,28 @@ import (
 	"cqld/row"
 )
 
+const (
+	// CrowdedMin is the number of merge operands from which a row is crowded: at 0.4 µs each, a read spends some 10 µs on
+	// merging them, as much as it costs to collapse them once.
+	CrowdedMin = 32
+	// ArenaBytes is the number of bytes that a merge gathers before it merges them.
+	ArenaBytes = 64 << 10
+	// largeBytes is the size from which an operand is merged immediately: copying it would cost more than checking
+	// whether it changes anything.
+	largeBytes = 4 << 10
+)
+
 // mergerName is stored in the OPTIONS file. Pebble refuses to open a database with another merger.
 const mergerName = "cqld.row.1"
 
-// newMerger returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had many operands.
+// New returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had CrowdedMin operands, and corrupt
+// makes the error for a key with a value that is no row.
 //
 // It must stay a plain ValueMerger: with DeletableValueMerger, Pebble v2.1.7 panics in compactions, or older operands
 // reappear (cockroachdb/pebble#6168). Therefore the purger removes data instead.
-func newMerger(crowded func(key []byte)) *pebble.Merger {
+func New(crowded func(key []byte), corrupt func(key []byte, err error) error) *pebble.Merger {
 	pool := new(sync.Pool)
-	pool.New = func() any { return &merge{pool: pool, crowded: crowded} }
+	pool.New = func() any { return &merge{pool: pool, crowded: crowded, corrupt: corrupt} }
 	return &pebble.Merger{
 		Name: mergerName,
 		Merge: func(key, value []byte) (pebble.ValueMerger, error) {
@@ -36,6 +48,7 @@ func newMerger(crowded func(key []byte)) *pebble.Merger {
 type merge struct {
 	pool    *sync.Pool
 	crowded func(key []byte)
+	corrupt func(key []byte, err error) error
 
 	key      []byte
 	arena    []byte // the operands, concatenated
@@ -66,8 +79,8 @@ func (m *merge) add(value []byte) error {
 	m.arena = append(m.arena, value...)
 	m.ends = append(m.ends, len(m.arena))
 	// Decoding the gathered rows for the comparison must not cost much more than the new value.
-	large := len(value) >= mergeLargeBytes && len(m.arena) <= 4*len(value)
-	if !large && (len(m.arena) < mergeArenaBytes || len(m.ends) < foldOperandsMin) {
+	large := len(value) >= largeBytes && len(m.arena) <= 4*len(value)
+	if !large && (len(m.arena) < ArenaBytes || len(m.ends) < CrowdedMin) {
 		return nil
 	}
 	return m.gather()
@@ -100,7 +113,7 @@ func (m *merge) covers(value []byte) (bool, error) {
 
 func (m *merge) decode(r *row.Row, encoded []byte) error {
 	if err := row.DecodeRow(r, encoded); err != nil {
-		return &CorruptError{Err: fmt.Errorf("row under key %x: %w", m.key, err)}
+		return m.corrupt(m.key, err)
 	}
 	return nil
 }
@@ -123,7 +136,7 @@ func (m *merge) reduce() error {
 
 // Finish implements pebble.ValueMerger. The result is valid until the merge is closed.
 func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
-	if m.operands >= foldOperandsMin {
+	if m.operands >= CrowdedMin {
 		m.crowded(m.key)
 	}
 	if len(m.ends) == 1 {
@@ -137,7 +150,7 @@ func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 
 // Close keeps the merge's memory for reuse, unless it has grown large.
 func (m *merge) Close() error {
-	if cap(m.arena) <= 4*mergeArenaBytes && cap(m.out) <= 4*mergeArenaBytes {
+	if cap(m.arena) <= 4*ArenaBytes && cap(m.out) <= 4*ArenaBytes {
 		m.pool.Put(m)
 	}
 	return nil
