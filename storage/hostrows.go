@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also ends
@@ -115,9 +116,9 @@ func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.Ent
 	if h.e.disk.full.Load() {
 		return nil
 	}
-	stripe := stripeOf(key.Token)
-	h.e.latches.lock(stripe)
-	defer h.e.latches.unlock(stripe)
+	stripe := latch.StripeOf(key.Token)
+	h.e.latches.Lock(stripe)
+	defer h.e.latches.Unlock(stripe)
 	at := appendSuffix(appendPartition(nil, table, key), kind, clustering, nil)
 	err := h.e.overwrite(func(b *pebble.Batch) error {
 		return h.e.lookUp(at, func(value []byte) { f(Derived{batch: b, space: h.space}, value) })

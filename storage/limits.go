@@ -21,9 +21,6 @@ const (
 	// one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
-	// logAhead is the number of zeros that are written ahead in a log at a time: with 1 KB a write, one in two
-	// hundred syncs takes a millisecond longer.
-	logAhead = 256 << 10
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
 	// pendingBytesMax bounds the bytes that wait for the committer: one second of a disk with 64 MB/s.
@@ -37,18 +34,10 @@ const (
 	// Reads that scan this many tombstones are logged, or refused; the thresholds are Cassandra's.
 	tombstonesWarn = 1_000
 	tombstonesFail = 100_000
-	// foldOperandsMin is the number of merge operands from which a row is collapsed: at 0.4 µs each, a read spends
-	// some 10 µs on merging them, as much as one collapse costs.
-	foldOperandsMin = 32
 	// foldQueueMax bounds the rows that wait to be collapsed; the next read finds further ones again.
 	foldQueueMax = 64
-	// mergeArenaBytes is the number of bytes that a merge gathers before it merges them.
-	mergeArenaBytes = 64 << 10
 	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
 	cellsKept = 4096
-	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
-	// checking whether it changes anything.
-	mergeLargeBytes = 4 << 10
 	// blockBytes is the size of a block of a file before compression.
 	blockBytes = 16 << 10
 	// stepsMax is the number of entries over which a read steps before it seeks: a seek costs as much as some ten steps,

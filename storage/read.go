@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/merging"
 )
 
 // Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
@@ -154,7 +155,7 @@ func (r *reader) release() {
 		r.stored, r.canonical, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}, row.Row{}
 	}
 	r.deletions, r.shownRT = nil, nil
-	if cap(r.arena) > mergeArenaBytes {
+	if cap(r.arena) > merging.ArenaBytes {
 		r.arena, r.raw = nil, nil
 	}
 }
@@ -578,5 +579,9 @@ func (r *reader) met(n int) error {
 }
 
 func (r *reader) badValue(err error) error {
-	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", r.iter.Key(), err)}
+	return badRow(r.iter.Key(), err)
+}
+
+func badRow(key []byte, err error) error {
+	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", key, err)}
 }

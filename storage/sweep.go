@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // sweeper is the purger. It removes data that Pebble cannot: rows that a deletion shadows, and tombstones and expired
@@ -237,12 +238,12 @@ func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	p.header.Reset()
 	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
 	p.watched, p.resumed, p.run.rows = false, false, 0
-	stripe := stripeOf(key.Token)
-	e.latches.lock(stripe)
+	stripe := latch.StripeOf(key.Token)
+	e.latches.Lock(stripe)
 	e.watched.token.Store(int64(key.Token))
 	e.watched.dirty.Store(false)
 	e.watched.active.Store(true)
-	e.latches.unlock(stripe)
+	e.latches.Unlock(stripe)
 }
 
 func (e *Engine) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
@@ -314,9 +315,9 @@ func (e *Engine) endRun() error {
 	if err := e.purgeRows(); err != nil {
 		return err
 	}
-	stripe := stripeOf(p.token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	stripe := latch.StripeOf(p.token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	if e.watched.dirty.Load() && !e.opts.ignoreDirty {
 		return nil
 	}
@@ -339,9 +340,9 @@ func (e *Engine) purgeRows() error {
 		return nil
 	}
 	defer func() { p.pending, p.bytes = p.pending[:0], 0 }()
-	stripe := stripeOf(p.token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	stripe := latch.StripeOf(p.token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	iter, err := e.db.NewIter(&pebble.IterOptions{
 		LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), kindEnd),
 	})
@@ -453,9 +454,9 @@ func (e *Engine) endHeader() error {
 	if p.header.Empty() || p.resumed && !e.opts.forgetResumed {
 		return nil
 	}
-	stripe := stripeOf(p.token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	stripe := latch.StripeOf(p.token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	if e.watched.dirty.Load() {
 		return nil
 	}

@@ -60,8 +60,11 @@ tlsconfig/authority: tlsconfig
 # Storage and messages.
 storage/faultfs:
 storage/compaction:
+storage/format:
+storage/latch: ring
 storage/logguard:
-storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/logguard
+storage/merging: row
+storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/format storage/latch storage/logguard storage/merging
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
