@@ -109,6 +109,7 @@ type Options struct {
 
 	CacheBytes    int64
 	MemTableBytes int64
+	PendingBytes  int // of mutations that wait for the committer
 	PageBytes     int
 	FilterRows    int // that a page of a filtered read may omit
 
@@ -169,6 +170,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MemTableBytes <= 0 {
 		o.MemTableBytes = memTableBytesDefault
+	}
+	if o.PendingBytes <= 0 {
+		o.PendingBytes = PendingBytesMax
 	}
 	if o.PageBytes <= 0 {
 		o.PageBytes = pageBytesMax
