@@ -23,8 +23,8 @@ const (
 	groupBytesKept = 2 << 20
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
-	// pendingBytesMax bounds the bytes that wait for the committer: one second of a disk with 64 MB/s.
-	pendingBytesMax = 64 << 20
+	// PendingBytesMax is the default of Options.PendingBytes: one second of a disk with 64 MB/s.
+	PendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.
 	pageBytesMax = 4 << 20
 	// filterRowsMax and filterBytesMax end a page of a filtered read that omits this much: 16,384 small rows take about

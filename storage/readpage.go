@@ -1,6 +1,9 @@
 package storage
 
-import "cqld/row"
+import (
+	"cqld/row"
+	"cqld/storage/merging"
+)
 
 // writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed.
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
@@ -19,7 +22,7 @@ func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion)
 	if err != nil {
 		return false, r.badValue(err)
 	}
-	if cap(out) <= mergeArenaBytes {
+	if cap(out) <= merging.ArenaBytes {
 		r.encoded = out
 	}
 	if empty {
