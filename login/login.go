@@ -92,7 +92,7 @@ func New(o Options) (*Authenticator, error) {
 		o.Logger = slog.Default()
 	}
 	l := o.Limits.withDefaults()
-	a := &Authenticator{options: o, limits: l, hashers: newHashers(l), compare: bcrypt.CompareHashAndPassword}
+	a := &Authenticator{options: o, limits: l, hashers: newHashers(l, o.Clock), compare: bcrypt.CompareHashAndPassword}
 	if _, err := io.ReadFull(o.Random, a.key[:]); err != nil {
 		return nil, fmt.Errorf("login: create the key for remembered credentials: %w", err)
 	}
@@ -275,7 +275,8 @@ func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.
 		a.mu.Unlock()
 		close(v.done)
 	}()
-	v.err = a.hashers.run(ctx, client, func() {
+	waiting := &applicant{role: who, client: client, rounds: roundsOf(hash, a.limits.Cost)}
+	v.err = a.hashers.run(ctx, waiting, func() {
 		a.counters.verified.Add(1)
 		v.valid = verify(a.compare, hash, c.Password, a.limits.Cost)
 	})
