@@ -22,6 +22,7 @@ internal/invariant:
 internal/keyword:
 internal/wire:
 internal/testclock: internal/env
+internal/repetition:
 
 # The data model, and who may do what: pure values.
 auth:
