@@ -24,6 +24,7 @@ internal/loglimit:
 internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
+internal/repetition:
 
 # The data model, and who may do what: pure values.
 auth:
