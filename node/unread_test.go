@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,4 +126,68 @@ func TestUnreadReplies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A collection is read in memory of some times its size, whatever the number of its elements.
+func TestLargeCollections(t *testing.T) {
+	r := openNodes(t, 87, 1, nil)
+	c := r.connect(0)
+	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	r.query(c, "CREATE TABLE k.t (k int PRIMARY KEY, l list<int>, s set<int>)")
+	const n = 100_000
+	elements := make([]string, n)
+	for i := range elements {
+		elements[i] = fmt.Sprint(i)
+	}
+	all := strings.Join(elements, ",")
+	r.query(c, "INSERT INTO k.t (k, l) VALUES (1, ["+all+"])")
+	r.query(c, "INSERT INTO k.t (k, s) VALUES (2, {"+all+"})")
+	r.query(c, "UPDATE k.t SET s = s + {-1} WHERE k = 2") // a second version to merge
+	for k, name := range map[int]string{1: "l", 2: "s"} {
+		read := fmt.Sprintf("SELECT %s FROM k.t WHERE k = %d", name, k)
+		size := len(r.query(c, read).Rows[0][0])
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const reads = 5
+		for range reads {
+			r.query(c, read)
+		}
+		runtime.ReadMemStats(&after)
+		each := int(after.TotalAlloc-before.TotalAlloc) / reads
+		encoded := map[string]int{"l": 26, "s": 8}[name] * n // a path of 16 or 5 bytes, and at most 10 more
+		if each > 8*(encoded+size) {
+			t.Errorf("%s of %d bytes: %d bytes were allocated for each read", name, encoded, each)
+		}
+	}
+	if s := r.nodes[0].server.Load().Memory().Stats(); s.Peak > 8*26*n {
+		t.Errorf("a request of a collection reserved %d bytes", s.Peak)
+	}
+}
+
+// Concurrent reads of large rows wait for memory, and all of them are answered.
+func TestLargeRows(t *testing.T) {
+	r := openNodes(t, 88, 1, func(o *config.Options) { o.ClientLimits.BytesInFlight = 24 << 20 })
+	c := r.connect(0)
+	const size = 6 << 20
+	r.fillLarge(c, 3, size)
+	pool := r.nodes[0].server.Load().Memory()
+	heap := peakHeap(func() {
+		var all sync.WaitGroup
+		for i := range 24 {
+			own := r.connect(0)
+			all.Go(func() {
+				a, err := own.Query(fmt.Sprintf("SELECT v FROM k.t WHERE k = 1 AND c = %d", i%3), cqlclient.Options{})
+				if err != nil || len(a.Rows) != 1 || len(a.Rows[0][0]) != size {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+	r.eventually("nothing is held", func() bool { return pool.Used() == 0 })
+	s := pool.Stats()
+	if s.Peak > s.Bytes+s.Reserve || s.Waits == 0 {
+		t.Errorf("%+v", s)
+	}
+	t.Logf("heap %d MiB, %+v", heap>>20, s)
 }

@@ -99,10 +99,21 @@ func appendSizedRow(dst []byte, r *Row) []byte {
 	for i := range r.Cells {
 		guess += len(r.Cells[i].Value) + len(r.Cells[i].Path) + 4
 	}
-	left := uvarintLen(guess)
-	var room [binary.MaxVarintLen64]byte
 	at := len(dst)
-	dst = AppendRow(append(dst, room[:left]...), r)
+	dst, left := appendRoom(dst, guess)
+	return finishSized(AppendRow(dst, r), at, left)
+}
+
+// appendRoom appends room for the uvarint of a size that is probably guess, and returns its length.
+func appendRoom(dst []byte, guess int) (out []byte, left int) {
+	var room [binary.MaxVarintLen64]byte
+	left = uvarintLen(guess)
+	return append(dst, room[:left]...), left
+}
+
+// finishSized sets the size of what follows appendRoom, which was called at at.
+func finishSized(dst []byte, at, left int) []byte {
+	var room [binary.MaxVarintLen64]byte
 	size := len(dst) - at - left
 	if n := uvarintLen(size); n != left {
 		if n > left {

@@ -3,6 +3,7 @@ package row
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/spaolacci/murmur3"
 
@@ -71,6 +72,23 @@ func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 	w.b = append(w.b, 1)
 	w.bytes(clustering)
 	w.bytes(encoded)
+}
+
+// Canonical appends what Streamer.Canonical leaves of an encoded row, unless that is empty.
+func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (live, empty bool, err error) {
+	mark := len(w.b)
+	w.b = slices.Grow(w.b, EncodedRowLen(clustering, encoded)+8)
+	w.b = append(w.b, 1)
+	w.bytes(clustering)
+	at := len(w.b)
+	dst, left := appendRoom(w.b, len(encoded))
+	dst, live, empty, err = s.Canonical(dst, encoded, d, gcBefore, now)
+	if empty || err != nil {
+		w.b = w.b[:mark]
+		return false, empty, err
+	}
+	w.b = finishSized(dst, at, left)
+	return live, false, nil
 }
 
 // EndPartition ends the current partition.

@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"slices"
 
 	"cqld/internal/wire"
 	"cqld/schema"
@@ -143,6 +144,7 @@ func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
 	s.b.begin(&s.heads[1], b)
 	Reconcile(&s.head, &s.heads[0], &s.heads[1])
 	deleted := cover{s.head.Deletion, s.head.Complex}
+	dst = slices.Grow(dst, len(a)+len(b))
 	s.out.begin(dst, &s.head, 0)
 	for s.a.ok || s.b.ok {
 		var c *Cell

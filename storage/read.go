@@ -114,7 +114,6 @@ type reader struct {
 	stepping bool
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
 	wide              schema.StorageID
-	encoded           []byte // memory of a canonical row
 	headerValue       []byte
 	arena             []byte
 	raw               []row.RangeTombstone

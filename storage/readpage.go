@@ -1,9 +1,6 @@
 package storage
 
-import (
-	"cqld/row"
-	"cqld/storage/merging"
-)
+import "cqld/row"
 
 // writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed.
 func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
@@ -18,17 +15,20 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 
 // writeCanonical adds what is left of a row: deletion is that of the partition and of range tombstones there.
 func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
-	out, live, empty, err := r.stream.Canonical(r.encoded[:0], value, deletion, r.gcBefore, r.cmd.Now)
-	if err != nil {
-		return false, r.badValue(err)
+	mark, begun := r.w.Len(), r.begun
+	r.beginPage()
+	live, empty, err := r.w.Canonical(&r.stream, clustering, value, deletion, r.gcBefore, r.cmd.Now)
+	if empty || err != nil {
+		r.w.Undo(mark)
+		if r.begun = begun; err != nil {
+			err = r.badValue(err)
+		}
+		return false, err
 	}
-	if cap(out) <= merging.ArenaBytes {
-		r.encoded = out
+	if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+		return true, r.undo(mark, begun, n)
 	}
-	if empty {
-		return false, nil
-	}
-	return r.writeEncoded(clustering, out, live)
+	return r.wrote(live), nil
 }
 
 // exceeds reports whether a page of n bytes is larger than the command allows.
