@@ -9,6 +9,7 @@ import (
 	"cqld/types"
 	"cqld/udf/lua"
 	"cqld/udf/value"
+	"cqld/udf/wasm"
 )
 
 // Options configure a Runtime.
@@ -19,7 +20,8 @@ type Options struct {
 
 // Runtime executes functions. It is safe for concurrent use.
 type Runtime struct {
-	o Options
+	o         Options
+	instances *wasm.Pool
 
 	mu       sync.Mutex
 	programs map[*schema.Function]program // compiled; guarded by mu
@@ -34,7 +36,7 @@ type program interface {
 // New returns a Runtime.
 func New(o Options) *Runtime {
 	o.Limits = defaultLimits(o.Limits)
-	return &Runtime{o: o, programs: map[*schema.Function]program{}}
+	return &Runtime{o: o, instances: wasm.NewPool(), programs: map[*schema.Function]program{}}
 }
 
 // Failure is the error of a call that failed.
@@ -174,7 +176,7 @@ func (r *Runtime) compile(f *schema.Function) (program, error) {
 	case Java:
 		return compileJava(f)
 	case Wasm:
-		return compileWasm(f, r.o.Limits)
+		return compileWasm(f, r.o.Limits, r.instances)
 	}
 	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)}
 }

@@ -9,12 +9,13 @@ import (
 // wasmProgram is a function in WebAssembly.
 type wasmProgram struct{ p *wasm.Program }
 
-func compileWasm(f *schema.Function, limits value.Limits) (program, error) {
-	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns, CalledOnNull: f.CalledOnNull}, limits)
+func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool) (program, error) {
+	p, err := wasm.Compile(wasm.Function{Body: f.Body, Name: f.Name, ArgTypes: f.ArgTypes, Returns: f.Returns, CalledOnNull: f.CalledOnNull},
+		limits, pool)
 	if err != nil {
 		return nil, &Refused{"WebAssembly compilation failed: " + err.Error()}
 	}
 	return &wasmProgram{p}, nil
 }
 
-func (p *wasmProgram) call(_ *value.Meter, args [][]byte) ([]byte, error) { return p.p.Run(args) }
+func (p *wasmProgram) call(m *value.Meter, args [][]byte) ([]byte, error) { return p.p.Run(m, args) }

@@ -56,9 +56,19 @@ func (m *Meter) Work(n int64) {
 	if m.steps > m.limits.Steps {
 		panic(&Exceeded{fmt.Sprintf("it executed more than %d operations", m.limits.Steps)})
 	}
-	if m.elapsed != nil && m.limits.Time > 0 && before/stepsBetweenClocks != m.steps/stepsBetweenClocks && m.elapsed() > m.limits.Time {
-		panic(&Exceeded{fmt.Sprintf("it ran longer than %dms", m.limits.Time.Milliseconds())})
+	if before/stepsBetweenClocks != m.steps/stepsBetweenClocks {
+		if err := m.Late(); err != nil {
+			panic(err)
+		}
 	}
+}
+
+// Late returns *Exceeded if the call has run longer than its time.
+func (m *Meter) Late() error {
+	if m.elapsed != nil && m.limits.Time > 0 && m.elapsed() > m.limits.Time {
+		return &Exceeded{fmt.Sprintf("it ran longer than %dms", m.limits.Time.Milliseconds())}
+	}
+	return nil
 }
 
 // bytesPerStep is the number of bytes that are copied in about the time of one operation.

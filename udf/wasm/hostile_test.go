@@ -35,7 +35,7 @@ func memoryModule(pagesMax byte, f ...byte) string {
 
 func memoryProgram(t *testing.T, arg, returns *types.Type, body string) *Program {
 	t.Helper()
-	p, err := Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{arg, arg}, Returns: returns, CalledOnNull: true}, testLimits())
+	p, err := Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{arg, arg}, Returns: returns, CalledOnNull: true}, testLimits(), NewPool())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestValuesInMemory(t *testing.T) {
 		{types.NewVector(number, 2), []byte{0, 0, 0, 1, 0, 0, 0, 2}},
 	} {
 		p := memoryProgram(t, x.typ, x.typ, memoryModule(16, 0x20, 1)) // local.get 1
-		got, err := p.Run([][]byte{[]byte("first"), x.wire})
+		got, err := p.Run(testCall(), [][]byte{[]byte("first"), x.wire})
 		if err != nil || !bytes.Equal(got, x.wire) || (got == nil) != (x.wire == nil) {
 			t.Errorf("%s: %x, %v; want %x", x.typ, got, err, x.wire)
 		}
@@ -91,17 +91,17 @@ func TestResultsInMemoryAreChecked(t *testing.T) {
 		"a trap":                {text, []byte{0x00}, "unreachable"},
 		"a load out of bounds":  {text, []byte{0x41, 0x7f, 0x29, 3, 0}, "out of bounds"},
 	} {
-		_, err := memoryProgram(t, text, x.returns, memoryModule(16, x.code...)).Run([][]byte{{}, {}})
+		_, err := memoryProgram(t, text, x.returns, memoryModule(16, x.code...)).Run(testCall(), [][]byte{{}, {}})
 		var fault *value.Fault
 		if !errors.As(err, &fault) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := memoryProgram(t, types.Native(types.Blob), text, memoryModule(16, 0x20, 1)).Run([][]byte{{}, {0xff}}); err == nil {
+	if _, err := memoryProgram(t, types.Native(types.Blob), text, memoryModule(16, 0x20, 1)).Run(testCall(), [][]byte{{}, {0xff}}); err == nil {
 		t.Error("bytes that are not UTF-8 are a text")
 	}
 	// Arguments that the module has no memory for: alloc returns an address outside.
-	if _, err := memoryProgram(t, text, text, memoryModule(16, 0x20, 1)).Run([][]byte{make([]byte, 1<<20), {}}); err == nil {
+	if _, err := memoryProgram(t, text, text, memoryModule(16, 0x20, 1)).Run(testCall(), [][]byte{make([]byte, 1<<20), {}}); err == nil {
 		t.Error("an argument larger than the memory was passed")
 	}
 }
@@ -121,7 +121,7 @@ func TestOperationsAreCounted(t *testing.T) {
 	} {
 		p := memoryProgram(t, types.Native(types.Text), types.Native(types.Text), memoryModule(16, code...))
 		var exceeded *value.Exceeded
-		if _, err := p.Run([][]byte{{}, {}}); !errors.As(err, &exceeded) || exceeded.Reason != "it executed more than 100000 operations" {
+		if _, err := p.Run(testCall(), [][]byte{{}, {}}); !errors.As(err, &exceeded) || exceeded.Reason != "it executed more than 100000 operations" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestOperationsAreCounted(t *testing.T) {
 	last := 0
 	for low, high := 1, 100_000; low <= high; {
 		middle := (low + high) / 2
-		if _, err := p.Run([][]byte{wire.AppendUint32(nil, uint32(middle)), {0, 0, 0, 0}}); err == nil {
+		if _, err := p.Run(testCall(), [][]byte{wire.AppendUint32(nil, uint32(middle)), {0, 0, 0, 0}}); err == nil {
 			last, low = middle, middle+1
 		} else {
 			high = middle - 1
@@ -170,7 +170,7 @@ func TestHostileModules(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if _, err := p.Run([][]byte{{0, 0, 0, 1}, {0, 0, 0, 1}}); err == nil && name != "a huge memory" {
+		if _, err := p.Run(testCall(), [][]byte{{0, 0, 0, 1}, {0, 0, 0, 1}}); err == nil && name != "a huge memory" {
 			t.Errorf("%s: accepted and executed", name)
 		}
 	}

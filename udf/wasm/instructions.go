@@ -8,8 +8,9 @@ import (
 // instructions rewrites the instructions of a function.
 type instructions struct {
 	*meter
+	*estimate
 	reader
-	local uint32 // a variable that the function does not use
+	local uint32 // the first variable that the function does not have
 
 	out     []byte   // since the last of pieces
 	pieces  [][]byte // the instructions before; what a region charges is a piece of its own
@@ -50,20 +51,42 @@ func (w *instructions) rewrite(head []byte) ([]byte, error) {
 
 // region begins a region here.
 func (w *instructions) region() {
+	w.metered()
 	w.pieces = append(w.pieces, w.out, nil)
 	w.regions = append(w.regions, region{charge: len(w.pieces) - 1})
 	w.out = nil
 }
 
-func (w *instructions) open(loop bool) {
-	w.blocks = append(w.blocks, loop)
-	if loop {
-		w.region()
+// block opens a block, whose type is its operand.
+func (w *instructions) block(op byte) error {
+	var of signature
+	switch t := w.signed(); {
+	case t >= 0 && t < int64(len(w.types)):
+		of = w.types[t]
+	case t >= 0:
+		return errMalformed
+	default:
+		const empty = -64
+		if t != empty {
+			of.results = 1
+		}
 	}
+	edges := int64(blockEdges)
+	switch op {
+	case opIf:
+		w.stack(1, 0)
+		edges = ifEdges
+	case opLoop:
+		edges = loopEdges
+	}
+	w.estimate.open(of, edges, op == opLoop)
+	w.blocks = append(w.blocks, op == opLoop)
+	return nil
 }
 
-// close ends a block, and the region of a loop or function.
-func (w *instructions) close() {
+// end ends a block, and the region of a loop or function.
+func (w *instructions) end() {
+	w.estimate.close()
 	last := len(w.blocks) - 1
 	loop := w.blocks[last]
 	w.blocks = w.blocks[:last]
@@ -72,15 +95,19 @@ func (w *instructions) close() {
 	}
 	r := w.regions[len(w.regions)-1]
 	w.regions = w.regions[:len(w.regions)-1]
+	if last == 0 {
+		r.operations += w.values / valuesPerOperation
+	}
 	w.pieces[r.charge] = w.charge(r.operations)
 }
 
 // next copies one instruction.
 func (w *instructions) next() error {
 	before := w.b
-	op := w.b[0]
-	w.b = w.b[1:]
+	op := w.byte()
 	w.regions[len(w.regions)-1].operations++
+	w.work += instructionWork
+	w.values++
 	if op == 0xfc {
 		return w.extended(before)
 	}
@@ -90,46 +117,139 @@ func (w *instructions) next() error {
 	if w.b == nil {
 		return errMalformed
 	}
-	w.out = append(w.out, before[:len(before)-len(w.b)]...)
-	switch op {
-	case 0x02, 0x04: // block, if
-		w.open(false)
-	case 0x03: // loop
-		w.open(true)
-	case blockEnd:
-		w.close()
+	if op != opCall {
+		w.out = append(w.out, w.since(before)...)
 	}
-	return nil
+	switch op {
+	case opLoop:
+		w.region()
+	case blockEnd:
+		w.end()
+	}
+	return w.check()
 }
 
-// operands skips the operands of an instruction.
+// The instructions that are named here.
+const (
+	opUnreachable  = 0x00
+	opBlock        = 0x02
+	opLoop         = 0x03
+	opIf           = 0x04
+	opElse         = 0x05
+	opBranch       = 0x0c
+	opBranchIf     = 0x0d
+	opBranchTable  = 0x0e
+	opReturn       = 0x0f
+	opCall         = 0x10
+	opCallIndirect = 0x11
+	opLocalGet     = 0x20
+	opLocalTee     = 0x22
+	opGlobalGet    = 0x23
+	opGlobalSet    = 0x24
+	opMemoryGrow   = 0x40
+	opRefFunc      = 0xd2
+)
+
+// operands skips the operands of an instruction, and adds its work to the estimate.
 func (w *instructions) operands(op byte) error {
 	switch {
-	case op == 0x02 || op == 0x03 || op == 0x04 || op == 0x41 || op == 0x42: // a block's type, i32.const, i64.const
-		w.leb()
-	case op == 0x0c || op == 0x0d || op == 0x10 || op >= 0x20 && op <= 0x24: // br, br_if, call, variables
-		w.leb()
-	case op == 0x0e: // br_table
-		n, ok := w.number()
-		if !ok || uint64(n) > uint64(len(w.b)) {
+	case op == opBlock || op == opLoop || op == opIf:
+		return w.block(op)
+	case op == opElse:
+		w.otherwise()
+	case op == opBranch || op == opBranchIf || op == opBranchTable:
+		return w.branches(op)
+	case op == opUnreachable || op == opReturn:
+		w.unreachable()
+	case op == opCall || op == opCallIndirect:
+		return w.calls(op)
+	case op >= opLocalGet && op <= opLocalTee:
+		i, _ := w.number()
+		if i >= w.local {
 			return errMalformed
 		}
-		for range n + 1 {
-			w.leb()
+		w.estimate.local(i, op == opLocalGet)
+	case op == opGlobalGet || op == opGlobalSet:
+		if i, _ := w.number(); i >= w.globals { // the meter's own is not accessible
+			return errMalformed
 		}
-	case op == 0x11 || op >= 0x28 && op <= 0x3e: // call_indirect, loads and stores
+	case op == 0x41 || op == 0x42: // i32.const, i64.const
+		w.leb()
+	case op >= 0x28 && op <= 0x3e: // loads and stores
 		w.leb()
 		w.leb()
-	case op == 0x3f || op == 0x40: // memory.size, memory.grow
+		w.uses.memory = w.uses.memory || op >= 0x36
+	case op == opMemoryGrow:
+		w.leb()
+		w.growth()
+	case op == 0x3f: // memory.size
 		w.leb()
 	case op == 0x43: // f32.const
 		w.skip(4)
 	case op == 0x44: // f64.const
 		w.skip(8)
-	case op <= 0x01 || op == 0x05 || op == blockEnd || op == 0x0f || op == 0x1a || op == 0x1b || op >= 0x45 && op <= 0xc4:
+	case op == 0x01 || op == blockEnd || op == 0x1a || op == 0x1b || op >= 0x45 && op <= 0xc4:
 	default:
 		return fmt.Errorf("the instruction 0x%02x is not supported", op)
 	}
+	w.plain(op)
+	return nil
+}
+
+// growth charges for the additional pages of memory.grow, unless it must fail.
+func (w *instructions) growth() {
+	const operationsShift = 10 // pageBytes / bytesPerOperation operations a page
+	local := appendUnsigned(nil, uint64(w.local))
+	w.out = append(append(w.out, opLocalTee), local...)
+	amount := append(append([]byte{opLocalGet}, local...), 0xad, 0x42, operationsShift, 0x86, 0x42, 0) // i64.extend_i32_u; i64.shl
+	amount = appendSigned(append(append(append(amount, opLocalGet), local...), 0x41), growMax)
+	w.out = append(w.out, w.subtract(append(amount, 0x4d, 0x1b))...) // i32.le_u; select
+	w.metered()
+}
+
+// branches reads the targets of br, br_if and br_table.
+func (w *instructions) branches(op byte) error {
+	targets, each := uint32(1), int64(branchEdges)
+	switch op {
+	case opBranchTable:
+		targets, each = w.count()+1, 1
+		w.stack(1, 0)
+	case opBranchIf:
+		w.stack(1, 0)
+	}
+	for range targets {
+		depth, ok := w.number()
+		if !ok || !w.branch(depth, each) {
+			return errMalformed
+		}
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	if op != opBranchIf {
+		w.unreachable()
+	}
+	return nil
+}
+
+// calls reads the operands of call and call_indirect.
+func (w *instructions) calls(op byte) error {
+	i, _ := w.number()
+	if op == opCall {
+		if int(i) >= len(w.functions) {
+			return errMalformed
+		}
+		w.out = appendUnsigned(append(w.out, op), uint64(i)+hostFunctions)
+		w.call(w.types[w.functions[i]])
+		return nil
+	}
+	w.leb()
+	if int(i) >= len(w.types) {
+		return errMalformed
+	}
+	w.work += indirectWork
+	w.stack(1, 0)
+	w.call(w.types[i])
 	return nil
 }
 
@@ -145,10 +265,14 @@ func (w *instructions) extended(before []byte) error {
 		bulk = false
 	case sub == 9 || sub == 13: // data.drop, elem.drop
 		bulk = false
+		w.uses.segments = true
 		w.leb()
 	case sub == 11: // memory.fill
+		w.uses.memory = true
 		w.leb()
 	default: // memory.init, memory.copy, table.init, table.copy
+		w.uses.memory = true
+		w.uses.segments = w.uses.segments || sub > 11
 		w.leb()
 		w.leb()
 	}
@@ -156,32 +280,12 @@ func (w *instructions) extended(before []byte) error {
 		return errMalformed
 	}
 	if bulk {
+		w.bulk()
 		const tee, get = 0x22, 0x20
 		w.out = appendUnsigned(append(w.out, tee), uint64(w.local))
 		amount := appendUnsigned([]byte{get}, uint64(w.local))
 		w.out = append(w.out, w.subtract(append(amount, 0xad, 0x42, 6, 0x88))...) // i64.extend_i32_u; i64.const 6; i64.shr_u
 	}
-	w.out = append(w.out, before[:len(before)-len(w.b)]...)
-	return nil
-}
-
-// leb skips a LEB128 number.
-func (r *reader) leb() {
-	const bytesMax = 10
-	for i := range min(bytesMax, len(r.b)) {
-		if r.b[i] < 0x80 {
-			r.b = r.b[i+1:]
-			return
-		}
-	}
-	r.b = nil
-}
-
-// skip skips n bytes; b is nil if there are fewer.
-func (r *reader) skip(n uint32) {
-	if uint64(n) > uint64(len(r.b)) {
-		r.b = nil
-		return
-	}
-	r.b = r.b[n:]
+	w.out = append(w.out, w.since(before)...)
+	return w.check()
 }

@@ -1,27 +1,26 @@
 package wasm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
-// The runtime does not count instructions, so metered rewrites the module before it is compiled: a mutable global contains the number of
-// operations that are left. Each function subtracts, at its beginning, the number of its instructions that are outside of loops, and each
-// loop, at the beginning of an iteration, the number of its own; instructions on memory and tables subtract for each 64 bytes. Below
-// zero, the function traps. A call is therefore stopped at the same instruction on every node.
+// The runtime does not count instructions, so withMeter rewrites the module before it is compiled: a mutable global contains the number
+// of operations that are left of the present quantum. Each function subtracts, at its beginning, the number of its instructions that are
+// outside of loops, and each loop, at the beginning of an iteration, the number of its own; instructions on memory and tables subtract
+// for each 64 bytes. Below zero, the function calls the host, which grants another quantum or ends the call. A call is therefore stopped
+// at the same instruction on every node, and native code, which the scheduler cannot interrupt, runs for one quantum at most.
 
-// meterName is the name of the exported global.
-const meterName = "cqld:operations"
-
-// The identifiers of sections. The binary format orders them so, except that 12 comes before 10.
+// meterName is the name of the exported global, hostName and quantumName those of the imported function. It is the first function of the
+// module, so that the indexes of all others grow by one.
 const (
-	typeSection     = 1
-	importSection   = 2
-	functionSection = 3
-	tableSection    = 4
-	globalSection   = 6
-	exportSection   = 7
-	codeSection     = 10
+	meterName   = "cqld:operations"
+	hostName    = "cqld"
+	quantumName = "quantum"
+
+	hostFunctions = 1
 )
 
 const (
@@ -32,14 +31,24 @@ const (
 	blockEnd = 0x0b
 )
 
-// moduleSection is a section of a module.
-type moduleSection struct {
-	id   byte
-	body []byte
+// metered is a module that counts its operations.
+type metered struct {
+	binary []byte
+	layout layout
+	// work is the estimated work of the compiler.
+	work int64
+	// uses describes what calls change.
+	uses uses
 }
 
-// metered returns a module that counts its operations.
-func metered(module []byte, operations int64) ([]byte, error) {
+// uses are the kinds of state that the code of a module can change.
+type uses struct {
+	memory   bool // stores, and instructions on memory
+	segments bool // data.drop, elem.drop, and instructions that change tables
+}
+
+// withMeter rewrites a module, within the bounds in limits.go.
+func withMeter(module []byte) (*metered, error) {
 	sections, err := sectionsOf(module)
 	if err != nil {
 		return nil, err
@@ -48,121 +57,93 @@ func metered(module []byte, operations int64) ([]byte, error) {
 	if err := m.read(sections); err != nil {
 		return nil, err
 	}
-	global := append([]byte{typeI64, mutable, 0x42}, appendSigned(nil, operations)...)
-	export := append(append(appendUnsigned(nil, uint64(len(meterName))), meterName...), 3)
-	sections = withSection(sections, globalSection)
+	for _, id := range []byte{typeSection, importSection, globalSection} {
+		sections = withSection(sections, id)
+	}
 	out := append([]byte{}, module[:header]...)
 	for _, s := range sections {
-		switch s.id {
-		case globalSection:
-			s.body, err = withElement(s.body, append(global, blockEnd))
-		case exportSection:
-			s.body, err = withElement(s.body, appendUnsigned(export, uint64(m.global)))
-		case codeSection:
-			s.body, err = m.code(s.body)
-		}
-		if err != nil {
+		if s.body, err = m.section(s); err != nil {
 			return nil, err
 		}
 		out = append(appendUnsigned(append(out, s.id), uint64(len(s.body))), s.body...)
 	}
-	return out, nil
+	return &metered{binary: out, layout: m.layout, work: m.workDone, uses: m.uses}, nil
 }
 
-// sectionsOf divides a module into its sections.
-func sectionsOf(b []byte) (sections []moduleSection, err error) {
-	if len(b) < header || string(b[:4]) != "\x00asm" {
-		return nil, errMalformed
-	}
-	r := reader{b[header:]}
-	for len(r.b) > 0 {
-		id := r.b[0]
-		r.b = r.b[1:]
-		size, ok := r.number()
-		if !ok || uint64(size) > uint64(len(r.b)) {
+// section rewrites a section, which read has checked.
+func (m *meter) section(s moduleSection) ([]byte, error) {
+	switch s.id {
+	case typeSection: // of the imported function
+		return withElements(s.body, []byte{0x60, 0, 0}), nil
+	case importSection:
+		i := append(appendName(appendName([]byte{1}, hostName), quantumName), 0)
+		return appendUnsigned(i, uint64(len(m.types))), nil
+	case globalSection: // the meter
+		return withElements(s.body, []byte{typeI64, mutable, 0x42, 0, blockEnd}), nil
+	case exportSection:
+		return withElements(m.exported, m.exports()...), nil
+	case startSection:
+		r := reader{s.body}
+		i, ok := r.number()
+		if !ok {
 			return nil, errMalformed
 		}
-		sections = append(sections, moduleSection{id, r.b[:size]})
-		r.b = r.b[size:]
+		return appendUnsigned(nil, uint64(i)+hostFunctions), nil
+	case elementSection:
+		return m.elements, nil
+	case codeSection:
+		return m.code(s.body)
 	}
-	return sections, nil
+	return s.body, nil
 }
+
+// exports returns the additional exports: the mutable globals, which a call changes, and the meter's.
+func (m *meter) exports() (list [][]byte) {
+	const kind = 3
+	add := func(name string, index uint32) {
+		list = append(list, appendUnsigned(append(appendName(nil, name), kind), uint64(index)))
+	}
+	add(meterName, m.globals)
+	if len(m.mutable) <= resetGlobalsMax {
+		for _, i := range m.mutable {
+			add(globalName(i), i)
+		}
+	}
+	return list
+}
+
+// globalName returns the name under which a mutable global is exported in addition.
+func globalName(i uint32) string { return fmt.Sprintf("cqld:global:%d", i) }
 
 // withSection returns sections with a section of the identifier id, which is empty if the module has none.
 func withSection(sections []moduleSection, id byte) []moduleSection {
-	for i, s := range sections {
-		switch {
-		case s.id == id:
-			return sections
-		case s.id > id: // a custom section has 0
-			return append(append(append([]moduleSection{}, sections[:i]...), moduleSection{id, []byte{0}}), sections[i:]...)
-		}
+	i := 0
+	for i < len(sections) && sections[i].id < id {
+		i++
 	}
-	return append(sections, moduleSection{id, []byte{0}})
+	if i < len(sections) && sections[i].id == id {
+		return sections
+	}
+	return slices.Insert(slices.Clone(sections), i, moduleSection{id, []byte{0}})
 }
 
-// withElement appends an element to the body of a section that is a vector.
-func withElement(body, element []byte) ([]byte, error) {
+// withElements appends elements to the body of a section that is a vector.
+func withElements(body []byte, elements ...[]byte) []byte {
 	r := reader{body}
-	n, ok := r.number()
-	if !ok {
-		return nil, errMalformed
-	}
-	return append(append(appendUnsigned(nil, uint64(n)+1), r.b...), element...), nil
+	n, _ := r.number()
+	out := append(appendUnsigned(nil, uint64(n)+uint64(len(elements))), r.b...)
+	return append(out, bytes.Join(elements, nil)...)
 }
 
-// meter rewrites the functions of a module.
+func appendName(dst []byte, name string) []byte {
+	return append(appendUnsigned(dst, uint64(len(name))), name...)
+}
+
+// meter rewrites the functions of a module. The index of its global follows those of the module.
 type meter struct {
-	params    []uint32 // the number of parameters of each type of functions
-	functions []uint32 // the type of each function
-	global    uint32   // the index of the global
-}
-
-// read reads what the functions need of the other sections.
-func (m *meter) read(sections []moduleSection) error {
-	for _, s := range sections {
-		r := reader{s.body}
-		n, ok := r.number()
-		if !ok && s.id != 0 {
-			return errMalformed
-		}
-		switch s.id {
-		case importSection:
-			if n > 0 {
-				return errImports
-			}
-		case globalSection:
-			m.global = n
-		case typeSection:
-			for range n {
-				if err := m.readType(&r); err != nil {
-					return err
-				}
-			}
-		case functionSection:
-			for range n {
-				t, ok := r.number()
-				if !ok || int(t) >= len(m.params) {
-					return errMalformed
-				}
-				m.functions = append(m.functions, t)
-			}
-		}
-	}
-	return nil
-}
-
-func (m *meter) readType(r *reader) error {
-	r.skip(1)
-	params, ok := r.number()
-	r.skip(params)
-	results, also := r.number()
-	r.skip(results)
-	if !ok || !also || r.b == nil {
-		return errMalformed
-	}
-	m.params = append(m.params, params)
-	return nil
+	layout
+	workDone int64 // the estimated work of the functions that are rewritten
+	uses     uses
 }
 
 // code rewrites the code section.
@@ -174,11 +155,11 @@ func (m *meter) code(body []byte) ([]byte, error) {
 	}
 	out := appendUnsigned(nil, uint64(n))
 	for i := range n {
-		size, ok := r.number()
-		if !ok || uint64(size) > uint64(len(r.b)) {
+		size := r.count()
+		if r.b == nil {
 			return nil, errMalformed
 		}
-		f, err := m.function(r.b[:size], m.params[m.functions[i]])
+		f, err := m.function(r.b[:size], m.types[m.functions[i]])
 		if err != nil {
 			return nil, err
 		}
@@ -189,39 +170,51 @@ func (m *meter) code(body []byte) ([]byte, error) {
 }
 
 // function rewrites one function, to which it adds a local variable.
-func (m *meter) function(body []byte, params uint32) ([]byte, error) {
+func (m *meter) function(body []byte, of signature) ([]byte, error) {
 	r := reader{body}
-	groups, ok := r.number()
+	groups := r.count()
 	declared := r.b
-	locals := uint64(params)
-	for i := uint32(0); ok && i < groups; i++ {
-		var n uint32
-		n, ok = r.number()
+	locals := uint64(of.params)
+	for range groups {
+		n, _ := r.number()
 		locals += uint64(n)
 		r.skip(1)
 	}
-	const localsMax = 50000
-	if !ok || r.b == nil || locals > localsMax {
+	if r.b == nil {
 		return nil, errMalformed
+	}
+	if locals > localsMax {
+		return nil, fmt.Errorf("a function has more than %d local variables", localsMax)
 	}
 	declared = declared[:len(declared)-len(r.b)]
 	out := append(appendUnsigned(nil, uint64(groups)+1), declared...)
 	out = append(out, 1, typeI32)
-	w := instructions{meter: m, reader: r, local: uint32(locals)}
-	return w.rewrite(out)
+	w := instructions{meter: m, reader: r, local: uint32(locals), estimate: newEstimate(of, locals)}
+	out, err := w.rewrite(out)
+	if err != nil {
+		return nil, err
+	}
+	work := w.total()
+	if work > functionWorkMax {
+		return nil, errFunctionWork
+	}
+	if m.workDone += work; m.workDone > moduleWorkMax {
+		return nil, errModuleWork
+	}
+	return out, nil
 }
 
-// charge returns instructions that subtract n operations, and trap if fewer are left.
+// charge returns instructions that subtract n operations, and call the host if fewer are left.
 func (m *meter) charge(n int64) []byte {
 	return m.subtract(append([]byte{0x42}, appendSigned(nil, n)...))
 }
 
 // subtract returns instructions that subtract the i64 that amount computes.
 func (m *meter) subtract(amount []byte) []byte {
-	get, set := appendUnsigned([]byte{0x23}, uint64(m.global)), appendUnsigned([]byte{0x24}, uint64(m.global))
+	get, set := appendUnsigned([]byte{0x23}, uint64(m.globals)), appendUnsigned([]byte{0x24}, uint64(m.globals))
 	b := append(append([]byte{}, get...), amount...)
 	b = append(append(append(b, 0x7d), set...), get...)
-	return append(b, 0x42, 0, 0x53, 0x04, 0x40, 0x00, blockEnd) // i64.const 0; i64.lt_s; if; unreachable; end
+	return append(b, 0x42, 0, 0x53, 0x04, 0x40, opCall, 0, blockEnd) // i64.const 0; i64.lt_s; if; call; end
 }
 
 func appendUnsigned(dst []byte, n uint64) []byte { return binary.AppendUvarint(dst, n) }

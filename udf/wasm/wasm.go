@@ -1,7 +1,7 @@
 // Package wasm executes functions of users that are compiled to WebAssembly.
 //
-// A module imports nothing, so it has no access to the host. Each call runs in a new instance of the module, whose memory and time are
-// bounded; calls share nothing.
+// A module imports nothing, so it has no access to the host. Each call runs in an instance of the module in its initial state, whose memory
+// and time are bounded; calls share nothing.
 //
 // A module exports its memory, the function with the name of the CQL function and, if an argument is not a number, alloc(size i32) i32.
 // See docs/FUNCTIONS.md for how values are passed.
@@ -13,25 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/sys"
 
 	"cqld/internal/wire"
 	"cqld/types"
 	"cqld/udf/value"
-)
-
-// The bounds of modules.
-const (
-	moduleBytesMax = 1 << 20
-	pageBytes      = 64 << 10
-	tableMax       = 10000 // elements of a table
-	// nestingMax bounds the blocks within blocks of a function: the time to compile it grows with their square.
-	nestingMax = 500
-	loopsMax   = 500 // of a function, for the same reason
 )
 
 // Program is a compiled module. It is immutable and safe for concurrent use.
@@ -40,6 +29,17 @@ type Program struct {
 	module  wazero.CompiledModule
 	f       Function
 	limits  value.Limits
+	pool    *Pool
+
+	uses           uses
+	mutable        []uint32
+	hasMemory      bool
+	initialization int64
+	resets         bool // instances can be used again
+	bytes          int64
+
+	once    sync.Once
+	initial initial // set once, by the first instance
 }
 
 // Function is what a module is compiled for.
@@ -51,8 +51,8 @@ type Function struct {
 	CalledOnNull bool // numbers are passed in memory, too, because they may be null
 }
 
-// Compile compiles a module and checks its exports.
-func Compile(f Function, limits value.Limits) (*Program, error) {
+// Compile compiles a module and checks its exports. Its time and its memory are bounded by what limits.go says. Idle instances are in pool.
+func Compile(f Function, limits value.Limits, pool *Pool) (*Program, error) {
 	if len(f.Body) > moduleBytesMax*4/3 {
 		return nil, fmt.Errorf("the module has more than %d bytes", moduleBytesMax)
 	}
@@ -60,29 +60,43 @@ func Compile(f Function, limits value.Limits) (*Program, error) {
 	if err != nil {
 		return nil, errors.New("the body is not a WebAssembly module in base64")
 	}
-	if err := checkTables(binary); err != nil {
-		return nil, err
-	}
-	if binary, err = metered(binary, limits.Steps); err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
-	features := api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue | api.CoreFeatureNonTrappingFloatToIntConversion |
-		api.CoreFeatureBulkMemoryOperations
-	runtime := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features).WithCloseOnContextDone(true).
-		WithMemoryLimitPages(uint32(limits.Bytes/pageBytes)))
-	module, err := runtime.CompileModule(ctx, binary)
+	m, err := withMeter(binary)
 	if err != nil {
-		_ = runtime.Close(ctx)
 		return nil, err
 	}
-	p := &Program{runtime, module, f, limits}
-	if err := p.check(); err != nil {
-		_ = runtime.Close(ctx)
+	p := &Program{f: f, limits: limits, pool: pool, uses: m.uses, mutable: m.layout.mutable, initialization: m.layout.initialization,
+		hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) + m.work*codeBytesPerUnit}
+	p.resets = !m.uses.segments && len(p.mutable) <= resetGlobalsMax && m.layout.memory <= resetMemoryMax
+	ctx := context.Background()
+	p.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features()).WithDebugInfoEnabled(false).
+		WithMemoryLimitPages(uint32(limits.Bytes/pageBytes)))
+	if err := p.compile(ctx, m.binary); err != nil {
+		_ = p.runtime.Close(ctx)
 		return nil, err
 	}
 	return p, nil
 }
+
+func (p *Program) compile(ctx context.Context, binary []byte) error {
+	_, err := p.runtime.NewHostModuleBuilder(hostName).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(grant), nil, nil).Export(quantumName).Instantiate(ctx)
+	if err != nil {
+		return err
+	}
+	if p.module, err = p.runtime.CompileModule(ctx, binary); err != nil {
+		return err
+	}
+	return p.check()
+}
+
+// features returns the extensions of WebAssembly 1.0 that modules can use.
+func features() api.CoreFeatures {
+	return api.CoreFeaturesV1 | api.CoreFeatureSignExtensionOps | api.CoreFeatureMultiValue | api.CoreFeatureNonTrappingFloatToIntConversion |
+		api.CoreFeatureBulkMemoryOperations
+}
+
+// Bytes returns about what the program needs in memory.
+func (p *Program) Bytes() int64 { return p.bytes + int64(len(p.f.Body)) }
 
 // check checks what the module imports and exports.
 func (p *Program) check() error {
@@ -165,62 +179,53 @@ func (p *Program) inMemory() bool { return p.argsInMemory() || !p.isDirect(p.f.R
 const null = math.MaxUint32
 
 // Run calls the function for arguments in wire form. Errors are *value.Exceeded and *value.Fault.
-func (p *Program) Run(args [][]byte) (result []byte, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), max(p.limits.Time, time.Millisecond))
-	defer cancel()
-	instance, err := p.runtime.InstantiateModule(ctx, p.module, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		return nil, p.fault(err)
-	}
-	defer func() { _ = instance.Close(context.Background()) }()
-	params := make([]uint64, len(args))
-	for i, a := range args {
-		if params[i], err = p.param(ctx, instance, p.f.ArgTypes[i], a); err != nil {
-			return nil, p.trapped(instance, err)
+func (p *Program) Run(call *value.Meter, args [][]byte) ([]byte, error) {
+	i := p.pool.take(p)
+	if i == nil {
+		var err error
+		if i, err = p.newInstance(call); err != nil {
+			return nil, err
 		}
 	}
-	results, err := instance.ExportedFunction(p.f.Name).Call(ctx, params...)
-	if err != nil {
-		return nil, p.trapped(instance, err)
+	i.begin(call)
+	result, err := i.run(args)
+	i.end()
+	if err == nil && i.reset() {
+		p.pool.put(i)
+	} else {
+		i.close()
 	}
-	return p.result(instance, results[0])
+	return result, err
 }
 
-// trapped converts an error of a call in instance.
-func (p *Program) trapped(instance api.Module, err error) error {
-	if int64(instance.ExportedGlobal(meterName).Get()) < 0 {
-		return &value.Exceeded{Reason: fmt.Sprintf("it executed more than %d operations", p.limits.Steps)}
+func (i *instance) run(args [][]byte) (result []byte, err error) {
+	p := i.p
+	for n, a := range args {
+		if i.stack[n], err = i.param(p.f.ArgTypes[n], a); err != nil {
+			return nil, err
+		}
 	}
-	return p.fault(err)
-}
-
-// fault converts an error of the runtime.
-func (p *Program) fault(err error) error {
-	var exit *sys.ExitError
-	var fault *value.Fault
-	switch {
-	case errors.As(err, &fault):
-		return fault
-	case errors.As(err, &exit) && (exit.ExitCode() == sys.ExitCodeDeadlineExceeded || exit.ExitCode() == sys.ExitCodeContextCanceled):
-		return &value.Exceeded{Reason: fmt.Sprintf("it ran longer than %dms", p.limits.Time.Milliseconds())}
+	if err := i.f.CallWithStack(i.ctx, i.stack); err != nil {
+		return nil, i.fault(err)
 	}
-	return &value.Fault{Msg: err.Error()}
+	return p.result(i.module, i.stack[0])
 }
 
 // param returns an argument as a number, after copying it to the memory of the instance if it is not passed as one.
-func (p *Program) param(ctx context.Context, instance api.Module, t *types.Type, a []byte) (uint64, error) {
+func (i *instance) param(t *types.Type, a []byte) (uint64, error) {
+	p := i.p
 	if !p.isDirect(t) {
 		if a == nil {
 			return null << 32, nil
 		}
-		out, err := instance.ExportedFunction("alloc").Call(ctx, uint64(len(a)))
-		if err != nil {
-			return 0, err
+		at := [1]uint64{uint64(len(a))}
+		if err := i.alloc.CallWithStack(i.ctx, at[:]); err != nil {
+			return 0, i.fault(err)
 		}
-		if !instance.Memory().Write(uint32(out[0]), a) {
+		if !i.write(uint32(at[0]), a) {
 			return 0, &value.Fault{Msg: fmt.Sprintf("alloc(%d) returned an address outside of the memory", len(a))}
 		}
-		return uint64(len(a))<<32 | out[0]&math.MaxUint32, nil
+		return uint64(len(a))<<32 | at[0]&math.MaxUint32, nil
 	}
 	switch t.Kind() {
 	case types.Float, types.Double:

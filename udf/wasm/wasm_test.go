@@ -31,8 +31,10 @@ func module(extra []byte, code ...byte) string {
 func compiled(t *testing.T, body string) (*Program, error) {
 	t.Helper()
 	i := types.Native(types.Int)
-	return Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i}, value.Limits{Steps: 100_000, Bytes: 1 << 20, Output: 1 << 16, Time: 5 * time.Second})
+	return Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i}, value.Limits{Steps: 100_000, Bytes: 1 << 20, Output: 1 << 16, Time: 5 * time.Second}, NewPool())
 }
+
+func testCall() *value.Meter { return value.NewMeter(testLimits(), nil) }
 
 func TestCall(t *testing.T) {
 	p, err := compiled(t, module(nil, 0x20, 0, 0x20, 1, 0x6a)) // a + b
@@ -40,7 +42,7 @@ func TestCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := types.Native(types.Int)
-	b, err := p.Run([][]byte{i.AppendInt64(nil, 40), i.AppendInt64(nil, 2)})
+	b, err := p.Run(testCall(), [][]byte{i.AppendInt64(nil, 40), i.AppendInt64(nil, 2)})
 	if n, _ := i.Int64(b); err != nil || n != 42 {
 		t.Errorf("%v %v", b, err)
 	}
@@ -53,7 +55,7 @@ func TestFaultsEndTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *value.Fault
-	if _, err := p.Run(args); !errors.As(err, &fault) {
+	if _, err := p.Run(testCall(), args); !errors.As(err, &fault) {
 		t.Errorf("division by zero: %v", err)
 	}
 	p, err = compiled(t, module(nil, 0x03, 0x40, 0x0c, 0, 0x0b, 0x41, 0)) // an endless loop
@@ -61,14 +63,14 @@ func TestFaultsEndTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exceeded *value.Exceeded
-	if _, err := p.Run(args); !errors.As(err, &exceeded) {
+	if _, err := p.Run(testCall(), args); !errors.As(err, &exceeded) {
 		t.Errorf("endless loop: %v", err)
 	}
 	p, err = compiled(t, module(nil, 0x20, 0, 0x20, 1, 0x10, 0)) // calls itself
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Run(args); err == nil {
+	if _, err := p.Run(testCall(), args); err == nil {
 		t.Error("endless recursion returned")
 	}
 }

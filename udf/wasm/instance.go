@@ -1,0 +1,204 @@
+package wasm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"cqld/udf/value"
+)
+
+// instance is an instance of a module. It is used by one call at a time. Between calls it is in its initial state.
+type instance struct {
+	p       *Program
+	module  api.Module
+	ctx     context.Context // contains the instance, for the host function
+	f       api.Function
+	alloc   api.Function // nil if no argument is passed in memory
+	meter   api.MutableGlobal
+	globals []resetGlobal
+	stack   []uint64 // of parameters and results
+
+	call    *value.Meter
+	left    int64 // operations, besides those of the present quantum
+	stopped error // why the host ended the call
+	grants  int   // of quanta to the call
+	large   bool  // the call counts as a large one
+	written []span
+	used    int64 // the most operations that a call has executed
+}
+
+// resetGlobal is a mutable global with its initial value.
+type resetGlobal struct {
+	global  api.MutableGlobal
+	initial uint64
+}
+
+// span is a range of memory.
+type span struct{ at, size uint32 }
+
+// instanceKey is the key of the instance in a context.
+type instanceKey struct{}
+
+// newInstance instantiates the module. Its start function counts as a part of the call.
+func (p *Program) newInstance(call *value.Meter) (*instance, error) {
+	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization, stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
+	i.ctx = context.WithValue(context.Background(), instanceKey{}, i)
+	if p.initialization > quantum {
+		i.enlarge()
+	}
+	var err error
+	i.module, err = p.runtime.InstantiateModule(i.ctx, p.module, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		i.end()
+		return nil, i.fault(err)
+	}
+	i.f = i.module.ExportedFunction(p.f.Name)
+	if p.argsInMemory() {
+		i.alloc = i.module.ExportedFunction("alloc")
+	}
+	i.meter = meterOf(i.module)
+	for _, index := range p.mutable {
+		if g, ok := i.module.ExportedGlobal(globalName(index)).(api.MutableGlobal); ok {
+			i.globals = append(i.globals, resetGlobal{g, g.Get()})
+		}
+	}
+	p.once.Do(func() { p.initial = initialState(i.module, p.hasMemory, i.left+int64(i.meter.Get())) })
+	return i, nil
+}
+
+func meterOf(module api.Module) api.MutableGlobal {
+	meter, _ := module.ExportedGlobal(meterName).(api.MutableGlobal)
+	return meter
+}
+
+// begin prepares a call.
+func (i *instance) begin(call *value.Meter) {
+	i.call, i.left, i.stopped, i.grants = call, i.p.initial.operations, nil, 0
+	i.meter.Set(0)
+}
+
+// enlarge waits until one more large call is possible.
+func (i *instance) enlarge() {
+	if !i.large {
+		i.p.pool.large <- struct{}{}
+		i.large = true
+	}
+}
+
+// end ends a call.
+func (i *instance) end() {
+	if i.large {
+		<-i.p.pool.large
+		i.large = false
+	}
+}
+
+// grant is the host function that code calls when the operations of its quantum are used up: the meter is negative. It ends the call by a
+// panic, which the runtime converts to an error.
+func grant(ctx context.Context, module api.Module, _ []uint64) {
+	i, _ := ctx.Value(instanceKey{}).(*instance)
+	meter := meterOf(module)
+	i.left += int64(meter.Get())
+	if i.grants++; i.grants > 1 {
+		i.enlarge()
+	}
+	switch {
+	case i.left < 0:
+		i.stopped = &value.Exceeded{Reason: fmt.Sprintf("it executed more than %d operations", i.p.limits.Steps)}
+	default:
+		i.stopped = i.call.Late()
+	}
+	if i.stopped != nil {
+		panic(i.stopped)
+	}
+	granted := min(quantum, i.left)
+	i.left -= granted
+	meter.Set(uint64(granted))
+}
+
+// fault converts an error of the runtime.
+func (i *instance) fault(err error) error {
+	if i.stopped != nil {
+		return i.stopped
+	}
+	return &value.Fault{Msg: err.Error()}
+}
+
+// write copies a value to memory, at an address that the module has chosen.
+func (i *instance) write(at uint32, b []byte) bool {
+	i.written = append(i.written, span{at, uint32(len(b))})
+	return i.module.Memory().Write(at, b)
+}
+
+// reset restores the initial state after a call. ok is false if that is not possible, or takes longer than a new instance.
+func (i *instance) reset() (ok bool) {
+	p := i.p
+	i.used = max(i.used, p.initial.operations-i.left-int64(i.meter.Get()))
+	if !p.resets || i.bytes() > instanceBytesMax {
+		return false
+	}
+	if p.hasMemory {
+		memory := i.module.Memory()
+		b, ok := memory.Read(0, memory.Size())
+		if !ok || memory.Size() != p.initial.memory { // memory cannot shrink
+			return false
+		}
+		if p.uses.memory {
+			i.written = append(i.written[:0], span{0, memory.Size()})
+		}
+		for _, s := range i.written {
+			p.initial.restore(b, int(s.at), int(s.at)+int(s.size))
+		}
+	}
+	i.written = i.written[:0]
+	for _, g := range i.globals {
+		g.global.Set(g.initial)
+	}
+	i.call = nil
+	return true
+}
+
+// bytes returns what the instance counts as when it is idle.
+func (i *instance) bytes() int64 {
+	return int64(i.p.initial.memory) + instanceBytes + i.used*frameBytesPerOperation
+}
+
+func (i *instance) close() { _ = i.module.Close(context.Background()) }
+
+// initial is the state of an instance before its first call, which is the same for all instances of a program.
+type initial struct {
+	operations int64 // that are left
+	memory     uint32
+	at         int    // where the bytes of memory begin that are not zero
+	bytes      []byte // from there on
+}
+
+func initialState(module api.Module, hasMemory bool, operations int64) initial {
+	s := initial{operations: operations}
+	if !hasMemory {
+		return s
+	}
+	memory := module.Memory()
+	s.memory = memory.Size()
+	b, _ := memory.Read(0, s.memory)
+	for len(b) > 0 && b[len(b)-1] == 0 {
+		b = b[:len(b)-1]
+	}
+	for s.at < len(b) && b[s.at] == 0 {
+		s.at++
+	}
+	s.bytes = append([]byte{}, b[s.at:]...)
+	return s
+}
+
+// restore restores the bytes of memory from one address to another.
+func (s *initial) restore(memory []byte, from, to int) {
+	clear(memory[from:to])
+	from, to = max(from, s.at), min(to, s.at+len(s.bytes))
+	if from < to {
+		copy(memory[from:to], s.bytes[from-s.at:])
+	}
+}

@@ -1,0 +1,269 @@
+package wasm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"cqld/internal/wire"
+	"cqld/types"
+	"cqld/udf/value"
+)
+
+// stateful returns a module whose calls change all of its state: f is code, of the type (i32, i32) -> i32. It has a memory of the given
+// pages with data, six mutable globals, a table of four functions, and a passive segment of data.
+func stateful(pages int, start bool, f []byte) []byte {
+	b := []byte("\x00asm\x01\x00\x00\x00")
+	b = append(b, sized(typeSection, 2, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 0)...)
+	b = append(b, sized(functionSection, 4, 0, 1, 0, 0)...)
+	b = append(b, sized(tableSection, 1, 0x70, 0, 4)...)
+	b = append(b, sized(memorySection, append([]byte{1, 0}, appendUnsigned(nil, uint64(pages))...)...)...)
+	globals := code(6, 0x7f, 1, i32, 5, end, 0x7e, 1, 0x42, 6, end, 0x7d, 1, 0x43, 0, 0, 0x80, 0x3f, end, 0x7c, 1, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, end,
+		0x7f, 0, i32, 9, end, 0x7f, 1, i32, 0, end)
+	b = append(b, sized(globalSection, globals...)...)
+	b = append(b, sized(exportSection, 1, 1, 'f', 0, 0)...)
+	if start {
+		b = append(b, sized(startSection, 1)...)
+	}
+	b = append(b, sized(elementSection, code(1, 0, i32, 0, end, 2, 2, 3)...)...)
+	b = append(b, sized(dataCountSection, 2)...)
+	functions := code(4)
+	for _, body := range [][]byte{f, code(0x23, 5, i32, 1, add, 0x24, 5, i32, 60, i32, 3, 0x36, 0, 0), code(get, 0, i32, 1, add), code(get, 0, i32, 2, add)} {
+		body = code(0, body, end)
+		functions = append(appendUnsigned(functions, uint64(len(body))), body...)
+	}
+	b = append(b, sized(codeSection, functions...)...)
+	return append(b, sized(dataSection, code(2, 0, i32, 16, end, 3, 'a', 'b', 'c', 1, 4, 'w', 'x', 'y', 'z')...)...)
+}
+
+// changes are instructions that change state and leave a number that depends on it.
+func changes() map[string][]byte {
+	return map[string][]byte{
+		"memory":      code(i32, 0, i32, 0, fetch, 0, 0, get, 0, add, 0x36, 0, 0, i32, 0, fetch, 0, 0),
+		"data":        code(i32, 16, i32, 16, fetch, 0, 0, i32, 1, add, 0x36, 0, 0, i32, 16, fetch, 0, 0),
+		"far memory":  code(get, 1, get, 1, fetch, 0, 0, i32, 1, add, 0x36, 0, 0, get, 1, fetch, 0, 0),
+		"i32 global":  code(0x23, 0, get, 0, add, 0x24, 0, 0x23, 0),
+		"i64 global":  code(0x23, 1, 0x42, 3, 0x7c, 0x24, 1, 0x23, 1, 0xa7),
+		"f32 global":  code(0x23, 2, 0x23, 2, 0x92, 0x24, 2, 0x23, 2, 0xbc),
+		"f64 global":  code(0x23, 3, 0x44, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0xa0, 0x24, 3, 0x23, 3, 0xaa),
+		"growth":      code(i32, 1, 0x40, 0, 0x3f, 0, add),
+		"no growth":   code(i32, 0x7f, 0x40, 0),
+		"fill":        code(i32, 20, get, 0, i32, 40, 0xfc, 11, 0, i32, 50, fetch, 0, 0),
+		"copy":        code(i32, 17, i32, 16, i32, 30, 0xfc, 10, 0, 0, i32, 40, fetch, 0, 0),
+		"init":        code(i32, 18, i32, 0, i32, 4, 0xfc, 8, 1, 0, i32, 16, fetch, 0, 0),
+		"data.drop":   code(0xfc, 9, 1, i32, 18, i32, 0, i32, 0, 0xfc, 8, 1, 0, i32, 0),
+		"table.copy":  code(get, 0, get, 0, i32, 0, 0x11, 0, 0, i32, 0, i32, 1, i32, 1, 0xfc, 14, 0, 0),
+		"table":       code(get, 0, get, 0, i32, 1, 0x11, 0, 0),
+		"start":       code(0x23, 5, i32, 60, fetch, 0, 0, add),
+		"a long loop": code(loop, none, 0x23, 0, i32, 1, add, 0x24, 0, 0x23, 0, i32, 0xe4, 0, 0x48, brif, 0, end, 0x23, 0),
+		"recursion":   code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, 0x23, 0, end),
+	}
+}
+
+// TestCallsShareNothing runs modules of random state changes in instances that are used again, and in new ones. The results must be the
+// same.
+func TestCallsShareNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	list, names := changes(), []string{}
+	for name := range list {
+		names = append(names, name)
+	}
+	pooled := 0
+	for round := range 120 {
+		body := code(i32, 0)
+		used := []string{}
+		for range 1 + r.IntN(4) {
+			name := names[r.IntN(len(names))]
+			if round < len(names) {
+				name = names[round]
+			}
+			used = append(used, name)
+			body = code(body, list[name], add)
+		}
+		binary := stateful(1+r.IntN(3), r.IntN(2) == 0, body)
+		p, err := compiledBytes(binary)
+		if err != nil {
+			t.Fatalf("%v: %v", used, err)
+		}
+		for range 12 {
+			args := [][]byte{wire.AppendUint32(nil, uint32(r.IntN(8))), wire.AppendUint32(nil, uint32(r.IntN(3)*20000))}
+			got, err := p.Run(testCall(), args)
+			fresh := &Program{runtime: p.runtime, module: p.module, f: p.f, limits: p.limits, pool: NewPool(), uses: p.uses,
+				mutable: p.mutable, hasMemory: p.hasMemory, initialization: p.initialization}
+			want, wantErr := fresh.Run(testCall(), args)
+			if !bytes.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Fatalf("%v: %x, %v; a new instance answers %x, %v", used, got, err, want, wantErr)
+			}
+		}
+		if n, _ := p.pool.Idle(); n > 0 {
+			pooled++
+		}
+	}
+	if pooled < 40 {
+		t.Errorf("instances of %d modules were used again", pooled)
+	}
+}
+
+// TestArgumentsAreNotLeft passes an argument in memory to a module that does not write, and reads it in the following call.
+func TestArgumentsAreNotLeft(t *testing.T) {
+	text := types.Native(types.Text)
+	whole := append([]byte{0x42}, appendSigned(nil, 10<<32|1024)...) // the 10 bytes at 1024, where alloc places the first argument
+	p := memoryProgram(t, text, types.Native(types.Blob), memoryModule(16, whole...))
+	if b, err := p.Run(testCall(), [][]byte{[]byte("secret"), nil}); err != nil || string(b[:6]) != "secret" {
+		t.Fatalf("%q %v", b, err)
+	}
+	b, err := p.Run(testCall(), [][]byte{nil, nil})
+	if err != nil || !bytes.Equal(b, make([]byte, 10)) {
+		t.Errorf("the argument of another call is in memory: %q %v", b, err)
+	}
+	if n, _ := p.pool.Idle(); n != 1 {
+		t.Errorf("%d idle instances", n)
+	}
+}
+
+// TestIdleInstancesAreBounded keeps instances of many programs, of large memories and after deep recursion.
+func TestIdleInstancesAreBounded(t *testing.T) {
+	pool := NewPool()
+	i := types.Native(types.Int)
+	for n := range 120 {
+		p, err := compiledBytes(stateful(1+n%16, false, code(get, 0, i32, n, add)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.pool = pool
+		if _, err := p.Run(testCall(), [][]byte{i.AppendInt64(nil, 1), i.AppendInt64(nil, 2)}); err != nil {
+			t.Fatal(err)
+		}
+		idle, counted := pool.Idle()
+		if counted > idleBytesMax || idle < min(n, 10) {
+			t.Fatalf("%d idle instances with %d bytes after %d", idle, counted, n)
+		}
+		if n%10 == 9 {
+			pool.Forget(p)
+			if now, _ := pool.Idle(); now != idle-1 {
+				t.Fatalf("%d of %d idle instances after the program is dropped", now, idle)
+			}
+		}
+	}
+	p, err := compiledBytes(stateful(1, false, code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, i32, 0, end)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		depth uint32
+		idle  int
+	}{{100, 1}, {5000, 0}} {
+		if _, err := p.Run(value.NewMeter(testLimits(), nil), [][]byte{wire.AppendUint32(nil, x.depth), make([]byte, 4)}); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := p.pool.Idle(); n != x.idle {
+			t.Errorf("%d idle instances after a recursion of %d", n, x.depth)
+		}
+	}
+}
+
+// TestLargeCallsAreBounded starts more calls with deep recursion or much memory than may run at once, while small calls go on.
+func TestLargeCallsAreBounded(t *testing.T) {
+	pool := NewPool()
+	run := func(f []byte, arg uint32) error {
+		p, err := compiledBytes(stateful(1, false, f))
+		if err != nil {
+			return err
+		}
+		p.pool = pool
+		_, err = p.Run(testCall(), [][]byte{wire.AppendUint32(nil, arg), make([]byte, 4)})
+		return err
+	}
+	recursion := code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, i32, 0, end)
+	growth := code(i32, 15, 0x40, 0, drop, i32, 2, 0x40, 0)
+	for range cap(pool.large) { // as many large calls as possible are in progress
+		pool.large <- struct{}{}
+	}
+	if err := run(recursion, 100); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 2)
+	for _, f := range [][]byte{recursion, growth} {
+		go func() { ended <- run(f, 5000) }()
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("a large call does not wait for others: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	for range cap(pool.large) {
+		<-pool.large
+	}
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(pool.large) != 0 {
+		t.Errorf("%d large calls are counted after their end", len(pool.large))
+	}
+}
+
+// TestConcurrentCalls calls one program from several goroutines.
+func TestConcurrentCalls(t *testing.T) {
+	p, err := compiledBytes(stateful(1, true, code(changes()["memory"], changes()["i32 global"], add)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for range 200 {
+				b, err := p.Run(testCall(), [][]byte{wire.AppendUint32(nil, uint32(g)), make([]byte, 4)})
+				if want := wire.AppendUint32(nil, uint32(2*g+5)); err != nil || !bytes.Equal(b, want) {
+					t.Errorf("%x %v; want %x", b, err, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestTimeIsChecked ends a call by its time, not later than after a quantum.
+func TestTimeIsChecked(t *testing.T) {
+	p, err := compiled(t, module(nil, loop, none, 0x0c, 0, end, i32, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := 0
+	limits := testLimits()
+	call := value.NewMeter(limits, elapsedAfter(&checks, 3, limits.Time))
+	var exceeded *value.Exceeded
+	if _, err := p.Run(call, [][]byte{make([]byte, 4), make([]byte, 4)}); !errors.As(err, &exceeded) || exceeded.Reason != "it ran longer than 20000ms" || checks != 3 {
+		t.Errorf("%v after %d checks", err, checks)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	p, err := compiledBytes(stateful(1, false, code(get, 0, get, 1, add)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	args := [][]byte{{0, 0, 0, 1}, {0, 0, 0, 2}}
+	b.ReportAllocs()
+	for range b.N {
+		if _, err := p.Run(testCall(), args); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// elapsedAfter returns a clock that exceeds the limit at a check.
+func elapsedAfter(checks *int, last int, limit time.Duration) func() time.Duration {
+	return func() time.Duration {
+		if *checks++; *checks >= last {
+			return limit + 1
+		}
+		return 0
+	}
+}
