@@ -236,8 +236,8 @@ func (s *metadataSelector) one() bool {
 }
 
 func (s *metadataSelector) Value(x *Context) ([]byte, error) {
-	if (s.key != nil || s.slice) && x.Masks.Masks(s.col) {
-		return nil, nil // it would tell which elements exist
+	if (s.key != nil || s.slice || !s.one()) && x.Masks.Masks(s.col) {
+		return nil, nil // it would show which elements exist, or how many
 	}
 	if !s.col.Type.MultiCell() {
 		c := x.Row.LiveCell(s.col)
