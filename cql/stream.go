@@ -28,7 +28,7 @@ func ascii(text string) bool {
 // characters returns the text as a character stream for the lexer. It uses stream if the text is ASCII.
 func characters(text string, stream *asciiStream) antlr.CharStream {
 	if !ascii(text) {
-		return antlr.NewInputStream(text)
+		return &runeStream{runes: []rune(text)}
 	}
 	stream.text, stream.index = text, 0
 	return stream
@@ -79,6 +79,74 @@ func (s *asciiStream) GetTextFromTokens(start, end antlr.Token) string {
 }
 
 func (s *asciiStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
+
+// runeStream is the character stream of a text with other characters than ASCII. The lexer caches its transitions for ASCII only: each
+// other character would cost 2 KiB and some microseconds. Since no token distinguishes them, except the µ of durations, the lexer reads
+// them all as other. It reads µs after a digit as us, which means the same; parser.bounded refuses names in which that happened.
+type runeStream struct {
+	runes []rune
+	index int
+}
+
+var _ antlr.CharStream = (*runeStream)(nil)
+
+// other is a character that is part of no token besides literals, names in quotes, and comments.
+const other = 0x7F
+
+func (s *runeStream) LA(offset int) int {
+	if offset == 0 {
+		return 0
+	}
+	if offset < 0 {
+		offset++
+	}
+	i := s.index + offset - 1
+	if i < 0 || i >= len(s.runes) {
+		return antlr.TokenEOF
+	}
+	switch r := s.runes[i]; {
+	case r < utf8.RuneSelf:
+		return int(r)
+	case r == micro && i > 0 && i+1 < len(s.runes) && s.runes[i-1] >= '0' && s.runes[i-1] <= '9' && s.runes[i+1]|0x20 == 's':
+		return 'u'
+	}
+	return other
+}
+
+// micro is the µ of durations.
+const micro = '\u00B5'
+
+func (s *runeStream) Consume() { s.index++ }
+
+func (s *runeStream) Index() int { return s.index }
+
+func (s *runeStream) Size() int { return len(s.runes) }
+
+func (s *runeStream) Mark() int { return -1 }
+
+func (s *runeStream) Release(int) {}
+
+func (s *runeStream) Seek(index int) { s.index = min(index, len(s.runes)) }
+
+func (s *runeStream) GetSourceName() string { return "" }
+
+// GetText returns the characters from start to stop, inclusive.
+func (s *runeStream) GetText(start, stop int) string {
+	stop = min(stop+1, len(s.runes))
+	if start >= stop {
+		return ""
+	}
+	return string(s.runes[start:stop])
+}
+
+func (s *runeStream) GetTextFromTokens(start, end antlr.Token) string {
+	if start == nil || end == nil {
+		return ""
+	}
+	return s.GetText(start.GetStart(), end.GetStop())
+}
+
+func (s *runeStream) GetTextFromInterval(i antlr.Interval) string { return s.GetText(i.Start, i.Stop) }
 
 // unquote returns the content of text, whose first and last byte are the quote. It replaces doubled quotes by one.
 func unquote(text string, quote string) string {

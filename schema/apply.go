@@ -135,7 +135,7 @@ func applyDropKeyspace(s *Schema, c *DropKeyspace) (*Schema, error) {
 	}
 	keyspaces := maps.Clone(s.keyspaces)
 	delete(keyspaces, c.Keyspace)
-	return build(keyspaces, s.nextStorage), nil
+	return s.rebuilt(keyspaces, s.nextStorage), nil
 }
 
 // keyspaceNameMax is Cassandra's limit on keyspace names, which become directory names there.
@@ -184,30 +184,4 @@ func checkReplication(r ring.Replication) error {
 		return misconfiguredf("Missing replication strategy class")
 	}
 	return nil
-}
-
-// with returns s with k added or replaced.
-func (s *Schema) with(k *Keyspace) *Schema { return build(k.in(s), s.nextStorage) }
-
-// in returns the keyspaces of s with k, which must be new, added or replaced.
-func (k *Keyspace) in(s *Schema) map[string]*Keyspace {
-	k.link()
-	keyspaces := maps.Clone(s.keyspaces)
-	keyspaces[k.Name] = k
-	return keyspaces
-}
-
-// build returns a schema of the keyspaces and its indexes. It keeps the map.
-func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	s := &Schema{keyspaces: keyspaces, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{}, nextStorage: next}
-	for _, k := range keyspaces {
-		for _, t := range k.tables {
-			s.byStorage[t.StorageID] = t
-			for _, ix := range t.indexes {
-				s.byIndex[ix.ID] = t
-			}
-		}
-	}
-	s.version = contentVersion(s)
-	return s
 }

@@ -44,8 +44,7 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	ix.ID = s.nextStorage
 	next := t.copyForChange()
 	next.indexes = append(next.indexes, ix)
-	keyspaces := k.withTable(next.Seal()).in(s)
-	return build(keyspaces, s.nextStorage+1), nil
+	return s.withNext(k.withTable(next.Seal()), s.nextStorage+1), nil
 }
 
 // index returns the index that c defines, without an id.

@@ -39,7 +39,7 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	next := build(k.withTable(t).in(s), s.nextStorage+1)
+	next := s.withNext(k.withTable(t), s.nextStorage+1)
 	for i := range c.Indexes {
 		if next, err = applyCreateIndex(next, &c.Indexes[i]); err != nil {
 			return nil, err

@@ -58,10 +58,9 @@ func Diff(before, after *Schema) []Event {
 
 func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 	events = diffFunctionsDropped(events, b, a)
-	for _, name := range b.allNames() {
-		if t := a.tables[name]; t == nil || t.StorageID != b.tables[name].StorageID {
-			events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: name})
-		}
+	dropped, changed := differentTables(b.sorted, a.sorted)
+	for _, t := range dropped {
+		events = append(events, Event{Change: Dropped, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 	}
 	for _, name := range b.TypeNames() {
 		if a.types[name] == nil {
@@ -72,20 +71,43 @@ func diffKeyspace(events []Event, b, a *Keyspace) []Event {
 		switch old := b.types[name]; {
 		case old == nil:
 			events = append(events, Event{Change: Created, Target: TargetType, Keyspace: a.Name, Name: name})
-		case !old.Equal(a.types[name]), !a.sameTypeComments(b, name):
+		case old != a.types[name] && !old.Equal(a.types[name]), !a.sameTypeComments(b, name):
 			events = append(events, Event{Change: Updated, Target: TargetType, Keyspace: a.Name, Name: name})
 		}
 	}
-	for _, name := range a.allNames() {
-		t, old := a.tables[name], b.tables[name]
-		switch {
+	for _, t := range changed {
+		switch old := b.tables[t.Name]; {
 		case old == nil || old.StorageID != t.StorageID:
-			events = append(events, Event{Change: Created, Target: TargetTable, Keyspace: a.Name, Name: name})
-		case old != t && !t.sameDefinition(old):
-			events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: a.Name, Name: name})
+			events = append(events, Event{Change: Created, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
+		case !t.sameDefinition(old):
+			events = append(events, Event{Change: Updated, Target: TargetTable, Keyspace: a.Name, Name: t.Name})
 		}
 	}
 	return diffFunctions(events, b, a)
+}
+
+// differentTables returns the tables of old that now does not have, and those of now that are not the same in old. Both are sorted by
+// name, and nearly all tables are the same.
+func differentTables(old, now []*Table) (dropped, changed []*Table) {
+	for len(old) > 0 || len(now) > 0 {
+		switch {
+		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
+			old, now = old[1:], now[1:]
+		case len(now) == 0 || len(old) > 0 && old[0].Name < now[0].Name:
+			dropped = append(dropped, old[0])
+			old = old[1:]
+		case len(old) == 0 || now[0].Name < old[0].Name:
+			changed = append(changed, now[0])
+			now = now[1:]
+		default:
+			if old[0].StorageID != now[0].StorageID {
+				dropped = append(dropped, old[0])
+			}
+			changed = append(changed, now[0])
+			old, now = old[1:], now[1:]
+		}
+	}
+	return dropped, changed
 }
 
 // diffFunctionsDropped adds the events of dropped aggregates and functions.

@@ -27,6 +27,10 @@ type Keyspace struct {
 	labels     map[string]string      // security labels, like comments
 	functions  map[string]*Function   // by signature
 	aggregates map[string]*Aggregate  // by signature
+
+	linked     bool     // link has set what follows
+	sorted     []*Table // the tables and views, by name
+	definition []byte   // the keyspace without its tables, encoded; nil if it is not part of the version of the schema
 }
 
 // NewKeyspace returns an empty keyspace.
@@ -47,18 +51,7 @@ func (k *Keyspace) TableNames() []string {
 func (k *Keyspace) ViewNames() []string { return k.names(func(t *Table) bool { return t.View != nil }) }
 
 // allNames returns the names of the tables and of the materialized views, sorted.
-func (k *Keyspace) allNames() []string { return slices.Sorted(maps.Keys(k.tables)) }
-
-func (k *Keyspace) names(of func(*Table) bool) []string {
-	names := make([]string, 0, len(k.tables))
-	for name, t := range k.tables {
-		if of(t) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+func (k *Keyspace) allNames() []string { return k.names(func(*Table) bool { return true }) }
 
 // Type returns the user-defined type with this name, or nil.
 func (k *Keyspace) Type(name string) *types.Type { return k.types[name] }
@@ -91,19 +84,4 @@ func (k *Keyspace) checkOwnDefinition() error {
 		return invalidf("%s keyspace is not user-modifiable.", k.Name)
 	}
 	return nil
-}
-
-// clone returns a copy whose maps may be changed.
-func (k *Keyspace) clone() *Keyspace {
-	c := *k
-	c.tables = maps.Clone(k.tables)
-	c.types = maps.Clone(k.types)
-	c.functions, c.aggregates = maps.Clone(k.functions), maps.Clone(k.aggregates)
-	return &c
-}
-
-func (k *Keyspace) withTable(t *Table) *Keyspace {
-	c := k.clone()
-	c.tables[t.Name] = t
-	return c
 }

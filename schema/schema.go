@@ -22,7 +22,8 @@ const FirstStorageID StorageID = 1024
 
 // Empty returns a schema without any keyspace, not even system keyspaces.
 func Empty() *Schema {
-	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{}, nextStorage: FirstStorageID}
+	return &Schema{keyspaces: map[string]*Keyspace{}, byStorage: map[StorageID]*Table{}, byIndex: map[StorageID]*Table{},
+		nextStorage: FirstStorageID}
 }
 
 // Version returns a hash of the content. It is equal on all nodes that have the same schema.

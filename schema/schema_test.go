@@ -12,7 +12,7 @@ import (
 	"cqld/types"
 )
 
-func mustApply(t *testing.T, s *Schema, changes ...Change) *Schema {
+func mustApply(t testing.TB, s *Schema, changes ...Change) *Schema {
 	t.Helper()
 	for _, c := range changes {
 		next, err := Apply(s, c)

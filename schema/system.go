@@ -128,6 +128,7 @@ func systemKeyspace(name string, r ring.Replication, definition string, options 
 	for _, t := range k.tables {
 		t.Seal()
 	}
+	k.link()
 	return k
 }
 

@@ -40,7 +40,12 @@ func (u *UUID) UnmarshalText(text []byte) error {
 
 // nameUUID returns the name-based (version 3) UUID of name without a namespace, like Java.
 func nameUUID(name []byte) UUID {
-	u := UUID(md5.Sum(name))
+	return hashUUID(md5.Sum(name))
+}
+
+// hashUUID returns the version 3 UUID with a hash.
+func hashUUID(sum [md5.Size]byte) UUID {
+	u := UUID(sum)
 	u[6] = u[6]&0x0F | 0x30
 	u[8] = u[8]&0x3F | 0x80
 	return u

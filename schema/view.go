@@ -87,22 +87,6 @@ func (t *Table) ViewColumn(base *Table) *Column {
 // Views returns the materialized views of t, sorted by name. Callers must not modify the slice.
 func (t *Table) Views() []*Table { return t.views }
 
-// link gives each table of k, which must be new, its present views.
-func (k *Keyspace) link() {
-	views := map[string][]*Table{}
-	for _, name := range k.ViewNames() {
-		v := k.tables[name]
-		views[v.View.Base] = append(views[v.View.Base], v)
-	}
-	for name, t := range k.tables {
-		if t.View == nil && !slices.Equal(t.views, views[name]) {
-			linked := *t
-			linked.views = views[name]
-			k.tables[name] = &linked
-		}
-	}
-}
-
 // BaseOf returns the base table of a view, or nil.
 func (s *Schema) BaseOf(view *Table) *Table {
 	if view.View == nil {
@@ -188,8 +172,7 @@ func applyCreateView(s *Schema, c *CreateView) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := s.with(k.withTable(t))
-	return build(next.keyspaces, s.nextStorage+1), nil
+	return s.withNext(k.withTable(t), s.nextStorage+1), nil
 }
 
 // newView returns the view of c on t.

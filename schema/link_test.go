@@ -1,0 +1,89 @@
+package schema
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestSchemasKeepTheirIndexes applies random changes, and compares each schema with one that is built from nothing: by numbers in
+// storage, by name, and by version.
+func TestSchemasKeepTheirIndexes(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	s := withTables(t, 0)
+	applied := 0
+	for i := range 2000 {
+		name := fmt.Sprintf("t%d", rnd.IntN(8))
+		var c Change
+		switch rnd.IntN(8) {
+		case 0, 1:
+			create := newTable(i+1, 3)
+			create.Table = name
+			c = create
+		case 2:
+			c = &DropTable{Keyspace: "ks", Table: name}
+		case 3:
+			add := addColumns(fmt.Sprintf("d%d_", i), 1)
+			add.Table = name
+			c = add
+		case 4:
+			c = &CreateIndex{Keyspace: "ks", Table: name, Name: fmt.Sprintf("i%d", rnd.IntN(8)), Class: LegacyIndex, Column: "c1",
+				Target: IndexSimple}
+		case 5:
+			c = &DropIndex{Keyspace: "ks", Name: fmt.Sprintf("i%d", rnd.IntN(8))}
+		case 6:
+			if base := s.Table("ks", name); base != nil && base.View == nil {
+				c = newView(s, name, fmt.Sprintf("t%d", rnd.IntN(8)), i)
+			}
+		case 7:
+			c = &DropView{Keyspace: "ks", View: name}
+		}
+		if c == nil {
+			continue
+		}
+		next, err := Apply(s, c)
+		if err != nil {
+			continue
+		}
+		applied++
+		s = next
+		compareRebuilt(t, s)
+		if t.Failed() {
+			t.Fatalf("after %T %+v", c, c)
+		}
+	}
+	if applied < 400 {
+		t.Fatalf("only %d changes were applied", applied)
+	}
+}
+
+// compareRebuilt compares a schema with one whose indexes are built again, and with one that is decoded.
+func compareRebuilt(t *testing.T, s *Schema) {
+	again := build(s.keyspaces, s.nextStorage)
+	if again.version != s.version || len(again.byStorage) != len(s.byStorage) || len(again.byIndex) != len(s.byIndex) {
+		t.Errorf("%d tables and %d indexes, version %s; want %d, %d, %s", len(s.byStorage), len(s.byIndex), s.version,
+			len(again.byStorage), len(again.byIndex), again.version)
+	}
+	for id, table := range again.byStorage {
+		if s.byStorage[id] != table {
+			t.Errorf("number %d is not that of %s", id, table.Name)
+		}
+	}
+	for id, table := range again.byIndex {
+		if s.byIndex[id] != table {
+			t.Errorf("index %d is not that of %s", id, table.Name)
+		}
+	}
+	for _, k := range s.keyspaces {
+		fresh := *k
+		fresh.sorted, fresh.linked = nil, false
+		if !slices.Equal(k.sorted, fresh.sortTables()) {
+			t.Errorf("the tables of %s are not sorted", k.Name)
+		}
+	}
+	decoded, err := Decode(Encode(s))
+	if err != nil || decoded.version != s.version {
+		t.Errorf("decoded: version %v, want %s: %v", decoded, s.version, err)
+	}
+}
