@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -371,13 +372,7 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	// The purger must not apply a deletion that is gone, and no collapse may write back a row that it read before.
-	e.sweeper.mu.Lock()
-	defer e.sweeper.mu.Unlock()
-	e.sweeper.forget()
-	e.latches.Lock(latch.AllStripes)
-	defer e.latches.Unlock(latch.AllStripes)
-	return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
+	return e.removeLatched(func(b *pebble.Batch) error {
 		e.remove(b, id, ring.FullRange())
 		if drop {
 			for _, m := range e.maintainers {
@@ -386,6 +381,36 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 		}
 		return b.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), nil)
 	})
+}
+
+// removeLatched commits the removals that fill adds to a batch, under the write latches of all partitions: the purger must not
+// apply a deletion that is gone, and no collapse may write back a row that it read before. It waits for the disk after it has
+// released them, so that commits do not.
+func (e *Engine) removeLatched(fill func(*pebble.Batch) error) (err error) {
+	defer e.commitPanic(&err)
+	batch := e.db.NewBatch()
+	published, err := e.publishLatched(batch, fill)
+	if published && err == nil {
+		err = batch.SyncWait()
+	}
+	if failed := e.failedErr(); failed != nil {
+		return failed
+	}
+	return e.failure(errors.Join(err, batch.Close()))
+}
+
+// publishLatched makes the removals that fill adds to a batch visible. published means that the batch has any; its caller waits for
+// the disk.
+func (e *Engine) publishLatched(batch *pebble.Batch, fill func(*pebble.Batch) error) (published bool, err error) {
+	e.sweeper.mu.Lock()
+	defer e.sweeper.mu.Unlock()
+	e.sweeper.forget()
+	e.latches.Lock(latch.AllStripes)
+	defer e.latches.Unlock(latch.AllStripes)
+	if err := fill(batch); err != nil || batch.Empty() {
+		return false, err
+	}
+	return true, e.db.ApplyNoSyncWait(batch, pebble.Sync)
 }
 
 // DropTable removes a table for ever. Later writes get *UnknownTable, and so do reads that end later: they may have read

@@ -15,7 +15,6 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/storage/latch"
 )
 
 // LostRange is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
@@ -170,17 +169,12 @@ func tokenOf(key []byte, otherwise ring.Token) ring.Token {
 
 // excise removes keys without reading them, as far as whole files are concerned, and tells maintainers of the
 // ranges that were lost.
-func (e *Engine) excise(lower, upper []byte, lost []LostRange) (err error) {
-	e.sweeper.mu.Lock()
-	defer e.sweeper.mu.Unlock()
-	e.sweeper.forget()
-	e.latches.Lock(latch.AllStripes)
-	defer e.latches.Unlock(latch.AllStripes)
-	defer e.commitPanic(&err)
-	if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
-		return err
-	}
-	return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
+func (e *Engine) excise(lower, upper []byte, lost []LostRange) error {
+	return e.removeLatched(func(b *pebble.Batch) error {
+		// Commits wait for the change of the MANIFEST: their rows must not go, nor lose the entries that are removed next.
+		if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
+			return err
+		}
 		for _, x := range lost {
 			e.remove(b, x.Table, x.Tokens)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"cqld/ring"
 	"cqld/schema"
-	"cqld/storage/latch"
 )
 
 // tokenBounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
@@ -43,36 +42,26 @@ func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
 	return err
 }
 
-func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) (err error) {
+func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
 	if err := e.Drain(); err != nil {
 		return err
 	}
-	e.sweeper.mu.Lock()
-	defer e.sweeper.mu.Unlock()
-	e.sweeper.forget()
-	e.latches.Lock(latch.AllStripes)
-	defer e.latches.Unlock(latch.AllStripes)
-	defer e.commitPanic(&err)
-	batch := e.db.NewBatch()
-	defer batch.Close()
-	for _, r := range tokens.Unwrap() {
-		if lower, upper, ok := tokenBounds(nil, nil, id, r); ok {
-			if err := batch.DeleteRange(lower, upper, nil); err != nil {
-				return e.failure(err)
+	return e.removeLatched(func(b *pebble.Batch) error {
+		for _, r := range tokens.Unwrap() {
+			if lower, upper, ok := tokenBounds(nil, nil, id, r); ok {
+				if err := b.DeleteRange(lower, upper, nil); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	if batch.Empty() {
+		if !b.Empty() {
+			e.remove(b, id, tokens)
+		}
 		return nil
-	}
-	e.remove(batch, id, tokens)
-	if err := e.db.Apply(batch, pebble.Sync); err != nil {
-		return e.failure(err)
-	}
-	return e.failedErr()
+	})
 }
 
 // EmptyRange reports whether no data of a range of tokens, which may wrap, is stored.

@@ -4,6 +4,7 @@ package latch
 import (
 	"math/bits"
 	"sync"
+	"time"
 
 	"cqld/ring"
 )
@@ -38,14 +39,39 @@ func (l *Latches) RUnlock(set uint64) {
 	}
 }
 
-// Lock takes the write side of the stripes of set, in order.
+// tries and tryEvery bound how long Lock yields to holders of the read side.
+const (
+	tries    = 1_000
+	tryEvery = 100 * time.Microsecond
+)
+
+// Lock takes the write side of the stripes of set. A goroutine that waits for the write side of a mutex keeps others from the read
+// side, and the holder of the read side may be an ingestion that waits for the disk: commits would wait for it, too. Lock
+// therefore takes all stripes or none for 0.1 s, and only then waits for each, in order.
 func (l *Latches) Lock(set uint64) {
 	if l.Off {
 		return
 	}
+	for range tries {
+		if l.tryLock(set) {
+			return
+		}
+		time.Sleep(tryEvery)
+	}
 	for ; set != 0; set &= set - 1 {
 		l.stripes[bits.TrailingZeros64(set)].Lock()
 	}
+}
+
+// tryLock takes the write side of all stripes of set, or of none.
+func (l *Latches) tryLock(set uint64) bool {
+	for rest := set; rest != 0; rest &= rest - 1 {
+		if !l.stripes[bits.TrailingZeros64(rest)].TryLock() {
+			l.Unlock(set &^ rest)
+			return false
+		}
+	}
+	return true
 }
 
 // Unlock releases the write side.
