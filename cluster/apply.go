@@ -32,6 +32,8 @@ func apply(m *Metadata, c *command, index uint64) (*Metadata, error) {
 		err = applyBegin(&next, c.Begin, index)
 	case c.Streamed != nil:
 		err = applyStreamed(&next, c.Streamed, index)
+	case c.Excuse != nil:
+		err = applyExcuse(&next, c.Excuse, index)
 	case c.Known != nil:
 		err = applyKnown(&next, c.Known, index)
 	case c.Compared != nil:

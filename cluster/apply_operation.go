@@ -9,8 +9,15 @@ import (
 )
 
 // replications returns the replications of all keyspaces whose data is on nodes, without duplicates.
-func replications(s *schema.Schema) (out []ring.Replication) {
-	for _, name := range s.KeyspaceNames() {
+func replications(s *schema.Schema) []ring.Replication { return replicationsOf(s, s.KeyspaceNames()) }
+
+// userReplications is replications without those of system keyspaces only.
+func userReplications(s *schema.Schema) []ring.Replication {
+	return replicationsOf(s, userKeyspaces(s))
+}
+
+func replicationsOf(s *schema.Schema, keyspaces []string) (out []ring.Replication) {
+	for _, name := range keyspaces {
 		r := s.Keyspace(name).Replication
 		if r.Class != ring.Local && !slices.ContainsFunc(out, r.Equal) {
 			out = append(out, r)
@@ -48,7 +55,7 @@ func (m *Metadata) begin(o *ring.Operation, nodes []*ring.Node, index uint64) er
 	}
 	for _, u := range m.PendingCleanup {
 		// A forced operation does not wait: the node keeps its data of a range that it gains (rebalance.Drops).
-		if slices.Contains(o.Gaining, u.Node) && !o.Force {
+		if !u.System && !o.Force && slices.Contains(t.GainingOf(o, userReplications(m.Schema)), u.Node) {
 			return &Refused{Busy: true, Reason: fmt.Sprintf("node %s is still dropping data of ranges that it lost, which needs confirmation by half of the "+
 				"replicas of each range; if it is down, it continues when it is up again", t.Node(u.Node).Internode.Addr())}
 		}
@@ -87,7 +94,10 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 				return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. Use --force if it is lost anyway", name, g.Range)}
 			}
 		}
-		if o.Kind == ring.Leave || o.Kind == ring.Remove {
+		if at, lost := m.onlyOn(r, o.Node); o.Kind == ring.Remove && lost {
+			return &Refused{Reason: fmt.Sprintf("keyspace %s: no other node has range %s; its data would be lost. Use --force if it is lost anyway", name, at)}
+		}
+		if o.Kind == ring.Leave { // the removal of a dead node takes no live replica away
 			if dc, left, want := m.shortOf(r, t.Node(o.Node)); left < want {
 				return &Refused{Reason: fmt.Sprintf("Not enough live nodes to maintain replication factor in keyspace %s "+
 					"(%s: replication factor %d, %d nodes would be left). Perform a forceful decommission to ignore.", name, dc, want, left)}
@@ -95,6 +105,16 @@ func (m *Metadata) checkSources(t *ring.Topology, o *ring.Operation) error {
 		}
 	}
 	return nil
+}
+
+// onlyOn returns a range of which a node has the only replica.
+func (m *Metadata) onlyOn(r ring.Replication, id ring.NodeID) (at ring.Range, only bool) {
+	for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
+		if len(x.Replicas.Natural) == 1 && x.Replicas.Natural[0] == id {
+			return x.Range, true
+		}
+	}
+	return ring.Range{}, false
 }
 
 // shortOf returns the number of nodes that remain for r in the leaver's data center, and the number that r needs.
@@ -208,12 +228,19 @@ func applyStreamed(m *Metadata, c *streamedCommand, index uint64) error {
 	}
 	next := *o
 	next.Streamed = slices.Sorted(slices.Values(append(slices.Clone(o.Streamed), c.Node)))
-	moved := m.Topology.Moved()
-	if len(next.Streamed) == len(next.Gaining) {
-		next.Phase, next.Switched, moved = ring.Switching, index, index
-	}
-	m.Topology = ring.NewMovingTopology(index, moved, m.Topology.Nodes(), sortOperations(append(others, &next)))
+	next.Absent = slices.DeleteFunc(slices.Clone(o.Absent), func(id ring.NodeID) bool { return id == c.Node })
+	next.Short = withShort(o.Short, c.Node, c.Short)
+	m.advance(&next, others, index)
 	return nil
+}
+
+// advance replaces an operation, which switches if it awaits no node any longer.
+func (m *Metadata) advance(o *ring.Operation, others []*ring.Operation, index uint64) {
+	moved := m.Topology.Moved()
+	if o.Phase == ring.Streaming && len(o.Awaits()) == 0 {
+		o.Phase, o.Switched, moved = ring.Switching, index, index
+	}
+	m.Topology = ring.NewMovingTopology(index, moved, m.Topology.Nodes(), sortOperations(append(others, o)))
 }
 
 func sortOperations(os []*ring.Operation) []*ring.Operation {
@@ -251,6 +278,7 @@ func applyCompared(m *Metadata, c *comparedCommand, index uint64) error {
 	}
 	next := *o
 	next.Compared = slices.Sorted(slices.Values(append(slices.Clone(o.Compared), c.Node)))
+	next.Short = withShort(o.Short, c.Node, c.Short)
 	m.Topology = ring.NewMovingTopology(index, m.Topology.Moved(), m.Topology.Nodes(), sortOperations(append(others, &next)))
 	return nil
 }
@@ -277,7 +305,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 	if err != nil {
 		return err
 	}
-	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Compared) < len(o.Gaining)) || o.Hands && !o.Handed {
+	if o.Phase != ring.Switching || len(o.Gaining) > 0 && (!o.Known || len(o.Awaits()) > 0) || o.Hands && !o.Handed {
 		return &Refused{Reason: fmt.Sprintf("operation %d is not ready for this step: %+v", o.ID, *o)}
 	}
 	before := m.Topology
@@ -298,6 +326,7 @@ func applyEnd(m *Metadata, c *endCommand, index uint64) error {
 		others = withoutMember(others, o.Node, index)
 		nodes = m.without(slices.Clone(before.Nodes()), o.Node, index, "was removed")
 	}
+	m.noteIncomplete(o)
 	m.Topology = ring.NewMovingTopology(index, index, nodes, others)
 	m.notePendingCleanup(before, index)
 	m.regain(index)
@@ -318,7 +347,9 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 		}
 		next := *o
 		next.Gaining, next.Streamed, next.Compared = others(o.Gaining), others(o.Streamed), others(o.Compared)
-		if next.Phase == ring.Streaming && len(next.Streamed) == len(next.Gaining) {
+		next.Absent = others(o.Absent)
+		next.Short = slices.DeleteFunc(slices.Clone(o.Short), func(s ring.Shortfall) bool { return s.Node == id })
+		if next.Phase == ring.Streaming && len(next.Awaits()) == 0 {
 			next.Phase, next.Switched = ring.Switching, index
 		}
 		out[i] = &next
@@ -328,25 +359,35 @@ func withoutMember(operations []*ring.Operation, id ring.NodeID, index uint64) [
 
 // notePendingCleanup records the nodes that held ranges in before and no longer hold them.
 func (m *Metadata) notePendingCleanup(before *ring.Topology, index uint64) {
-	var losers []ring.NodeID
-	for _, r := range replications(m.Schema) {
+	all, users := m.losers(before, replications(m.Schema)), m.losers(before, userReplications(m.Schema))
+	for _, u := range m.PendingCleanup {
+		if !u.System && !slices.Contains(users, u.Node) {
+			users = append(users, u.Node)
+		}
+	}
+	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return slices.Contains(all, u.Node) })
+	for _, id := range all {
+		pending = append(pending, PendingCleanup{Node: id, Epoch: index, System: !slices.Contains(users, id)})
+	}
+	slices.SortFunc(pending, func(a, b PendingCleanup) int { return int(int64(a.Node) - int64(b.Node)) })
+	m.PendingCleanup = pending
+}
+
+// losers returns the members that held ranges in before and no longer hold them.
+func (m *Metadata) losers(before *ring.Topology, rs []ring.Replication) (out []ring.NodeID) {
+	for _, r := range rs {
 		now := m.Topology.Placement(r)
 		for _, x := range before.Placement(r).Ranges(ring.FullRange()) {
 			for _, y := range now.Ranges(x.Range) {
 				for _, id := range slices.Concat(x.Replicas.Natural, x.Replicas.Pending) {
-					if !y.Replicas.Contains(id) && m.Topology.Node(id) != nil && !slices.Contains(losers, id) {
-						losers = append(losers, id)
+					if !y.Replicas.Contains(id) && m.Topology.Node(id) != nil && !slices.Contains(out, id) {
+						out = append(out, id)
 					}
 				}
 			}
 		}
 	}
-	pending := slices.DeleteFunc(slices.Clone(m.PendingCleanup), func(u PendingCleanup) bool { return slices.Contains(losers, u.Node) })
-	for _, id := range losers {
-		pending = append(pending, PendingCleanup{id, index})
-	}
-	slices.SortFunc(pending, func(a, b PendingCleanup) int { return int(int64(a.Node) - int64(b.Node)) })
-	m.PendingCleanup = pending
+	return out
 }
 
 // applyAbort undoes an operation in either phase: until the operation ends, a quorum of the previous replicas has

@@ -100,6 +100,11 @@ type Cluster struct {
 	inquired      atomic.Int64  // monotonic time (ns) of the last request to members about an unknown peer
 
 	confirmations confirmations
+	deadSince     map[ring.NodeID]uint64 // ticks since which members are dead in this node's view
+	majority      missingMajority
+	steps         map[uint64]operationStep // what operations wait for, by id
+	voters        atomic.Pointer[Voters]   // also read by Voters
+	waits         atomic.Pointer[map[uint64]string]
 }
 
 // identity is what a node stores about itself from the first use of its disk.
@@ -125,7 +130,8 @@ const eventsMax = 4096
 // Open loads the node's stored state. Run and Join make the node participate.
 func Open(opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts, events: make(chan func(), eventsMax), stopped: make(chan struct{}),
-		seeds: opts.Seeds, proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, moved: map[ring.NodeID]netip.AddrPort{}}
+		seeds: opts.Seeds, proposals: map[CommandID]*proposal{}, applied: map[ring.NodeID]uint64{}, moved: map[ring.NodeID]netip.AddrPort{},
+		deadSince: map[ring.NodeID]uint64{}, steps: map[uint64]operationStep{}}
 	c.meta.Store(emptyMetadata())
 	c.confirmations.incarnation = opts.Rand.Uint64()
 	var err error
@@ -318,6 +324,11 @@ func (c *Cluster) tick(ticks uint64) {
 	c.checkClocks()
 	c.retryProposals()
 	c.askConfirmation()
+	if c.ticks%advanceEvery == 0 {
+		c.noteDead()
+		c.noteVoters()
+		c.noteWaits()
+	}
 	c.advanceOperations()
 	c.breakSilence()
 }

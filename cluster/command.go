@@ -36,6 +36,7 @@ type command struct {
 
 	Begin    *beginCommand    `json:",omitempty"`
 	Streamed *streamedCommand `json:",omitempty"`
+	Excuse   *excuseCommand   `json:",omitempty"`
 	Known    *knownCommand    `json:",omitempty"`
 	Compared *comparedCommand `json:",omitempty"`
 	Handed   *handedCommand   `json:",omitempty"`
@@ -92,10 +93,17 @@ type beginCommand struct {
 	Hands  bool `json:",omitempty"` // Leave only; see ring.Operation
 }
 
-// streamedCommand reports that Node has streamed all ranges that it gains.
+// streamedCommand reports that Node has streamed all ranges that it gains, those of Short from too few sources.
 type streamedCommand struct {
 	Operation uint64
 	Node      ring.NodeID
+	Short     []ring.Shortfall `json:",omitempty"`
+}
+
+// excuseCommand makes an operation not wait for nodes that gain ranges and are dead.
+type excuseCommand struct {
+	Operation uint64
+	Nodes     []ring.NodeID
 }
 
 // knownCommand reports that no quorum of readers is left that does not know that an operation is Switching.
@@ -105,6 +113,7 @@ type knownCommand struct{ Operation uint64 }
 type comparedCommand struct {
 	Operation uint64
 	Node      ring.NodeID
+	Short     []ring.Shortfall `json:",omitempty"`
 }
 
 // handedCommand reports that the leaving node has handed over its batches and hints.

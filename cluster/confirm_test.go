@@ -108,7 +108,7 @@ func TestReplicationChangeIsRecorded(t *testing.T) {
 	if got := recode(t, w.m).Former; len(got) != 1 || !slices.Equal(got[0].Nodes, f.Nodes) {
 		t.Errorf("decoded, the former replications are %+v", got)
 	}
-	w.m.PendingCleanup = []PendingCleanup{{w.m.Topology.Nodes()[0].ID, 1}}
+	w.m.PendingCleanup = []PendingCleanup{{Node: w.m.Topology.Nodes()[0].ID, Epoch: 1}}
 	w.log.PendingCleanup = w.m.PendingCleanup
 	if err := alter(4); err == nil {
 		t.Error("a node that drops data gains ranges")

@@ -37,7 +37,7 @@ func TestDepartedNodeAwaitsAllOthers(t *testing.T) {
 		report(nodes[0], nodes[2], late, leaver)
 		for _, o := range held.Metadata().Topology.Operations() {
 			if o.Phase == ring.Streaming && !slices.Contains(o.Streamed, held.Self()) {
-				held.StartStreamed(o.ID, func(error) {})
+				held.StartStreamed(o.ID, nil, func(error) {})
 			}
 		}
 		o := late.Metadata().Topology.Operations()

@@ -59,6 +59,8 @@ const (
 	busyPause    = time.Second
 	confirmPause = 2 * time.Second // of an admitted node that receives nothing
 	seedTimeout  = 5 * time.Second
+	// decideTimeout bounds the decision about a join request; the answer must arrive within seedTimeout.
+	decideTimeout = 4 * time.Second
 )
 
 // Join returns when this node is a member: immediately if it was one before, otherwise after it created a cluster or
@@ -104,7 +106,7 @@ type joining struct {
 
 // StartJoin is Join without blocking. The loop calls it, and done.
 func (c *Cluster) StartJoin(done func(error)) {
-	j := &joining{c: c, done: done, waiting: fmt.Errorf("cluster: no seed of %v could be reached", c.opts.Seeds)}
+	j := &joining{c: c, done: done, waiting: fmt.Errorf("cluster: no seed of %v has answered yet", c.opts.Seeds)}
 	c.joining = j
 	j.later(joinLogDelay, j.logWaiting)
 	if c.identity.Node == 0 {
@@ -484,6 +486,10 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		c.welcome(spec.Host, respond) // it crashed before it received the reply; nothing needs to be committed
 		return
 	}
+	if err := c.majorityError(); err != nil && n == nil { // a member that has moved may complete the majority
+		c.notAdmitted(respond, true, "the seed answers, but "+err.Error())
+		return
+	}
 	if c.joins >= joinsMax {
 		c.notAdmitted(respond, true, "too many nodes join at once")
 		return
@@ -511,14 +517,19 @@ func (c *Cluster) decideJoin(spec NodeSpec, respond messaging.Respond) {
 		}
 		c.welcome(spec.Host, respond)
 	})
-	c.opts.Clock.After(seedTimeout, func() {
+	c.opts.Clock.After(decideTimeout, func() {
 		c.post(func() {
 			stop()
-			if !over {
-				over = true
-				c.joins--
-				c.notAdmitted(respond, false, "the cluster did not decide in time")
+			if over {
+				return
 			}
+			over = true
+			c.joins--
+			why := "the cluster did not decide in time: no majority of its voters confirmed the admission"
+			if err := c.majorityError(); err != nil {
+				why = "the seed answers, but " + err.Error()
+			}
+			c.notAdmitted(respond, false, why)
 		})
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"cqld/ring"
 	"cqld/schema"
 )
 
@@ -54,19 +53,11 @@ func (c *Cluster) missingMajority(ctx context.Context) (*schema.Unavailable, err
 // shortOfMajority returns nil if a majority of the voters is alive; while the voters change, a majority of both sets.
 // The loop calls it.
 func (c *Cluster) shortOfMajority() *schema.Unavailable {
-	if c.driver == nil {
+	if c.driver == nil || len(c.driver.conf.GetVoters()) == 0 {
 		return nil // not a member yet; the change waits
 	}
-	for _, voters := range [][]uint64{c.driver.conf.GetVoters(), c.driver.conf.GetVotersOutgoing()} {
-		alive := 0
-		for _, id := range voters {
-			if c.Alive(ring.NodeID(id)) {
-				alive++
-			}
-		}
-		if need := len(voters)/2 + 1; len(voters) > 0 && alive < need {
-			return &schema.Unavailable{Required: need, Alive: alive}
-		}
+	if v := c.driver.voters(); !v.Majority() {
+		return &schema.Unavailable{Required: v.Required, Alive: v.Alive}
 	}
 	return nil
 }

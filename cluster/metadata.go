@@ -32,6 +32,9 @@ type Metadata struct {
 	// them, or some replica may lack such data. They are ordered by epoch.
 	Former []Former
 
+	// Incomplete are the last operations that ended although nodes lack data of ranges that they gained, oldest first.
+	Incomplete []Incomplete
+
 	nextNode ring.NodeID
 	recent   []CommandID // the last applied commands, so that a repeated one is not applied twice
 }
@@ -40,6 +43,8 @@ type Metadata struct {
 type PendingCleanup struct {
 	Node  ring.NodeID
 	Epoch uint64
+	// System means that the ranges are of system keyspaces only, which never block an operation.
+	System bool `json:",omitempty"`
 }
 
 // Former is the replication of a keyspace before an ALTER KEYSPACE, which moves no data.
@@ -103,6 +108,8 @@ type metadataJSON struct {
 	PaxosFloors map[schema.StorageID]int64 `json:",omitempty"`
 	// Added with former replications:
 	Former []Former `json:",omitempty"`
+	// Added with operations that do not wait for dead nodes:
+	Incomplete []Incomplete `json:",omitempty"`
 	// Added with roles:
 	Roles []byte `json:",omitempty"` // auth.Encode; empty means none
 }
@@ -127,7 +134,8 @@ func emptyMetadata() *Metadata {
 func (m *Metadata) encode() ([]byte, error) {
 	j := metadataJSON{Format: metadataFormat, Epoch: m.Epoch, Topology: m.Topology.Epoch(), Schema: schema.Encode(m.Schema),
 		Secret: m.Secret, NextNode: m.nextNode, Recent: m.recent, Moved: m.Topology.Moved(), Operations: m.Topology.Operations(),
-		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former}
+		PendingCleanup: m.PendingCleanup, Removed: m.Removed, PaxosFloors: m.PaxosFloors, Former: m.Former,
+		Incomplete: m.Incomplete}
 	for _, n := range m.Topology.Nodes() {
 		j.Nodes = append(j.Nodes, nodeJSON{n.ID, n.Host, n.Datacenter, n.Rack, n.Internode, n.Native, n.State, n.Tokens, n.DiskID})
 	}
@@ -168,7 +176,8 @@ func decodeMetadata(b []byte) (*Metadata, error) {
 		j.Moved = j.Topology // written before changes of the ring were recorded
 	}
 	return &Metadata{Epoch: j.Epoch, Schema: s, Roles: roles, Topology: ring.NewMovingTopology(j.Topology, j.Moved, nodes, j.Operations), Secret: j.Secret,
-		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former, nextNode: j.NextNode, recent: j.Recent}, nil
+		PendingCleanup: j.PendingCleanup, Removed: j.Removed, PaxosFloors: j.PaxosFloors, Former: j.Former,
+		Incomplete: j.Incomplete, nextNode: j.NextNode, recent: j.Recent}, nil
 }
 
 // NodeByHost returns the member with a host ID, or nil.

@@ -104,8 +104,8 @@ func (c *Cluster) AwaitOperation(ctx context.Context, operation uint64) error {
 }
 
 // StartStreamed reports that this node has all ranges that it gains by an operation. The loop calls done.
-func (c *Cluster) StartStreamed(operation uint64, done func(error)) {
-	c.start(&command{Streamed: &streamedCommand{operation, c.Self()}}, done)
+func (c *Cluster) StartStreamed(operation uint64, short []ring.Shortfall, done func(error)) {
+	c.start(&command{Streamed: &streamedCommand{operation, c.Self(), short}}, done)
 }
 
 // StartMove is Move without blocking, with tokens that were chosen for the current topology.
@@ -128,8 +128,8 @@ func (c *Cluster) StartAbort(operation uint64, done func(error)) {
 }
 
 // StartCompared reports that this node has compared all ranges that it gains, after the operation was Known.
-func (c *Cluster) StartCompared(operation uint64, done func(error)) {
-	c.start(&command{Compared: &comparedCommand{operation, c.Self()}}, done)
+func (c *Cluster) StartCompared(operation uint64, short []ring.Shortfall, done func(error)) {
+	c.start(&command{Compared: &comparedCommand{operation, c.Self(), short}}, done)
 }
 
 // StartHanded reports that this node, which is leaving, has handed over its batches and hints.
@@ -156,10 +156,18 @@ func (c *Cluster) advanceOperations() {
 	m := c.Metadata()
 	for _, o := range m.Topology.Operations() {
 		cmd := &command{End: &endCommand{o.ID}}
+		var dead []ring.NodeID
+		if c.ticks%excuseEvery == 0 {
+			dead = c.excusable(m, o)
+		}
 		switch {
+		case len(dead) > 0:
+			c.opts.Logger.Warn("operation does not wait for dead nodes; repair them when they are up", "operation", o.ID, "kind", o.Kind,
+				"nodes", c.names(dead))
+			cmd = &command{Excuse: &excuseCommand{o.ID, dead}}
 		case o.Phase != ring.Switching || c.driver.applied < o.Switched:
 			continue
-		case (o.Known || len(o.Gaining) == 0) && (len(o.Compared) < len(o.Gaining) || o.Hands && !o.Handed):
+		case (o.Known || len(o.Gaining) == 0) && (len(o.Awaits()) > 0 || o.Hands && !o.Handed):
 			continue
 		case !o.Known && !c.known(m, o):
 			continue
@@ -177,49 +185,57 @@ func (c *Cluster) advanceOperations() {
 // advanceEvery is the number of ticks between two checks of the operations.
 const advanceEvery = 2
 
-// known reports whether all live nodes have applied the switch of an operation, and also so many others that the
-// remaining nodes form no quorum of the previous replicas of any range that changes hands. System keyspaces never
-// block a topology change.
+// known reports whether an operation is known to all live nodes, and to so many others that no quorum of readers in
+// the first phase is left.
 func (c *Cluster) known(m *Metadata, o *ring.Operation) bool {
-	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched }
-	for _, n := range m.Topology.Nodes() {
-		if behind(n.ID) && c.Alive(n.ID) {
-			return false
-		}
-	}
-	for _, name := range userKeyspaces(m.Schema) {
-		r := m.Schema.Keyspace(name).Replication
-		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
-			if len(x.Replicas.Others) == 0 {
-				continue // these readers need not know
-			}
-			if quorumIn(m.Topology, r, slices.Concat(x.Replicas.Natural, x.Replicas.Pending), behind) {
-				return false
-			}
-		}
-	}
-	return true
+	live, dead := c.unaware(m, o)
+	return len(live) == 0 && len(dead) == 0
 }
 
-// quorumIn reports whether the nodes for which some returns true are a quorum of all replicas, or of those of a data
-// center.
-func quorumIn(t *ring.Topology, r ring.Replication, nodes []ring.NodeID, some func(ring.NodeID) bool) bool {
-	all, local := 0, map[string]int{}
-	for _, id := range nodes {
-		if n := t.Node(id); n != nil && some(id) {
-			all++
-			local[n.Datacenter]++
+// unaware returns the live nodes that have not applied the switch of an operation, or else dead ones that have not and
+// could still form a quorum of readers in the first phase: a quorum of the previous replicas of a range, in the whole
+// ring or in a data center. Such a quorum matters only with a replica that loses the range, because otherwise it is a
+// quorum of the next replicas, too. Nodes that an operation removes or replaces do not count, and system keyspaces
+// never block a topology change.
+func (c *Cluster) unaware(m *Metadata, o *ring.Operation) (live, dead []ring.NodeID) {
+	for _, n := range m.Topology.Nodes() {
+		if c.applied[n.ID] < o.Switched && c.Alive(n.ID) {
+			live = append(live, n.ID)
 		}
 	}
-	if all >= ring.QuorumOf(r.Total()) {
+	if len(live) > 0 {
+		return live, nil
+	}
+	behind := func(id ring.NodeID) bool { return c.applied[id] < o.Switched && !m.Topology.Gone(id) }
+	for _, r := range userReplications(m.Schema) {
+		for _, x := range m.Topology.Placement(r).Ranges(ring.FullRange()) {
+			before := slices.DeleteFunc(slices.Clone(x.Replicas.Before), func(id ring.NodeID) bool { return !behind(id) })
+			if staleQuorum(m.Topology, r, before, x.Replicas.Natural) {
+				return nil, before
+			}
+		}
+	}
+	return nil, nil
+}
+
+// staleQuorum reports whether nodes, which are previous replicas of a range, contain a quorum of which a member is not
+// among the next replicas: a quorum of the ring, or of the data center of this member.
+func staleQuorum(t *ring.Topology, r ring.Replication, nodes, next []ring.NodeID) bool {
+	local, losers := map[string]int{}, map[string]bool{}
+	for _, id := range nodes {
+		if n := t.Node(id); n != nil {
+			local[n.Datacenter]++
+			if !slices.Contains(next, id) {
+				losers[n.Datacenter] = true
+			}
+		}
+	}
+	if len(losers) > 0 && len(nodes) >= ring.QuorumOf(r.Total()) {
 		return true
 	}
-	for _, f := range r.Datacenters {
-		if local[f.Datacenter] >= ring.QuorumOf(f.Factor) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Datacenters, func(f ring.DatacenterFactor) bool {
+		return losers[f.Datacenter] && local[f.Datacenter] >= ring.QuorumOf(f.Factor)
+	})
 }
 
 func (c *Cluster) pause(ctx context.Context, d time.Duration) error {

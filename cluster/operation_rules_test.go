@@ -78,7 +78,7 @@ func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range nodes[1:] {
-			m.PendingCleanup = append(m.PendingCleanup, PendingCleanup{n.ID, 5})
+			m.PendingCleanup = append(m.PendingCleanup, PendingCleanup{Node: n.ID, Epoch: 5})
 		}
 		forced := *m
 		var refused *Refused
@@ -92,38 +92,153 @@ func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 	}
 }
 
-// TestQuorumInCountsEachDataCenter checks which sets of nodes delay an operation: those that are a quorum of all replicas, or of the
-// replicas of a data center.
-func TestQuorumInCountsEachDataCenter(t *testing.T) {
+// TestStaleQuorumNeedsALoser checks which nodes that are behind delay an operation: those that contain a quorum of the
+// previous replicas, of the ring or of a data center, of which a member loses the range.
+func TestStaleQuorumNeedsALoser(t *testing.T) {
 	var nodes []*ring.Node
-	for i, dc := range "aaabbb" {
+	for i, dc := range "aaabbbb" {
 		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Datacenter: string(dc), State: ring.Normal})
 	}
 	topology := ring.NewTopology(5, nodes)
 	network := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3}, ring.DatacenterFactor{Datacenter: "b", Factor: 3})
-	uneven := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1}, ring.DatacenterFactor{Datacenter: "b", Factor: 3})
+	large := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 3}, ring.DatacenterFactor{Datacenter: "b", Factor: 1})
 	simple := ring.Replication{Class: ring.Simple, Factor: 3}
-	all := []ring.NodeID{1, 2, 3, 4, 5, 6}
 	for _, c := range []struct {
 		name   string
 		r      ring.Replication
-		nodes  []ring.NodeID
 		behind []ring.NodeID
+		next   []ring.NodeID
 		want   bool
 	}{
-		{"none", network, all, nil, false},
-		{"one of each data center", network, all, []ring.NodeID{1, 4}, false},
-		{"two of one data center", network, all, []ring.NodeID{1, 2}, true},
-		{"all of one data center", network, all, []ring.NodeID{4, 5, 6}, true},
-		{"those that are no replicas do not count", network, []ring.NodeID{1, 4, 5, 6}, []ring.NodeID{1, 2, 3}, false},
-		{"the only replica of a data center", uneven, []ring.NodeID{1, 4, 5, 6}, []ring.NodeID{1}, true},
-		{"one of three of a data center", uneven, []ring.NodeID{1, 4, 5, 6}, []ring.NodeID{4}, false},
-		{"one of three", simple, []ring.NodeID{1, 2, 4}, []ring.NodeID{1}, false},
-		{"two of three", simple, []ring.NodeID{1, 2, 4}, []ring.NodeID{1, 4}, true},
-		{"a node that is no member", simple, []ring.NodeID{1, 2, 9}, []ring.NodeID{1, 9}, false},
+		{"none", network, nil, []ring.NodeID{1, 2, 3, 4, 5, 7}, false},
+		{"a dead data center that keeps its ranges", network, []ring.NodeID{1, 2, 3}, []ring.NodeID{1, 2, 3, 4, 5, 7}, false},
+		{"the loser alone", network, []ring.NodeID{6}, []ring.NodeID{1, 2, 3, 4, 5, 7}, false},
+		{"the loser and another one of its data center", network, []ring.NodeID{5, 6}, []ring.NodeID{1, 2, 3, 4, 5, 7}, true},
+		{"the loser and a dead data center", network, []ring.NodeID{1, 2, 3, 6}, []ring.NodeID{1, 2, 3, 4, 5, 7}, true},
+		{"a quorum of the ring that keeps its ranges", large, []ring.NodeID{1, 2, 3}, []ring.NodeID{1, 2, 3, 5}, false},
+		{"a quorum of the ring with the loser", large, []ring.NodeID{1, 2, 4}, []ring.NodeID{1, 2, 3, 5}, true},
+		{"two of three with the loser", simple, []ring.NodeID{1, 2}, []ring.NodeID{2, 3, 4}, true},
+		{"two of three without the loser", simple, []ring.NodeID{2, 3}, []ring.NodeID{2, 3, 4}, false},
+		{"a node that is no member", simple, []ring.NodeID{9, 2}, []ring.NodeID{2, 3, 4}, false},
 	} {
-		if got := quorumIn(topology, c.r, c.nodes, func(id ring.NodeID) bool { return slices.Contains(c.behind, id) }); got != c.want {
-			t.Errorf("%s: %v of %v are a quorum: %v, want %v", c.name, c.behind, c.nodes, got, c.want)
+		if got := staleQuorum(topology, c.r, c.behind, c.next); got != c.want {
+			t.Errorf("%s: %v are behind, next %v: %v, want %v", c.name, c.behind, c.next, got, c.want)
+		}
+	}
+}
+
+// removalOf returns metadata of a ring of five nodes with three replicas, of which node 1 is being removed.
+func removalOf(t *testing.T, force bool) *Metadata {
+	t.Helper()
+	m := emptyMetadata()
+	var nodes []*ring.Node
+	for i := range 5 {
+		nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: "a", Rack: "r1", State: ring.Normal,
+			Tokens: []ring.Token{ring.Token(i) << 59}})
+	}
+	m.Topology = ring.NewTopology(5, nodes)
+	var err error
+	r := ring.Replication{Class: ring.Simple, Factor: 3}
+	if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks", Replication: r}); err != nil {
+		t.Fatal(err)
+	}
+	if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1, Force: force}, 6); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestRemovalEndsWithoutDeadNodes removes a node while one of those that gain its ranges is dead: the operation ends
+// with the live ones, and the metadata name what the dead one lacks, unless it returns in time.
+func TestRemovalEndsWithoutDeadNodes(t *testing.T) {
+	for _, returns := range []ring.Phase{0, ring.Streaming, ring.Switching} {
+		m := removalOf(t, false)
+		gaining := m.Topology.Operation(6).Gaining
+		dead := gaining[0]
+		index := uint64(6)
+		apply := func(c *command) {
+			t.Helper()
+			index++
+			c.ID = CommandID{byte(index)}
+			next, err := apply(m, c, index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m = recode(t, next)
+		}
+		apply(&command{Excuse: &excuseCommand{6, []ring.NodeID{dead}}})
+		if returns == ring.Streaming {
+			apply(&command{Streamed: &streamedCommand{Operation: 6, Node: dead}})
+		}
+		short := []ring.Shortfall{{Keyspace: "ks", Ranges: 2}}
+		for _, id := range gaining[1:] {
+			apply(&command{Streamed: &streamedCommand{Operation: 6, Node: id, Short: short}})
+		}
+		apply(&command{Known: &knownCommand{6}})
+		if returns != 0 {
+			apply(&command{Compared: &comparedCommand{Operation: 6, Node: dead}})
+		}
+		for _, id := range gaining[1:] {
+			apply(&command{Compared: &comparedCommand{Operation: 6, Node: id}})
+		}
+		apply(&command{End: &endCommand{6}})
+		want := len(gaining)
+		if returns != 0 {
+			want--
+		}
+		missing := m.MissingFrom(6)
+		if m.Topology.Node(1) != nil || len(missing) != want || (missing[0].Node == dead) != (returns == 0) {
+			t.Errorf("the dead node returned in phase %v: node 1 is a member: %v, missing %+v", returns, m.Topology.Node(1) != nil, missing)
+		}
+		if text := m.DescribeMissing(missing); !strings.Contains(text, "2 ranges of keyspace ks") {
+			t.Error(text)
+		}
+	}
+}
+
+// TestOnlyRemovalsExcuse checks that a join or a departure waits for a dead node that gains ranges of users, because it
+// can be aborted, and never for one that gains ranges of system keyspaces only.
+func TestOnlyRemovalsExcuse(t *testing.T) {
+	for _, system := range []bool{false, true} {
+		m := emptyMetadata()
+		var nodes []*ring.Node
+		for i, dc := range "aabbcc" {
+			nodes = append(nodes, &ring.Node{ID: ring.NodeID(i + 1), Host: ring.HostID{byte(i + 1)}, Datacenter: string(dc), Rack: "r1", State: ring.Normal,
+				Tokens: []ring.Token{ring.Token(i) << 59}})
+		}
+		m.Topology = ring.NewTopology(5, nodes)
+		r := ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "a", Factor: 1}, ring.DatacenterFactor{Datacenter: "b", Factor: 2})
+		if system {
+			r = ring.NewNetworkTopology(ring.DatacenterFactor{Datacenter: "b", Factor: 2})
+		}
+		var err error
+		if m.Schema, err = schema.Apply(schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks", Replication: r}); err != nil {
+			t.Fatal(err)
+		}
+		if err := applyBegin(m, &beginCommand{Kind: ring.Leave, Node: 1}, 6); err != nil {
+			t.Fatal(err)
+		}
+		o := m.Topology.Operation(6)
+		if !slices.Contains(o.Gaining, 2) {
+			t.Fatal(o.Gaining)
+		}
+		if err := applyExcuse(m, &excuseCommand{6, []ring.NodeID{2}}, 7); (err == nil) != system {
+			t.Errorf("node 2 gains system ranges only: %v; excused: %v", system, err)
+		}
+	}
+}
+
+// TestSystemRangesBlockNothing makes a node lose ranges of system keyspaces, which it has not dropped because it is
+// dead: a removal by which it gains some begins nevertheless.
+func TestSystemRangesBlockNothing(t *testing.T) {
+	for _, system := range []bool{false, true} {
+		m := removalOf(t, false)
+		m.Topology = ring.NewTopology(5, m.withNode(1, func(n *ring.Node) { n.State = ring.Normal }))
+		for id := ring.NodeID(2); id <= 5; id++ {
+			m.PendingCleanup = append(m.PendingCleanup, PendingCleanup{Node: id, Epoch: 5, System: system})
+		}
+		if err := applyBegin(m, &beginCommand{Kind: ring.Remove, Node: 1}, 6); (err == nil) != system {
+			t.Errorf("system ranges only: %v, removal: %v", system, err)
 		}
 	}
 }

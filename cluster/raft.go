@@ -23,9 +23,6 @@ const (
 	heartbeatTicks = int(ticksIdle)
 )
 
-// votersMax bounds the voting members; the others are learners. Five voters survive the loss of two.
-const votersMax = 5
-
 // The log is compacted after snapshotEvery commands. snapshotKeep entries are kept for followers that are slightly
 // behind.
 const (
@@ -283,29 +280,6 @@ func (d *driver) adopt(cc pb.ConfChangeI, index uint64) {
 	}
 }
 
-// voters returns the members that should vote: those that do, and the oldest others that are ready, an odd number in
-// total. A node becomes a voter only when it has the log: a majority that must wait for a node that was admitted but
-// never started could commit nothing, not even a change of membership.
-func voters(members []*ring.Node, voting []uint64, ready func(id uint64) bool) []uint64 {
-	most := votersWanted(len(members))
-	ids := slices.Clone(voting)
-	for _, n := range members {
-		if id := uint64(n.ID); len(ids) < most && !slices.Contains(ids, id) && ready(id) {
-			ids = append(ids, id)
-		}
-	}
-	if len(ids)%2 == 0 && len(ids) > len(voting) {
-		ids = ids[:len(ids)-1]
-	}
-	return ids
-}
-
-// votersWanted returns the greatest odd number of members that may vote.
-func votersWanted(members int) int {
-	n := min(members, votersMax)
-	return n - 1 + n%2
-}
-
 // readyLag bounds the entries that a learner may lack when it becomes a voter.
 const readyLag = 16
 
@@ -396,45 +370,6 @@ func (d *driver) newLearners(members []*ring.Node) (changes []*pb.ConfChangeSing
 		}
 	}
 	return changes
-}
-
-// newVoters returns the changes towards an odd number of voters, all of them members. They are made in one step:
-// between two steps, a majority could depend on a voter that is down.
-func (d *driver) newVoters(members []*ring.Node) (changes []*pb.ConfChangeSingle) {
-	voting := d.conf.GetVoters()
-	stay := slices.DeleteFunc(slices.Clone(voting), d.isFormer)
-	alive := func(id uint64) bool { return id == uint64(d.self) || d.c.Alive(ring.NodeID(id)) }
-	stay = fewerVoters(stay, max(1, votersWanted(len(members))), uint64(d.self), alive)
-	progress := d.node.Status().Progress
-	next := voters(members, stay, func(id uint64) bool { return d.ready(progress, id) })
-	for _, id := range next {
-		if !slices.Contains(voting, id) {
-			changes = append(changes, confChange(pb.ConfChangeAddNode, id))
-		}
-	}
-	for _, id := range voting {
-		if !slices.Contains(next, id) {
-			changes = append(changes, confChange(pb.ConfChangeAddLearnerNode, id))
-		}
-	}
-	return changes
-}
-
-// fewerVoters removes voters until at most most are left: dead ones first, then the youngest, but never keep.
-func fewerVoters(voting []uint64, most int, keep uint64, alive func(id uint64) bool) []uint64 {
-	voting = slices.Clone(voting)
-	for len(voting) > most {
-		last := -1
-		for i, id := range voting {
-			switch {
-			case id == keep:
-			case last < 0, !alive(id) && alive(voting[last]), alive(id) == alive(voting[last]) && id > voting[last]:
-				last = i
-			}
-		}
-		voting = slices.Delete(voting, last, last+1)
-	}
-	return voting
 }
 
 func confChange(typ pb.ConfChangeType, id uint64) *pb.ConfChangeSingle {

@@ -68,35 +68,6 @@ func TestVotersGrowInOddNumbers(t *testing.T) {
 	}
 }
 
-// Present voters remain; a member that is not ready is skipped; the number stays odd.
-func TestVoters(t *testing.T) {
-	var members []*ring.Node
-	for i := range 7 {
-		members = append(members, &ring.Node{ID: ring.NodeID(i + 1), State: ring.Normal})
-	}
-	for _, c := range []struct {
-		members       int
-		voting, ready []uint64
-		want          []uint64
-	}{
-		{1, []uint64{1}, nil, []uint64{1}},
-		{2, []uint64{1}, []uint64{2}, []uint64{1}},
-		{3, []uint64{1}, []uint64{2}, []uint64{1}},
-		{3, []uint64{1}, []uint64{2, 3}, []uint64{1, 2, 3}},
-		{4, []uint64{1}, []uint64{3, 4}, []uint64{1, 3, 4}},
-		{4, []uint64{1, 2, 3}, []uint64{4}, []uint64{1, 2, 3}},
-		{5, []uint64{1, 2, 3}, []uint64{4}, []uint64{1, 2, 3}},
-		{5, []uint64{1, 3, 4}, []uint64{2, 5}, []uint64{1, 3, 4, 2, 5}},
-		{7, []uint64{1}, []uint64{2, 3, 4, 5, 6, 7}, []uint64{1, 2, 3, 4, 5}},
-		{7, []uint64{1, 2, 3, 4, 5}, []uint64{6, 7}, []uint64{1, 2, 3, 4, 5}},
-	} {
-		got := voters(members[:c.members], c.voting, func(id uint64) bool { return slices.Contains(c.ready, id) })
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%d members, %v vote, %v are ready: %v, want %v", c.members, c.voting, c.ready, got, c.want)
-		}
-	}
-}
-
 // A change of membership takes one entry, not one for each event. Each term may begin with an empty entry, and end a change that
 // it found incomplete; a change that took long is proposed again.
 func TestTheLogStaysShort(t *testing.T) {

@@ -31,7 +31,7 @@ func (n *Node) openHealth() error {
 	if err != nil {
 		return fmt.Errorf("node: listen for probes: %w", err)
 	}
-	n.health = health.Serve(l, health.Checks{Live: n.live, Ready: n.ready}, n.log)
+	n.health = health.Serve(l, health.Checks{Live: n.live, Ready: n.ready, Details: n.details}, n.log)
 	return nil
 }
 
@@ -62,6 +62,16 @@ func (n *Node) ready() error {
 		return errDisabled
 	}
 	return n.clockRefusal()
+}
+
+// details returns what limits this node although it serves clients.
+func (n *Node) details() (lines []string) {
+	if c := n.beating.Load(); c != nil {
+		if err := c.MajorityError(); err != nil {
+			lines = append(lines, err.Error())
+		}
+	}
+	return lines
 }
 
 // Served returns a channel that is closed when clients can connect for the first time.

@@ -42,6 +42,12 @@ func (n *Node) followRing(t *ring.Topology) {
 		}
 		delete(n.mu.ringJobs, id)
 		if j.operation.Completed(t) {
+			if m := n.cluster.Metadata(); len(m.MissingFrom(id)) > 0 {
+				missing := m.DescribeMissing(m.MissingFrom(id))
+				n.log.Warn("operation ended without all data; repair the keyspaces on these nodes", "operation", id, "missing", missing)
+				done, all := int64(len(j.operation.Compared)), int64(len(j.operation.Gaining))
+				j.Progress(done, all, "ended; to be repaired: "+missing)
+			}
 			j.End(nil)
 		} else {
 			j.End(jobs.ErrCancelled) // aborted

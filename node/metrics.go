@@ -90,6 +90,16 @@ func (c figuresCollector) ring(m metricSink) {
 	m.gauge("members", "Nodes of the ring.", int64(s.Members))
 	m.gauge("members_up", "Nodes that this node considers alive.", int64(s.Up))
 	m.gauge("epoch", "Version of the metadata that this node has applied.", int64(s.Epoch))
+	if v := c.n.cluster.Voters(); v != nil {
+		m.gauge("metadata_voters", "Nodes that vote on the metadata.", int64(len(v.IDs)))
+		m.gauge("metadata_voters_up", "Voters that this node considers alive.", int64(len(v.IDs)-len(v.Down)))
+		m.gauge("metadata_voters_required", "Voters that a change of the metadata needs.", int64(v.Required))
+		missing := int64(0)
+		if !v.Majority() {
+			missing = 1
+		}
+		m.gauge("metadata_majority_missing", "1 if too few voters are alive: no change of schema, roles or members is possible.", missing)
+	}
 	hints := 0
 	for _, node := range c.n.cluster.Metadata().Topology.Nodes() {
 		hints += c.n.parts.Hints.Pending(node.ID)

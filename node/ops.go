@@ -199,8 +199,12 @@ func (n *Node) members(t *ring.Topology, of map[ring.NodeID]facts) []control.Mem
 }
 
 func (n *Node) member(m *ring.Node) control.Member {
-	return control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(), Native: m.Native.String(),
+	out := control.Member{ID: uint64(m.ID), HostID: m.Host.String(), Address: m.Internode.String(), Native: m.Native.String(),
 		Datacenter: m.Datacenter, Rack: m.Rack, Up: n.cluster.Alive(m.ID), State: stateWord(m.State), Tokens: len(m.Tokens)}
+	if v := n.cluster.Voters(); v != nil {
+		out.Voter, out.Leader = slices.Contains(v.IDs, m.ID), v.Leader == m.ID
+	}
+	return out
 }
 
 // stateWord returns a state as nodetool writes it: Normal.

@@ -25,6 +25,12 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 		i.Hints += n.parts.Hints.Pending(node.ID)
 	}
 	i.Internode = n.internodeInfo()
+	if v := n.cluster.Voters(); v != nil {
+		i.Voters = control.Voters{Voters: len(v.IDs), Alive: len(v.IDs) - len(v.Down), Required: v.Required}
+		if err := n.cluster.MajorityError(); err != nil {
+			i.Voters.Missing = err.Error()
+		}
+	}
 	load := n.load()
 	i.Load = &load
 	i.ClockAhead, i.ClockRefuses = n.cluster.ClockOffset()

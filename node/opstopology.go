@@ -22,7 +22,7 @@ func (n *Node) opChanges(context.Context, control.None, control.Report) (control
 	t := n.cluster.Metadata().Topology
 	out := control.Changes{Operations: []control.Change{}}
 	for _, o := range t.Operations() {
-		c := control.Change{ID: o.ID, Kind: o.Kind.String(), Phase: o.Phase.String(), Gaining: len(o.Gaining), Streamed: len(o.Streamed)}
+		c := control.Change{ID: o.ID, Kind: o.Kind.String(), Phase: o.Phase.String(), Gaining: len(o.Gaining), Streamed: len(o.Streamed), Waits: n.cluster.Waits(o.ID)}
 		if m := t.Node(o.Node); m != nil {
 			c.Node = n.member(m)
 		}
@@ -47,19 +47,25 @@ func (n *Node) opDecommission(ctx context.Context, a control.ForceArgs, report c
 }
 
 // opRemoveNode removes a dead node.
-func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (none control.None, err error) {
+func (n *Node) opRemoveNode(ctx context.Context, a control.NodeArgs, report control.Report) (out control.Removal, err error) {
 	m := n.findMember(a.Node)
 	if m == nil {
-		return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", a.Node)}
+		return out, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", a.Node)}
 	}
 	id, err := n.cluster.RemoveNode(ctx, m.ID, a.Force)
 	if err := n.follow(ctx, id, err, report); err != nil {
-		return none, err
+		return out, err
 	}
-	if n.cluster.Metadata().Topology.Node(m.ID) != nil {
-		return none, aborted(id)
+	now := n.cluster.Metadata()
+	if now.Topology.Node(m.ID) != nil {
+		return out, aborted(id)
 	}
-	return none, nil
+	for _, s := range now.MissingFrom(id) {
+		if at := now.Topology.Node(s.Node); at != nil {
+			out.Missing = append(out.Missing, control.Missing{Node: at.Internode.String(), Keyspace: s.Keyspace, Ranges: s.Ranges})
+		}
+	}
+	return out, nil
 }
 
 // findMember finds a node by its host id, its number or its address, with or without the port.
@@ -220,8 +226,11 @@ func (n *Node) follow(ctx context.Context, operation uint64, err error, report c
 			return nil
 		case <-time.After(progressEvery):
 			if o := n.cluster.Metadata().Topology.Operation(operation); o != nil {
-				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: "nodes have their data",
-					Job: ringJobID(operation)})
+				what := "nodes have their data"
+				if w := n.cluster.Waits(operation); w != "" {
+					what += "; waiting for " + w
+				}
+				report(control.Progress{Done: int64(len(o.Streamed)), Total: int64(len(o.Gaining)), What: what, Job: ringJobID(operation)})
 			}
 		}
 	}

@@ -59,6 +59,9 @@ const (
 	// stuckReported is the number of failed attempts after which the operator is informed. A node that has just started does not
 	// know yet which nodes are alive.
 	stuckReported = 4
+	// partialAfter is the number of failed attempts, one a second, after which the removal of a node proceeds with the
+	// live sources of a range: longer than a node takes to restart.
+	partialAfter = 30
 )
 
 // Bounds of comparisons.

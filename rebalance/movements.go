@@ -3,6 +3,7 @@ package rebalance
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +17,8 @@ import (
 
 // OperationLog is the metadata log to which Movements reports progress. done is called once.
 type OperationLog interface {
-	StartStreamed(operation uint64, done func(error))
-	StartCompared(operation uint64, done func(error))
+	StartStreamed(operation uint64, short []ring.Shortfall, done func(error))
+	StartCompared(operation uint64, short []ring.Shortfall, done func(error))
 	StartHanded(operation uint64, done func(error))
 }
 
@@ -60,7 +61,8 @@ type Movements struct {
 	mu struct {
 		sync.Mutex
 		movements map[uint64]*movement
-		handing   uint64 // the operation by which this node leaves, once the hand-over began
+		handing   uint64   // the operation by which this node leaves, once the hand-over began
+		partial   []uint64 // operations in progress that streamed ranges from too few sources
 		closed    bool
 	}
 }
@@ -105,6 +107,10 @@ type movement struct {
 	reported  bool
 	ended     bool
 	stuck     int // consecutive attempts with too few live sources
+	// partial means that too few sources were alive for so long that the live ones must do. short contains the ranges
+	// that were fetched like that, by keyspace.
+	partial bool
+	short   map[string]map[ring.Range]bool
 }
 
 // Reconcile starts and ends movements so that they match a confirmed topology. The owner calls it after every change, from one
@@ -117,16 +123,22 @@ func (m *Movements) Reconcile(t *ring.Topology) {
 		return
 	}
 	var ended, begun []*movement
+	var partial []uint64 // operations that proceed to the comparison with what is alive
 	for id, v := range m.mu.movements {
 		if o := t.Operation(id); o == nil || v.compare != (o.Phase == ring.Switching) {
 			v.ended = true
+			if o != nil && v.partial {
+				partial = append(partial, id)
+			}
 			delete(m.mu.movements, id)
 			ended = append(ended, v)
 		}
 	}
+	m.mu.partial = slices.DeleteFunc(append(m.mu.partial, partial...), func(id uint64) bool { return t.Operation(id) == nil })
 	for _, o := range t.Operations() {
 		if m.mu.movements[o.ID] == nil && m.concerns(o, self) {
-			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{}}
+			v := &movement{m: m, operation: o, compare: o.Known, bytes: map[string]int64{}, started: map[string]bool{},
+				partial: slices.Contains(m.mu.partial, o.ID), short: map[string]map[ring.Range]bool{}}
 			m.mu.movements[o.ID] = v
 			begun = append(begun, v)
 		}
@@ -242,13 +254,20 @@ func (v *movement) proceed() {
 				f := v.queued[0]
 				v.stuck++
 				report := v.stuck == stuckReported
+				v.partial = v.mayBePartial() && v.stuck >= partialAfter
+				partial := v.partial
 				v.m.mu.Unlock()
-				if report {
+				switch {
+				case partial:
+					v.m.o.Note(v.partialReason(f))
+					continue
+				case report:
 					v.m.o.Note(v.stuckReason(f))
 				}
 				v.retryLater()
 				return
 			}
+			v.noteShortLocked(v.queued[0])
 			v.waiting, v.queued, v.stuck = sessions, v.queued[1:], 0
 			v.m.mu.Unlock()
 			continue
@@ -310,7 +329,7 @@ func (m *Movements) fenced(p Session) bool {
 func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	from := []ring.NodeID{f.gain.From}
 	if f.gain.From == 0 || !v.m.o.View.Alive(f.gain.From) {
-		if from, ok = v.sources(f.gain); !ok && f.required() {
+		if from, ok = v.sources(f.gain); !ok && f.required() && !v.partial {
 			return nil, false
 		}
 	}
@@ -332,17 +351,60 @@ func (v *movement) plan(f *gainedRange) (sessions []Session, ok bool) {
 	return sessions, true
 }
 
+// mayBePartial reports whether the operation completes with the live sources of a range: the nodes that would have to be
+// awaited may be dead for good. Other operations can be aborted.
+func (v *movement) mayBePartial() bool { return v.operation.Kind == ring.Remove || v.operation.Force }
+
+// noteShortLocked records a range that is fetched from too few sources.
+func (v *movement) noteShortLocked(f *gainedRange) {
+	if !v.partial || !f.required() || f.gain.From != 0 && v.m.o.View.Alive(f.gain.From) {
+		return
+	}
+	if _, enough := v.sources(f.gain); enough {
+		return
+	}
+	for _, name := range f.keyspaces {
+		if schema.IsReplicatedSystem(name) {
+			continue
+		}
+		if v.short[name] == nil {
+			v.short[name] = map[ring.Range]bool{}
+		}
+		v.short[name][f.gain.Range] = true
+	}
+}
+
+// shortfallsLocked counts the ranges that were fetched from too few sources, by keyspace.
+func (v *movement) shortfallsLocked() (out []ring.Shortfall) {
+	for _, name := range slices.Sorted(maps.Keys(v.short)) {
+		out = append(out, ring.Shortfall{Node: v.m.o.View.Self(), Keyspace: name, Ranges: len(v.short[name])})
+	}
+	return out
+}
+
+// partialReason describes to the operator from which range on the live sources must do.
+func (v *movement) partialReason(f *gainedRange) string {
+	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s has too few live sources (down: %s): it and others like it are fetched from "+
+		"the live ones; repair the keyspace on this node when more replicas are up", v.operation.ID, v.operation.Kind, f.gain.Range,
+		strings.Join(f.keyspaces, ", "), strings.Join(v.deadSources(f), ", "))
+}
+
 // stuckReason describes to the operator which range waits for which dead nodes.
 func (v *movement) stuckReason(f *gainedRange) string {
+	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s waits: too few of its sources are alive (down: %s); start them, "+
+		"or abort the operation: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, strings.Join(f.keyspaces, ", "),
+		strings.Join(v.deadSources(f), ", "), v.operation.ID)
+}
+
+// deadSources returns the addresses of the dead sources of a range.
+func (v *movement) deadSources(f *gainedRange) (out []string) {
 	view := v.m.o.View
-	var dead []string
 	for _, id := range f.gain.Sources {
 		if n := view.Topology().Node(id); n != nil && !view.Alive(id) {
-			dead = append(dead, n.Internode.String())
+			out = append(out, n.Internode.String())
 		}
 	}
-	return fmt.Sprintf("operation %d (%s): range %s of keyspace %s waits: too few of its sources are alive (down: %s); start them, "+
-		"or abort the operation: cqld ctl abort %d", v.operation.ID, v.operation.Kind, f.gain.Range, strings.Join(f.keyspaces, ", "), strings.Join(dead, ", "), v.operation.ID)
+	return out
 }
 
 // sources returns the live sources of a range, those of this node's data center first, and false when they are too few. A node
@@ -439,7 +501,10 @@ func (v *movement) report() {
 	} else {
 		v.m.o.Note(fmt.Sprintf("operation %d (%s): this node has all its ranges", v.operation.ID, v.operation.Kind))
 	}
-	start(v.operation.ID, func(err error) {
+	v.m.mu.Lock()
+	short := v.shortfallsLocked()
+	v.m.mu.Unlock()
+	start(v.operation.ID, short, func(err error) {
 		v.m.mu.Lock()
 		retry := err != nil && !v.ended && !v.m.mu.closed
 		if retry {

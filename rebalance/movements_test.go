@@ -65,12 +65,12 @@ func (w *moveWorld) After(_ time.Duration, f func()) env.Timer {
 	return stillTimer{}
 }
 
-func (w *moveWorld) StartStreamed(operation uint64, done func(error)) {
+func (w *moveWorld) StartStreamed(operation uint64, _ []ring.Shortfall, done func(error)) {
 	w.streamed = append(w.streamed, operation)
 	done(nil)
 }
 
-func (w *moveWorld) StartCompared(operation uint64, done func(error)) {
+func (w *moveWorld) StartCompared(operation uint64, _ []ring.Shortfall, done func(error)) {
 	w.compared = append(w.compared, operation)
 	done(nil)
 }

@@ -1,9 +1,11 @@
 package rebalance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"cqld/ring"
@@ -56,6 +58,12 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 	if name == "" {
 		name = fmt.Sprint(t.Epoch())
 	}
+	unfetched := 0
+	defer func() {
+		if unfetched > 0 {
+			m.o.Note(fmt.Sprintf("rebuild: %d ranges of system keyspaces have no live replica and are not fetched", unfetched))
+		}
+	}()
 	for _, keyspace := range catalog.KeyspaceNames() {
 		k := catalog.Keyspace(keyspace)
 		if k.Replication.Class == ring.Local || o.Keyspace != "" && o.Keyspace != keyspace {
@@ -66,6 +74,12 @@ func (m *Movements) rebuildSessions(o RebuildOptions) (all []Session) {
 				continue
 			}
 			source := m.source(t, r.Replicas.Natural, o.Datacenter)
+			if schema.IsReplicatedSystem(keyspace) { // it never blocks a rebuild: its replicas may be in other data centers
+				if source = cmp.Or(source, m.source(t, r.Replicas.Natural, "")); source == 0 {
+					unfetched++
+					continue
+				}
+			}
 			session := func(table schema.StorageID) Session {
 				id := fmt.Sprintf("%s%d/%s/%d", rebuildPrefix(name), table, r.Range, source)
 				return Session{Epoch: t.Moved(), Table: table, Range: r.Range, Source: source, ID: id, Restore: true}
@@ -141,17 +155,38 @@ func (v *rebuild) proceed() {
 		v.running = append(v.running, p.ID)
 		v.mu.Unlock()
 		if p.Source == 0 {
-			v.sessionEnded(p, errNoSource)
+			v.sessionEnded(p, fmt.Errorf("range %s of %s: %w", p.Range, v.nameOf(p), errNoSource))
 			continue
 		}
 		v.m.o.Streams.Start(p, nil, func(err error) {
-			if v.m.o.View.Schema().Dropped(p.Table) {
+			switch {
+			case v.m.o.View.Schema().Dropped(p.Table):
 				err = nil // the table was dropped
+			case err != nil && v.system(p) && !errors.Is(err, ErrCancelled):
+				v.m.o.Note(fmt.Sprintf("rebuild: range %s of a system keyspace was not fetched: %v", p.Range, err))
+				err = nil
 			}
 			v.sessionEnded(p, err)
 			v.proceed()
 		})
 	}
+}
+
+// nameOf names what a session fetches.
+func (v *rebuild) nameOf(p Session) string {
+	if t := v.m.o.View.Schema().TableByStorage(p.Table); p.Table != schema.PaxosTable && t != nil {
+		return "table " + t.Keyspace + "." + t.Name
+	}
+	return "the Paxos state of " + strings.Join(p.Keyspaces, ", ")
+}
+
+// system reports whether a session fetches data of a system keyspace, which never makes a rebuild fail.
+func (v *rebuild) system(p Session) bool {
+	keyspaces := p.Keyspaces
+	if t := v.m.o.View.Schema().TableByStorage(p.Table); p.Table != schema.PaxosTable && t != nil {
+		keyspaces = []string{t.Keyspace}
+	}
+	return len(keyspaces) > 0 && !slices.ContainsFunc(keyspaces, func(name string) bool { return !schema.IsReplicatedSystem(name) })
 }
 
 // sessionEnded is the event of a session's end. Without a name its record is removed, so that another Rebuild streams the range

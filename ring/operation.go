@@ -84,6 +84,33 @@ type Operation struct {
 	Handed bool `json:",omitempty"`
 	// Force allows the operation although a range has no replica from which to stream it.
 	Force bool
+	// Absent are nodes of Gaining for which the operation does not wait, because they are dead, ascending. Such a node
+	// lacks the ranges that it gains until they are repaired.
+	Absent []NodeID `json:",omitempty"`
+	// Short are the ranges that nodes fetched from too few live sources, ordered by node and keyspace: a write that
+	// only dead nodes have is missing until they are repaired.
+	Short []Shortfall `json:",omitempty"`
+}
+
+// Shortfall counts the ranges of a keyspace that a node gained by an operation without all data.
+type Shortfall struct {
+	Node     NodeID
+	Keyspace string
+	Ranges   int
+}
+
+// Awaits returns the nodes that must still stream, or compare, the ranges that they gain, ascending.
+func (o *Operation) Awaits() (out []NodeID) {
+	done := o.Streamed
+	if o.Phase == Switching {
+		done = o.Compared
+	}
+	for _, id := range o.Gaining {
+		if !slices.Contains(done, id) && !slices.Contains(o.Absent, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // apply changes the ownership of tokens.
@@ -213,9 +240,9 @@ func (o *Operation) gone(id NodeID) bool {
 	return o.Kind == Remove && id == o.Node || o.Kind == Replace && id == o.Replaced
 }
 
-// gone reports whether an operation considers a node dead: when such a node loses a range, it is neither contacted
+// Gone reports whether an operation considers a node dead: when such a node loses a range, it is neither contacted
 // nor awaited.
-func (t *Topology) gone(id NodeID) bool {
+func (t *Topology) Gone(id NodeID) bool {
 	for _, o := range t.operations {
 		if o.gone(id) {
 			return true

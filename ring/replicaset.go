@@ -32,7 +32,7 @@ func (s *ReplicaSet) join(t *Topology, others []NodeID) (differ bool) {
 	same := len(others) == len(s.Natural)
 	for _, id := range others {
 		same = same && slices.Contains(s.Natural, id)
-		if !s.Contains(id) && !t.gone(id) {
+		if !s.Contains(id) && !t.Gone(id) {
 			s.Pending = append(s.Pending, id)
 		}
 	}

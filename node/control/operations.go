@@ -39,6 +39,9 @@ type Member struct {
 	ClockAhead time.Duration `json:"clock_ahead_ns"`
 	// ClockRefuses means that the node does not serve clients because of its clock.
 	ClockRefuses bool `json:"clock_refuses,omitempty"`
+	// Voter means that the node votes on the metadata, and Leader that it leads the voters.
+	Voter  bool `json:"voter,omitempty"`
+	Leader bool `json:"leader,omitempty"`
 }
 
 // Status describes all members.
@@ -131,6 +134,15 @@ type Info struct {
 	Hints         int           `json:"hints_pending"` // records stored for other nodes
 	ListOfTokens  []int64       `json:"token_list"`
 	Internode     Internode     `json:"internode"`
+	Voters        Voters        `json:"voters"`
+}
+
+// Voters describes the voters of the metadata.
+type Voters struct {
+	Voters   int    `json:"voters"`
+	Alive    int    `json:"alive"`
+	Required int    `json:"required"`          // for a decision
+	Missing  string `json:"missing,omitempty"` // why no decision is possible; empty: a majority is alive
 }
 
 // Memory is the memory of a node, in bytes.

@@ -4,7 +4,7 @@ package control
 var (
 	Repair       = Operation[RepairArgs, RepairResult]{Name: "repair", Changes: true}
 	Decommission = Operation[ForceArgs, Departure]{Name: "decommission", Changes: true}
-	RemoveNode   = Operation[NodeArgs, None]{Name: "removenode", Changes: true}
+	RemoveNode   = Operation[NodeArgs, Removal]{Name: "removenode", Changes: true}
 	Move         = Operation[MoveArgs, None]{Name: "move", Changes: true}
 	Rebuild      = Operation[RebuildArgs, None]{Name: "rebuild", Changes: true}
 	Abort        = Operation[AbortArgs, Departure]{Name: "abort", Changes: true}
@@ -64,6 +64,18 @@ type Departure struct {
 	Left bool `json:"left"` // the node is not a member any more, and its process ends
 }
 
+// Removal is the result of a removal: what nodes lack of the ranges that they took over. A repair copies it.
+type Removal struct {
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Missing counts the ranges of a keyspace that a node gained without all their data.
+type Missing struct {
+	Node     string `json:"node"` // its address
+	Keyspace string `json:"keyspace"`
+	Ranges   int    `json:"ranges"`
+}
+
 // Changes are the ring operations in progress.
 type Changes struct {
 	Operations []Change `json:"operations"`
@@ -77,4 +89,5 @@ type Change struct {
 	Node     Member `json:"node"`
 	Gaining  int    `json:"gaining"`  // nodes that must receive data
 	Streamed int    `json:"streamed"` // of those, the nodes that have received it
+	Waits    string `json:"waits"`    // what the operation waits for
 }

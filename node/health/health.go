@@ -2,7 +2,7 @@
 // The answers say only whether the node works and whether it serves clients.
 //
 //	GET /livez   200 unless the process should be restarted
-//	GET /readyz  200 while the node serves clients
+//	GET /readyz  200 while the node serves clients; the lines after "ok" name what is wrong nevertheless
 //
 // Other answers are 503 with the reason in one line. The server accepts at most connectionsMax connections: a new one ends
 // the oldest, so that clients that hold connections open do not prevent probes.
@@ -21,6 +21,8 @@ import (
 // Checks decide the answers. nil means that the answer is 200. They must not block, and are safe for concurrent use.
 type Checks struct {
 	Live, Ready func() error
+	// Details, which may be nil, returns what an operator should know although the node serves clients, one line each.
+	Details func() []string
 }
 
 const (
@@ -41,8 +43,8 @@ type Server struct {
 // Serve answers probes of l in the background.
 func Serve(l net.Listener, c Checks, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", answer(c.Live))
-	mux.Handle("GET /readyz", answer(c.Ready))
+	mux.Handle("GET /livez", answer(c.Live, nil))
+	mux.Handle("GET /readyz", answer(c.Ready, c.Details))
 	s := &Server{done: make(chan struct{}), http: &http.Server{Handler: mux, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}}
 	s.http.SetKeepAlivesEnabled(false) // a probe is one request
@@ -61,7 +63,7 @@ func (s *Server) Close() {
 	<-s.done
 }
 
-func answer(check func() error) http.Handler {
+func answer(check func() error, details func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
@@ -71,5 +73,11 @@ func answer(check func() error) http.Handler {
 			return
 		}
 		_, _ = io.WriteString(w, "ok\n")
+		if details == nil {
+			return
+		}
+		for _, line := range details() {
+			_, _ = fmt.Fprintln(w, line)
+		}
 	})
 }

@@ -50,7 +50,9 @@ func TestAnswersFollowTheChecks(t *testing.T) {
 			return nil
 		}
 	}
-	at := "http://" + serve(t, Checks{Live: check(&live), Ready: check(&ready)})
+	var details atomic.Pointer[[]string]
+	details.Store(&[]string{})
+	at := "http://" + serve(t, Checks{Live: check(&live), Ready: check(&ready), Details: func() []string { return *details.Load() }})
 	want := func(path string, status int, body string) {
 		t.Helper()
 		if gotStatus, gotBody := get(t, http.MethodGet, at+path); gotStatus != status || gotBody != body {
@@ -68,11 +70,13 @@ func TestAnswersFollowTheChecks(t *testing.T) {
 	want("/livez", 503, "stuck\n")
 	ready.Store(nil)
 	want("/readyz", 200, "ok\n")
+	details.Store(&[]string{"no majority"})
+	want("/readyz", 200, "ok\nno majority\n")
 }
 
 func TestOtherRequestsAreRefused(t *testing.T) {
 	fine := func() error { return nil }
-	at := "http://" + serve(t, Checks{fine, fine})
+	at := "http://" + serve(t, Checks{Live: fine, Ready: fine})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -97,7 +101,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 // TestOpenConnectionsDoNotPreventProbes holds more connections open than the server accepts.
 func TestOpenConnectionsDoNotPreventProbes(t *testing.T) {
 	fine := func() error { return nil }
-	at := serve(t, Checks{fine, fine})
+	at := serve(t, Checks{Live: fine, Ready: fine})
 	var held []net.Conn
 	for range connectionsMax + 10 {
 		c, err := net.Dial("tcp", at)

@@ -46,6 +46,11 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		clock = fmt.Sprintf("in sync with the other nodes (%v)", i.ClockAhead.Round(time.Millisecond))
 	}
 	field("Clock", "%s", clock)
+	voters := i.Voters.Missing
+	if voters == "" {
+		voters = fmt.Sprintf("%d of %d alive, %d needed", i.Voters.Alive, i.Voters.Voters, i.Voters.Required)
+	}
+	field("Metadata voters", "%s", voters)
 	requests := i.CacheHits + i.CacheMisses
 	rate := "NaN"
 	if requests > 0 {

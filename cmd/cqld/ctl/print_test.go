@@ -25,6 +25,7 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"getendpoints":            shown(showEndpoints),
 		"members":                 shown(showMembers),
 		"operations":              shown(showChanges),
+		"removenode":              shown(showRemoved),
 		"jobs":                    shown(showJobs),
 		"job":                     shown(showJob),
 		"info":                    shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, false) }),

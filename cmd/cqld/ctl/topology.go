@@ -73,7 +73,21 @@ type removeNodeCommand struct {
 
 // Run removes a dead node from the ring.
 func (c *removeNodeCommand) Run(s *session) error {
-	return ask(s, control.RemoveNode, control.NodeArgs{Node: c.Node, Force: c.Force}, quiet[control.None])
+	return ask(s, control.RemoveNode, control.NodeArgs{Node: c.Node, Force: c.Force}, showRemoved)
+}
+
+// showRemoved prints which data is missing after a removal.
+func showRemoved(w io.Writer, r control.Removal) error {
+	p := &printer{w: w}
+	if len(r.Missing) == 0 {
+		return nil
+	}
+	p.line("The node was removed, but nodes that took over its ranges lack data, because they were down or too few replicas were up:")
+	for _, m := range r.Missing {
+		p.line("  %d ranges of keyspace %s on %s", m.Ranges, m.Keyspace, host(m.Node))
+	}
+	p.line("Run 'cqld ctl repair' for these keyspaces on these nodes when they are up.")
+	return p.err
 }
 
 type moveCommand struct {
@@ -125,9 +139,9 @@ func showChanges(w io.Writer, all control.Changes) error {
 		_, err := fmt.Fprintln(w, "The ring is not changing.")
 		return err
 	}
-	t := newTable("ID", "Operation", "Node", "Host ID", "Phase", "Nodes that have their data")
+	t := newTable("ID", "Operation", "Node", "Host ID", "Phase", "Nodes that have their data", "Waits for")
 	for _, o := range all.Operations {
-		t.row(fmt.Sprint(o.ID), o.Kind, host(o.Node.Address), o.Node.HostID, o.Phase, fmt.Sprintf("%d of %d", o.Streamed, o.Gaining))
+		t.row(fmt.Sprint(o.ID), o.Kind, host(o.Node.Address), o.Node.HostID, o.Phase, fmt.Sprintf("%d of %d", o.Streamed, o.Gaining), o.Waits)
 	}
 	return t.print(w)
 }
@@ -143,9 +157,20 @@ func showMembers(w io.Writer, st control.Status) error {
 	p := &printer{w: w}
 	for _, m := range st.Members {
 		p.line("%s\n  ID:%d\n  HOST_ID:%s\n  STATUS:%s\n  ALIVE:%t\n  DC:%s\n  RACK:%s\n  INTERNAL_ADDRESS_AND_PORT:%s\n  NATIVE_ADDRESS_AND_PORT:%s\n"+
-			"  TOKENS:%d\n  LOAD:%s", host(m.Address), m.ID, m.HostID, m.State, m.Up, m.Datacenter, m.Rack, m.Address, m.Native, m.Tokens, load(m))
+			"  TOKENS:%d\n  LOAD:%s\n  VOTER:%s", host(m.Address), m.ID, m.HostID, m.State, m.Up, m.Datacenter, m.Rack, m.Address, m.Native, m.Tokens, load(m), voterText(m))
 	}
 	return p.err
+}
+
+// voterText describes a member's part in decisions about the metadata.
+func voterText(m control.Member) string {
+	switch {
+	case m.Voter && m.Leader:
+		return "true (leader)"
+	case m.Voter:
+		return "true"
+	}
+	return "false"
 }
 
 type versionCommand struct{}
