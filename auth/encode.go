@@ -38,8 +38,9 @@ type grantJSON struct {
 }
 
 type accountJSON struct {
-	Name, Role string
-	Keys       [2]string
+	Name, Role  string
+	Keys        [2]string
+	Consistency string `json:",omitempty"`
 }
 
 type identityJSON struct{ Identity, Role string }

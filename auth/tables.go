@@ -17,7 +17,16 @@ const (
 type TablesAccount struct {
 	Name, Role string
 	Keys       [2]string // base64; at most one is empty
+	// Consistency is TablesQuorum or TablesLocalQuorum; empty means that of the node that serves the request.
+	Consistency string
 }
+
+// The consistency of an Azure Tables account's requests: a majority of all replicas, with SERIAL, or of those in the data
+// center of the node that serves the request, with LOCAL_SERIAL.
+const (
+	TablesQuorum      = "QUORUM"
+	TablesLocalQuorum = "LOCAL_QUORUM"
+)
 
 // String returns the account without its keys.
 func (a *TablesAccount) String() string {
@@ -34,6 +43,8 @@ type TablesSettings struct {
 	Exists  bool       `json:",omitempty"` // refuse the change unless the account exists
 	Drop    bool       `json:",omitempty"` // remove the account
 	Keys    [2]*string // base64; nil keeps a key, and an empty one removes it
+	// Consistency is that of TablesAccount; nil keeps it.
+	Consistency *string `json:",omitempty"`
 }
 
 // String returns the settings without the keys.
@@ -71,7 +82,10 @@ func (s *TablesSettings) apply(d *Directory, role string) error {
 	}
 	next := TablesAccount{Name: s.Account, Role: role}
 	if old != nil {
-		next.Keys = old.Keys
+		next.Keys, next.Consistency = old.Keys, old.Consistency
+	}
+	if s.Consistency != nil {
+		next.Consistency = *s.Consistency
 	}
 	for i, key := range s.Keys {
 		if key != nil {
@@ -93,6 +107,8 @@ func (a *TablesAccount) check() error {
 		return invalidf("Invalid name of an Azure Tables account: %s", problem)
 	case a.Name == DevelopmentAccount:
 		return invalidf("Invalid name of an Azure Tables account: %s is the development account", a.Name)
+	case CheckTablesConsistency(a.Consistency) != "":
+		return invalidf("Invalid consistency of Azure Tables account %s: %s", a.Name, CheckTablesConsistency(a.Consistency))
 	case a.Keys == [2]string{}:
 		return invalidf("Azure Tables account %s needs a key; to remove the account, drop it", a.Name)
 	}
@@ -122,6 +138,14 @@ func CheckTablesName(name string) (problem string) {
 	}
 	if name == "system" {
 		return "the name is that of a system keyspace"
+	}
+	return ""
+}
+
+// CheckTablesConsistency returns why a level is not the consistency of an account, or an empty string if it is.
+func CheckTablesConsistency(level string) (problem string) {
+	if level != "" && level != TablesQuorum && level != TablesLocalQuorum {
+		return "the level must be QUORUM or LOCAL_QUORUM, or empty for the default of the nodes (tables_consistency)"
 	}
 	return ""
 }

@@ -8,11 +8,12 @@ import (
 
 	"cqld/auth"
 	"cqld/azuretables/odata"
+	"cqld/ring"
 	"cqld/schema"
 )
 
 // accounts finds accounts: those of the cluster's directory, which change at any time, then those of the configuration.
-// It keeps the HMAC states of each account until the account's keys or its role change. It is safe for concurrent use.
+// It keeps the HMAC states of each account until the account's keys, role or consistency change. It is safe for concurrent use.
 type accounts struct {
 	directory   func() *auth.Directory // nil means that there is none
 	configured  map[string]*account
@@ -29,10 +30,10 @@ func (s *accounts) configure(o *Options) error {
 		if err := CheckAccount(a); err != nil {
 			return fmt.Errorf("azuretables: account %q: %w", a.Name, err)
 		}
-		s.configured[a.Name], _ = newAccount(a.Name, a.Role, [2]string{a.Key})
+		s.configured[a.Name], _ = newAccount(a.Name, a.Role, a.Consistency, [2]string{a.Key})
 	}
 	if o.Development && len(o.Accounts) == 0 {
-		s.development, _ = newAccount(DevelopmentAccount, "", [2]string{DevelopmentKey})
+		s.development, _ = newAccount(DevelopmentAccount, "", "", [2]string{DevelopmentKey})
 	}
 	return nil
 }
@@ -46,6 +47,9 @@ func CheckAccount(a Account) error {
 		problem = "the name is that of a system keyspace"
 	case problem == "":
 		problem = auth.CheckTablesKey(a.Key)
+	}
+	if problem == "" {
+		problem = auth.CheckTablesConsistency(a.Consistency)
 	}
 	if problem != "" {
 		return errors.New(problem)
@@ -91,10 +95,10 @@ func (s *accounts) current(of *auth.TablesAccount) *account {
 	s.mu.RLock()
 	a := s.kept[of.Name]
 	s.mu.RUnlock()
-	if a != nil && a.role == of.Role && a.given == of.Keys {
+	if a != nil && a.role == of.Role && a.level == of.Consistency && a.given == of.Keys {
 		return a
 	}
-	made, ok := newAccount(of.Name, of.Role, of.Keys)
+	made, ok := newAccount(of.Name, of.Role, of.Consistency, of.Keys)
 	if !ok { // the directory has checked its keys
 		return nil
 	}
@@ -113,6 +117,18 @@ func (s *accounts) forget(name string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.kept, name)
+	}
+}
+
+// setLevels sets the consistency of the account's requests (docs/adr/0042).
+func (c *call) setLevels() {
+	level := c.account.level
+	if level == "" {
+		level = c.server.o.Consistency
+	}
+	c.request.Consistency, c.request.SerialConsistency = ring.Quorum, ring.Serial
+	if level == LocalQuorum {
+		c.request.Consistency, c.request.SerialConsistency = ring.LocalQuorum, ring.LocalSerial
 	}
 }
 

@@ -42,6 +42,8 @@ type Options struct {
 	TLSOptional bool
 	// Guard handles panics of requests; nil means one that logs to Logger.
 	Guard *guard.Guard
+	// Consistency is that of accounts without their own: Quorum, also if it is empty, or LocalQuorum.
+	Consistency string
 	// AccountTarget and PartitionTarget are entities per second of each account and partition. Requests beyond them are
 	// refused with ServerBusy; 0 means no limit.
 	AccountTarget, PartitionTarget int
@@ -185,7 +187,7 @@ func (c *call) begin(ctx context.Context, req *httpRequest, resp *response) {
 	c.id = d.newID()
 	c.method = req.method
 	c.began = d.o.Clock.Monotonic()
-	// Azure Tables is strongly consistent; clients cannot choose a consistency level.
+	// Azure Tables is strongly consistent: clients cannot choose a consistency level. An account may (setLevels).
 	c.request = request.Request{Context: ctx, Client: req.remote, Deadline: c.began + d.limits.RequestTimeout, Consistency: ring.Quorum,
 		SerialConsistency: ring.Serial}
 }
@@ -256,6 +258,7 @@ func (c *call) locate() error {
 	if c.account, c.secondary = c.server.accounts.find(c.path.Account); c.account == nil {
 		return odata.Of(odata.AuthenticationFailed)
 	}
+	c.setLevels()
 	if err := c.checkHost(); err != nil {
 		return err
 	}

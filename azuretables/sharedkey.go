@@ -20,7 +20,15 @@ type Account struct {
 	Name string
 	Key  string // base64
 	Role string
+	// Consistency is Quorum or LocalQuorum; empty means Options.Consistency.
+	Consistency string
 }
+
+// The levels of Options.Consistency and Account.Consistency.
+const (
+	Quorum      = auth.TablesQuorum
+	LocalQuorum = auth.TablesLocalQuorum
+)
 
 // The development account, whose key is public; it is served on loopback addresses only.
 const (
@@ -34,6 +42,7 @@ type account struct {
 	name       string
 	role       string
 	given      [2]string // the keys as configured
+	level      string    // empty means that of the server
 	wellKnown  bool      // a key is DevelopmentKey
 	keys       []*key
 	properties propertiesCache
@@ -50,8 +59,8 @@ type signer struct {
 }
 
 // newAccount returns an account with one or two keys; an empty one is none. It returns false if a key is not base64.
-func newAccount(name, role string, keys [2]string) (*account, bool) {
-	made := &account{name: name, role: role, given: keys}
+func newAccount(name, role, level string, keys [2]string) (*account, bool) {
+	made := &account{name: name, role: role, level: level, given: keys}
 	for _, given := range keys {
 		if given == "" {
 			continue

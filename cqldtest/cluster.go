@@ -135,6 +135,16 @@ func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
 // Node returns node i, counted from zero.
 func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 
+// Datacenter returns the nodes of a data center in order, including stopped ones.
+func (c *Cluster) Datacenter(name string) (nodes []*Node) {
+	for _, n := range c.nodes {
+		if n.Datacenter() == name {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // Clock returns the wall clock of all nodes.
 func (c *Cluster) Clock() *Clock { return c.clock }
 

@@ -65,6 +65,9 @@ func newNode(c *Cluster, i int, all []addresses, o *options) *Node {
 // Index returns the node's number in the cluster, counted from zero.
 func (n *Node) Index() int { return n.index }
 
+// Datacenter returns the name of the node's data center.
+func (n *Node) Datacenter() string { return n.opts.Datacenter }
+
 // Address returns the node's address for CQL clients, as "host:port".
 func (n *Node) Address() string { return n.at.nativeAt().String() }
 

@@ -15,6 +15,7 @@ type Option func(*options)
 
 type options struct {
 	nodes     int
+	centers   int
 	dir       string // empty means in memory
 	fabric    fabric
 	clock     *Clock
@@ -24,6 +25,10 @@ type options struct {
 
 // Nodes sets the number of nodes, from 1 to 64.
 func Nodes(n int) Option { return func(o *options) { o.nodes = n } }
+
+// Datacenters divides the nodes evenly into n data centers, "datacenter1", "datacenter2", …, in the order of the nodes:
+// with Nodes(6) and Datacenters(2), nodes 0 to 2 are in the first. The number of nodes must be a multiple of n.
+func Datacenters(n int) Option { return func(o *options) { o.centers = n } }
 
 // OnDisk stores the data of the nodes in subdirectories node0, node1, … of dir, which must not contain data of another
 // cluster, for example testing.T.TempDir. Writes are then acknowledged when they are on that disk.
@@ -53,12 +58,15 @@ const nodesMax = 64
 const startTimeout = time.Minute
 
 func parse(opts []Option) (options, error) {
-	o := options{nodes: 1, fabric: &loopback{}, clock: &Clock{}}
+	o := options{nodes: 1, centers: 1, fabric: &loopback{}, clock: &Clock{}}
 	for _, set := range opts {
 		set(&o)
 	}
 	if o.nodes < 1 || o.nodes > nodesMax {
 		return o, fmt.Errorf("cqldtest: %d nodes: the number must lie between 1 and %d", o.nodes, nodesMax)
+	}
+	if o.centers < 1 || o.nodes%o.centers != 0 {
+		return o, fmt.Errorf("cqldtest: %d nodes cannot be divided evenly into %d data centers", o.nodes, o.centers)
 	}
 	if o.clock == nil {
 		return o, fmt.Errorf("cqldtest: UseClock needs a clock")
@@ -79,6 +87,7 @@ func (o *options) nodeOptions(i int, all []addresses) config.Options {
 	n.ClusterName = "cqldtest"
 	n.MemoryLimit, n.CacheBytes, n.MemTableBytes, n.AutoRepair = testMemory, testCacheBytes, testMemTableBytes, false
 	n.LogLevel = new(slog.LevelVar)
+	n.Datacenter = fmt.Sprintf("datacenter%d", 1+i*o.centers/o.nodes)
 	for _, f := range o.configure {
 		f(i, &n)
 	}

@@ -85,6 +85,7 @@ func (n *Node) handleData() {
 	control.Handle(s, control.TablesAccountsOf, n.opTablesAccounts)
 	control.Handle(s, control.CreateTablesAccount, n.opCreateTablesAccount)
 	control.Handle(s, control.RotateTablesKey, n.opRotateTablesKey)
+	control.Handle(s, control.SetTablesConsistency, n.opSetTablesConsistency)
 	control.Handle(s, control.RemoveTablesAccount, n.opRemoveTablesAccount)
 }
 

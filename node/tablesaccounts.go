@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/base64"
@@ -27,11 +28,13 @@ func (n *Node) opTablesAccounts(_ context.Context, _ control.None, _ control.Rep
 	d := n.roles()
 	for _, name := range d.TablesAccounts() {
 		a, _ := d.TablesAccount(name)
-		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "", Key2: a.Keys[1] != ""})
+		out.Accounts = append(out.Accounts, control.TablesAccount{Name: name, Role: a.Role, Key1: a.Keys[0] != "", Key2: a.Keys[1] != "",
+			Consistency: cmp.Or(a.Consistency, n.opts.TablesConsistency)})
 	}
 	for _, a := range n.opts.TablesAccounts {
 		_, hidden := d.TablesAccount(a.Name)
-		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true, Configured: true, Hidden: hidden})
+		out.Accounts = append(out.Accounts, control.TablesAccount{Name: a.Name, Role: a.Role, Key1: true, Configured: true, Hidden: hidden,
+			Consistency: cmp.Or(a.Consistency, n.opts.TablesConsistency)})
 	}
 	return out, nil
 }
@@ -61,6 +64,12 @@ func (n *Node) opRotateTablesKey(ctx context.Context, args control.TablesAccount
 		out.Key2 = key
 	}
 	return out, n.changeTablesAccount(ctx, "", settings)
+}
+
+// opSetTablesConsistency changes the consistency of an account's requests.
+func (n *Node) opSetTablesConsistency(ctx context.Context, args control.TablesAccountArgs, _ control.Report) (control.None, error) {
+	s := auth.TablesSettings{Account: args.Name, Exists: true, Consistency: &args.Consistency}
+	return control.None{}, n.changeTablesAccount(ctx, "", s)
 }
 
 func (n *Node) opRemoveTablesAccount(ctx context.Context, args control.TablesAccountArgs, _ control.Report) (control.None, error) {

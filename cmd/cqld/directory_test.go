@@ -37,7 +37,7 @@ func local(dir string, fresh bool) error {
 	c := localCommand{Nodes: 2, DataDir: dir, Fresh: fresh}
 	var members []member
 	for i, name := range []string{"node1", "node2"} {
-		members = append(members, member{index: i + 1, address: "127.0.69.1", port: 9042, storage: 7000, dir: filepath.Join(dir, name)})
+		members = append(members, member{index: i + 1, address: "127.0.69.1", port: 9042, storage: 7000, center: "datacenter1", dir: filepath.Join(dir, name)})
 	}
 	return c.prepareData(members)
 }

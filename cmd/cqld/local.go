@@ -7,21 +7,24 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"cqld/azuretables"
 	"cqld/internal/memory"
+	"cqld/node/config"
 )
 
 type localCommand struct {
-	Nodes      int    `help:"Number of nodes." default:"4"`
-	Port       uint16 `help:"Port for CQL clients." default:"9042"`
-	TablesPort uint16 `help:"Port for Azure Tables clients; 0 disables it." default:"10002"`
-	DataDir    string `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
-	Fresh      bool   `help:"Delete the contents of the data directory first."`
-	Secure     bool   `help:"Require TLS and logins. Certificates and a superuser with a generated password are made at the first start."`
-	LogLevel   string `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	Nodes       int    `help:"Number of nodes." default:"4"`
+	Datacenters int    `help:"Number of data centers, named datacenter1, datacenter2, …; the nodes are divided evenly, so that their number must be a multiple." default:"1"`
+	Port        uint16 `help:"Port for CQL clients." default:"9042"`
+	TablesPort  uint16 `help:"Port for Azure Tables clients; 0 disables it." default:"10002"`
+	DataDir     string `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
+	Fresh       bool   `help:"Delete the contents of the data directory first."`
+	Secure      bool   `help:"Require TLS and logins. Certificates and a superuser with a generated password are made at the first start."`
+	LogLevel    string `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 
 	security *security // nil without Secure
 }
@@ -37,6 +40,9 @@ const (
 func (c *localCommand) Run(ctx context.Context) error {
 	if c.Nodes < 1 || c.Nodes > localNodesMax {
 		return fmt.Errorf("--nodes: %d is not between 1 and %d", c.Nodes, localNodesMax)
+	}
+	if c.Datacenters < 1 || c.Nodes%c.Datacenters != 0 {
+		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes, c.Datacenters)
 	}
 	members, err := c.layout()
 	if err != nil {
@@ -69,6 +75,7 @@ type member struct {
 	port    uint16 // for CQL
 	storage uint16 // for the other nodes
 	tables  uint16 // for Azure Tables; 0 means none
+	center  string // data center
 	dir     string
 }
 
@@ -94,7 +101,7 @@ func (c *localCommand) layout() ([]member, error) {
 	var out []member
 	for i := range c.Nodes {
 		m := member{index: i + 1, address: "127.0.0.1", port: c.Port, storage: localStoragePort, tables: c.TablesPort,
-			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1))}
+			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: fmt.Sprintf("datacenter%d", 1+i*c.Datacenters/c.Nodes)}
 		if many {
 			m.address = fmt.Sprintf("127.0.0.%d", i+1)
 		} else {
@@ -146,6 +153,9 @@ func (c *localCommand) prepareData(members []member) error {
 		return fmt.Errorf("%s holds a ring of %d nodes, not %d: use --nodes %d, --fresh or another --data-dir",
 			c.DataDir, len(present), len(members), len(present))
 	}
+	if err := sameDatacenters(present, members); err != nil {
+		return fmt.Errorf("%s: %w: use the --datacenters of its first start, --fresh or another --data-dir", c.DataDir, err)
+	}
 	switch {
 	case c.Secure:
 		if c.security, err = prepareSecurity(c.DataDir, members, time.Now()); err != nil {
@@ -173,6 +183,25 @@ func (c *localCommand) prepareData(members []member) error {
 	return nil
 }
 
+// sameDatacenters refuses to start a ring again with other data centers: a member cannot change its own.
+func sameDatacenters(configs []string, members []member) error {
+	for _, path := range configs {
+		for _, m := range members {
+			if path != m.config() {
+				continue
+			}
+			o := config.Default()
+			if err := o.LoadFile(path); err != nil {
+				return err
+			}
+			if o.Datacenter != m.center {
+				return fmt.Errorf("node %d is in %s, not in %s", m.index, o.Datacenter, m.center)
+			}
+		}
+	}
+	return nil
+}
+
 // yaml returns the configuration of a node that may use share bytes of the memory of this machine.
 func (m member) yaml(seed member, share int64) string {
 	var b strings.Builder
@@ -180,6 +209,7 @@ func (m member) yaml(seed member, share int64) string {
 	fmt.Fprintf(&b, "cluster_name: %s\n", localCluster)
 	fmt.Fprintf(&b, "listen_address: %s\nstorage_port: %d\n", m.address, m.storage)
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
+	fmt.Fprintf(&b, "datacenter: %s\n", m.center)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
 	fmt.Fprintf(&b, "memory_limit: %dMiB\n", share>>20)
@@ -189,26 +219,35 @@ func (m member) yaml(seed member, share int64) string {
 func (c *localCommand) greet(r *localRing, took time.Duration) {
 	fmt.Printf("cqld: %d nodes ready after %.1f s. Data in %s.\n\n", len(r.nodes), took.Seconds(), c.DataDir)
 	r.print()
-	first := r.nodes[0].member
 	var points []string
 	for _, n := range r.nodes {
 		points = append(points, n.native())
 	}
 	if c.security != nil {
-		c.security.greet(first, points)
+		c.security.greet(r.nodes, points)
 	} else {
-		greetOpen(first, points)
+		greetOpen(r.nodes, points)
 	}
 	fmt.Println("\nPress Ctrl-C to stop the ring.")
 }
 
+// centers returns the names of the data centers: "datacenter1 or datacenter2".
+func centers(nodes []*localNode) string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.center)
+	}
+	return strings.Join(slices.Compact(names), " or ")
+}
+
 // greetOpen prints how clients connect to a ring without TLS and logins.
-func greetOpen(first member, points []string) {
+func greetOpen(nodes []*localNode, points []string) {
+	first := nodes[0].member
 	fmt.Printf("\nConnect:\n  cqlsh %s", first.address)
 	if first.port != 9042 {
 		fmt.Printf(" %d", first.port)
 	}
-	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1\n", strings.Join(points, ", "))
+	fmt.Printf("\n  drivers: contact points %s, local data center %s\n", strings.Join(points, ", "), centers(nodes))
 	if first.tables != 0 {
 		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("http", first, azuretables.DevelopmentKey))
 	}

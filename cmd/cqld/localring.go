@@ -191,14 +191,14 @@ func (n *localNode) lastLogLine() string {
 
 // print shows each node's state.
 func (r *localRing) print() {
-	fmt.Printf("  %-6s %-17s %-6s %-8s %s\n", "State", "CQL address", "Node", "Process", "Log")
+	fmt.Printf("  %-6s %-17s %-6s %-12s %-8s %s\n", "State", "CQL address", "Node", "Data center", "Process", "Log")
 	for _, n := range r.nodes {
 		_, ended, _ := n.state()
 		state := "UN" // up and normal, as in nodetool
 		if ended {
 			state = "DN"
 		}
-		fmt.Printf("  %-6s %-17s %-6d %-8d %s\n", state, n.native(), n.index, n.cmd.Process.Pid, filepath.Join(n.dir, "cqld.log"))
+		fmt.Printf("  %-6s %-17s %-6d %-12s %-8d %s\n", state, n.native(), n.index, n.center, n.cmd.Process.Pid, filepath.Join(n.dir, "cqld.log"))
 	}
 }
 

@@ -196,9 +196,11 @@ func (s *security) cqlshSettings(m member) string {
 }
 
 // greet prints how clients connect.
-func (s *security) greet(first member, points []string) {
+func (s *security) greet(nodes []*localNode, points []string) {
+	first := nodes[0].member
 	fmt.Printf("\nConnect as superuser %s (its generated password is in %s):\n  cqlsh --cqlshrc %s\n", localSuperuser, s.password(), shellQuoted(s.cqlshrc()))
-	fmt.Printf("\n  drivers: contact points %s, local data center datacenter1,\n    TLS with the certificate authority %s\n", strings.Join(points, ", "), s.ca())
+	fmt.Printf("\n  drivers: contact points %s, local data center %s,\n    TLS with the certificate authority %s\n", strings.Join(points, ", "),
+		centers(nodes), s.ca())
 	if first.tables == 0 {
 		return
 	}

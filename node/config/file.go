@@ -40,6 +40,7 @@ func settings() map[string]setting {
 		"native_transport_port":                       port(func(o *Options) *uint16 { return &o.NativeTransportPort }),
 		"tables_port":                                 portOrNone(func(o *Options) *uint16 { return &o.TablesPort }),
 		"tables_accounts":                             setTablesAccounts,
+		"tables_consistency":                          setTablesConsistency,
 		"tables_hosts":                                setTablesHosts,
 		"tables_partition_target":                     number(func(o *Options) *int { return &o.TablesPartitionTarget }),
 		"tables_account_target":                       number(func(o *Options) *int { return &o.TablesAccountTarget }),
@@ -249,7 +250,7 @@ func portOrNone(field func(*Options) *uint16) setting {
 	}
 }
 
-// setTablesAccounts reads a list of names, keys and, optionally, roles.
+// setTablesAccounts reads a list of names, keys and, optionally, roles and consistencies.
 func setTablesAccounts(o *Options, v *yaml.Node) error {
 	var accounts []azuretables.Account
 	if v.Kind != yaml.SequenceNode {
@@ -257,16 +258,22 @@ func setTablesAccounts(o *Options, v *yaml.Node) error {
 	}
 	for _, e := range v.Content {
 		var a struct {
-			Name string `yaml:"name"`
-			Key  string `yaml:"key"`
-			Role string `yaml:"role"`
+			Name        string `yaml:"name"`
+			Key         string `yaml:"key"`
+			Role        string `yaml:"role"`
+			Consistency string `yaml:"consistency"`
 		}
 		if err := e.Decode(&a); err != nil || a.Name == "" || a.Key == "" {
 			return fmt.Errorf("line %d: expected {name, key}", e.Line)
 		}
-		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role})
+		accounts = append(accounts, azuretables.Account{Name: a.Name, Key: a.Key, Role: a.Role, Consistency: strings.ToUpper(a.Consistency)})
 	}
 	o.TablesAccounts = accounts
+	return nil
+}
+
+func setTablesConsistency(o *Options, v *yaml.Node) error {
+	o.TablesConsistency = strings.ToUpper(v.Value)
 	return nil
 }
 

@@ -118,6 +118,8 @@ type Options struct {
 	// TablesAccounts are the accounts of the Tables server. Those of the cluster's
 	// metadata are served as well. If there are none, the development account is, on a loopback address.
 	TablesAccounts []azuretables.Account
+	// TablesConsistency is the consistency of requests of accounts without their own: QUORUM or LOCAL_QUORUM.
+	TablesConsistency string
 	// TablesHosts are the host names, in addition to localhost, under which the development account is served. Clients may
 	// always use IP addresses.
 	TablesHosts []string
@@ -157,6 +159,7 @@ func Default() Options {
 		RPCAddress:          netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 		NativeTransportPort: 9042,
 		TablesPort:          10002,
+		TablesConsistency:   azuretables.Quorum,
 
 		Access: Access{Authenticator: AllowAllAuthenticator, Authorizer: AllowAllAuthorizer,
 			NetworkAuthorizer: AllowAllNetworkAuthorizer, CIDRAuthorizer: AllowAllCIDRAuthorizer},

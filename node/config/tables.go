@@ -20,6 +20,9 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 	if o.TablesPort == o.NativeTransportPort {
 		bad("tables_port", "%d is native_transport_port", o.TablesPort)
 	}
+	if o.TablesConsistency != azuretables.Quorum && o.TablesConsistency != azuretables.LocalQuorum {
+		bad("tables_consistency", "%q is neither QUORUM nor LOCAL_QUORUM", o.TablesConsistency)
+	}
 	seen := map[string]bool{}
 	for _, a := range o.TablesAccounts {
 		if err := azuretables.CheckAccount(a); err != nil {

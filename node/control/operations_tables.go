@@ -2,10 +2,11 @@ package control
 
 // The operations on accounts of Azure Tables. Keys are in the results of those that generate them, and nowhere else.
 var (
-	TablesAccountsOf    = Operation[None, TablesAccounts]{Name: "tablesaccounts"}
-	CreateTablesAccount = Operation[TablesAccountArgs, TablesKeys]{Name: "createtablesaccount", Changes: true}
-	RotateTablesKey     = Operation[TablesAccountArgs, TablesKeys]{Name: "rotatetableskey", Changes: true}
-	RemoveTablesAccount = Operation[TablesAccountArgs, None]{Name: "removetablesaccount", Changes: true}
+	TablesAccountsOf     = Operation[None, TablesAccounts]{Name: "tablesaccounts"}
+	CreateTablesAccount  = Operation[TablesAccountArgs, TablesKeys]{Name: "createtablesaccount", Changes: true}
+	RotateTablesKey      = Operation[TablesAccountArgs, TablesKeys]{Name: "rotatetableskey", Changes: true}
+	SetTablesConsistency = Operation[TablesAccountArgs, None]{Name: "settablesconsistency", Changes: true}
+	RemoveTablesAccount  = Operation[TablesAccountArgs, None]{Name: "removetablesaccount", Changes: true}
 )
 
 // TablesAccountArgs name an account. Role is that of a new account. Key, 1 or 2, is the key to rotate, or, if Remove, to
@@ -15,6 +16,8 @@ type TablesAccountArgs struct {
 	Role   string `json:"role,omitempty"`
 	Key    int    `json:"key,omitempty"`
 	Remove bool   `json:"remove,omitempty"`
+	// Consistency is QUORUM or LOCAL_QUORUM; empty means the default of the nodes.
+	Consistency string `json:"consistency,omitempty"`
 }
 
 // TablesAccount is an account, with which of its keys are set.
@@ -25,6 +28,8 @@ type TablesAccount struct {
 	Key2       bool   `json:"key2"`
 	Configured bool   `json:"configured,omitempty"` // by tables_accounts of the queried node
 	Hidden     bool   `json:"hidden,omitempty"`     // by the cluster's account of this name
+	// Consistency is that of the account's requests at the queried node.
+	Consistency string `json:"consistency"`
 }
 
 // TablesAccounts are the accounts of the cluster and those of the queried node's configuration.

@@ -1,6 +1,8 @@
 package roles
 
 import (
+	"strings"
+
 	"cqld/auth"
 	"cqld/cql"
 )
@@ -10,13 +12,14 @@ const (
 	tablesAccount = "tables_account"      // the account to create or change
 	tablesKey1    = "tables_key1"         // base64, or generateKey; empty removes the key
 	tablesKey2    = "tables_key2"         // likewise
+	tablesLevel   = "tables_consistency"  // QUORUM or LOCAL_QUORUM; empty means the default of the nodes
 	tablesDrop    = "drop_tables_account" // the account to remove
 
 	generateKey = "generate"
 )
 
 func isTables(option string) bool {
-	return option == tablesAccount || option == tablesKey1 || option == tablesKey2 || option == tablesDrop
+	return option == tablesAccount || option == tablesLevel || option == tablesKey1 || option == tablesKey2 || option == tablesDrop
 }
 
 // onlyTables reports whether options concern nothing but accounts of Azure Tables.
@@ -42,14 +45,23 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 	}
 	name, ok := given[tablesAccount]
 	if !ok {
-		return nil, invalidf("Keys of an Azure Tables account need the option '%s'", tablesAccount)
+		return nil, invalidf("Keys and the consistency of an Azure Tables account need the option '%s'", tablesAccount)
 	}
 	out := &auth.TablesSettings{Account: name}
 	_, exists := e.directory.TablesAccount(name)
+	keyed := false
+	for _, option := range []string{tablesKey1, tablesKey2} {
+		_, set := given[option]
+		keyed = keyed || set
+	}
+	if level, set := given[tablesLevel]; set {
+		level = strings.ToUpper(level)
+		out.Consistency = &level
+	}
 	for i, option := range []string{tablesKey1, tablesKey2} {
 		key, set := given[option]
 		switch {
-		case !set && (exists || len(given) > 1):
+		case !set && (exists || keyed):
 			continue
 		case !set, key == generateKey:
 			key, e.generated[i] = e.o.NewKey(), true
@@ -57,7 +69,7 @@ func (e *execution) tablesSettings(given map[string]string) (*auth.TablesSetting
 		out.Keys[i] = &key
 	}
 	if exists && len(given) == 1 {
-		return nil, invalidf("Azure Tables account %s already exists; set '%s' or '%s' to change a key", name, tablesKey1, tablesKey2)
+		return nil, invalidf("Azure Tables account %s already exists; set '%s' or '%s' to change a key, or '%s'", name, tablesKey1, tablesKey2, tablesLevel)
 	}
 	return out, nil
 }

@@ -23,13 +23,17 @@ func TestAccountsOfAzureTables(t *testing.T) {
 	for _, c := range []struct{ user, text, want string }{
 		{"cassandra", "CREATE ROLE ada WITH LOGIN = true AND OPTIONS = {'tables_account': 'shop'}", columns +
 			", system_auth.tables_accounts.tables_key1 text, system_auth.tables_accounts.tables_key2 text\n  'shop' | '" + tablesKey(1) + "' | '" + tablesKey(2) + "'"},
-		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop'}", "error 2200: Azure Tables account shop already exists; set 'tables_key1' or 'tables_key2' to change a key"},
+		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop'}", "error 2200: Azure Tables account shop already exists; set 'tables_key1' or 'tables_key2' to change a key, or 'tables_consistency'"},
+		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop', 'tables_consistency': 'local_quorum'}", "void"},
+		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop', 'tables_consistency': 'ONE'}",
+			"error 2200: Invalid consistency of Azure Tables account shop: the level must be QUORUM or LOCAL_QUORUM, or empty for the default of the nodes (tables_consistency)"},
+		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_consistency': 'QUORUM'}", "error 2200: Keys and the consistency of an Azure Tables account need the option 'tables_account'"},
 		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop', 'tables_key2': '" + given + "'}", "void"},
 		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop', 'tables_key1': 'generate'}", columns +
 			", system_auth.tables_accounts.tables_key1 text\n  'shop' | '" + tablesKey(3) + "'"},
 		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop', 'tables_key1': 'c2VjcmV0'}", "error 2200: Invalid key 1 of Azure Tables account shop: " +
 			"the key must be base64 of at least 16 bytes; create one with: openssl rand -base64 64"},
-		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_key1': '" + given + "'}", "error 2200: Keys of an Azure Tables account need the option 'tables_account'"},
+		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_key1': '" + given + "'}", "error 2200: Keys and the consistency of an Azure Tables account need the option 'tables_account'"},
 		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'tables_account': 'shop', 'other': 'x'}", "error 2200: org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS"},
 		{"cassandra", "ALTER ROLE ada WITH OPTIONS = {'other': 'x'}", "error 2200: org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS"},
 		{"cassandra", "CREATE ROLE bob WITH LOGIN = true AND OPTIONS = {'tables_account': 'shop', 'tables_key1': '" + given + "'}",
@@ -55,7 +59,7 @@ func TestAccountsOfAzureTables(t *testing.T) {
 		if list := s.execute("LIST ROLES"); strings.Contains(list, given) || strings.Contains(list, "tables_") {
 			t.Error(list)
 		}
-		if a, ok := s.m.roles.TablesAccount("shop"); strings.Contains(c.text, "'generate'") && c.user == "cassandra" && (!ok || a.Keys != [2]string{tablesKey(3), given}) {
+		if a, ok := s.m.roles.TablesAccount("shop"); strings.Contains(c.text, "'generate'") && c.user == "cassandra" && (!ok || a.Keys != [2]string{tablesKey(3), given} || a.Consistency != auth.TablesLocalQuorum) {
 			t.Errorf("after the rotation: %v", a.Keys)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 )
 
 type tablesAccountCommand struct {
-	Create createAccountCommand `cmd:"" help:"Create an account of a role, and print its keys, which are not shown again."`
-	List   listAccountsCommand  `cmd:"" help:"List all accounts, without keys."`
-	Show   showAccountCommand   `cmd:"" help:"Show an account, without keys."`
-	Rotate rotateKeyCommand     `cmd:"" help:"Replace a key, and print the new one. Every node refuses the old one from then on."`
-	Remove removeAccountCommand `cmd:"" help:"Remove an account. Its tables remain."`
+	Create      createAccountCommand      `cmd:"" help:"Create an account of a role, and print its keys, which are not shown again."`
+	List        listAccountsCommand       `cmd:"" help:"List all accounts, without keys."`
+	Show        showAccountCommand        `cmd:"" help:"Show an account, without keys."`
+	Rotate      rotateKeyCommand          `cmd:"" help:"Replace a key, and print the new one. Every node refuses the old one from then on."`
+	Consistency accountConsistencyCommand `cmd:"" help:"Set the consistency of an account's requests."`
+	Remove      removeAccountCommand      `cmd:"" help:"Remove an account. Its tables remain."`
 }
 
 type createAccountCommand struct {
@@ -44,6 +45,20 @@ func showKeys(w io.Writer, k control.TablesKeys) error {
 		}
 	}
 	return p.err
+}
+
+type accountConsistencyCommand struct {
+	Name  string `arg:"" help:"Name of the account."`
+	Level string `arg:"" enum:"QUORUM,LOCAL_QUORUM,default" help:"QUORUM, LOCAL_QUORUM, or default for that of the nodes."`
+}
+
+// Run changes the consistency of an account's requests.
+func (c *accountConsistencyCommand) Run(s *session) error {
+	args := control.TablesAccountArgs{Name: c.Name, Consistency: c.Level}
+	if c.Level == "default" {
+		args.Consistency = ""
+	}
+	return ask(s, control.SetTablesConsistency, args, quiet[control.None])
 }
 
 type removeAccountCommand struct {
@@ -86,7 +101,7 @@ func (c *showAccountCommand) Run(s *session) error {
 
 func showAccounts(w io.Writer, r control.TablesAccounts) error {
 	p := &printer{w: w}
-	p.line("%-24s  %-4s  %-4s  %-13s  %s", "Account", "Key1", "Key2", "Source", "Role")
+	p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", "Account", "Key1", "Key2", "Source", "Consistency", "Role")
 	for _, a := range r.Accounts {
 		source := "cluster"
 		switch {
@@ -95,7 +110,7 @@ func showAccounts(w io.Writer, r control.TablesAccounts) error {
 		case a.Configured:
 			source = "file"
 		}
-		p.line("%-24s  %-4s  %-4s  %-13s  %s", a.Name, yesNo(a.Key1), yesNo(a.Key2), source, a.Role)
+		p.line("%-24s  %-4s  %-4s  %-13s  %-12s  %s", a.Name, yesNo(a.Key1), yesNo(a.Key2), source, a.Consistency, a.Role)
 	}
 	return p.err
 }
