@@ -409,6 +409,12 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	errs = append(errs, n.drainTables(ctx))
 	n.audit.Close()
+	var running request.StillRunning
+	if err := errors.Join(errs...); errors.As(err, &running) {
+		// What is acknowledged is on disk, so the process can end like this. Storage that is closed in use would panic.
+		n.log.Error("requests did not end; storage is not closed", "requests", int(running))
+		return err
+	}
 	if n.instance != nil {
 		n.instance.Stop()
 	}

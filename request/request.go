@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -39,4 +40,13 @@ func (r *Request) Warn(text string) {
 	if !slices.Contains(r.Warnings, text) {
 		r.Warnings = append(r.Warnings, text)
 	}
+}
+
+// StillRunning is the error of a server that was closed while requests had not ended: the number of these requests. Their contexts
+// are canceled, but a function or a compilation may ignore that. What they use must not be closed.
+type StillRunning int
+
+// Error implements error.
+func (n StillRunning) Error() string {
+	return fmt.Sprintf("%d requests were canceled at shutdown and have not ended", int(n))
 }

@@ -50,6 +50,8 @@ type Limits struct {
 	// DrainHold is how long an answer is held while the server drains, so that the
 	// client of the connection stops sending.
 	DrainHold time.Duration // drainHold
+	// CancelTimeout is how long canceled requests may take to end when the server is closed.
+	CancelTimeout time.Duration // cancelTimeout
 	// WriteTimeout is how long one write to a client may take. A client that does not read for that long is
 	// disconnected.
 	WriteTimeout time.Duration // writeTimeout
@@ -106,6 +108,7 @@ const (
 	receiveTimeout = 30 * time.Second
 	writeTimeout   = 30 * time.Second
 	drainTimeout   = 4 * time.Second
+	cancelTimeout  = 5 * time.Second
 	drainQuiet     = 10 * time.Millisecond
 
 	// A client whose requests are not answered stops sending when all its threads wait. A thread that pauses for 5 ms
@@ -165,6 +168,7 @@ func (l Limits) withDefaults() Limits {
 	setDuration(&l.ReceiveTimeout, receiveTimeout)
 	setDuration(&l.DrainTimeout, drainTimeout)
 	setDuration(&l.DrainHold, drainHold)
+	setDuration(&l.CancelTimeout, cancelTimeout)
 	setDuration(&l.WriteTimeout, writeTimeout)
 	return l
 }

@@ -234,7 +234,8 @@ func (s *Server) connections() []*conn {
 }
 
 // Drain stops accepting connections, answers the clients' requests, and closes each connection when it is quiet. If
-// ctx ends first, it closes the connections, cancels their requests, and returns ctx's error.
+// ctx ends first, it closes the connections, cancels their requests, and returns ctx's error, joined with
+// request.StillRunning if some have not ended CancelTimeout later.
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
@@ -259,8 +260,14 @@ func (s *Server) Drain(ctx context.Context) error {
 	for _, c := range s.connections() {
 		c.fail(ctx.Err())
 	}
-	<-done
-	return ctx.Err()
+	late := time.NewTimer(s.limits.CancelTimeout)
+	defer late.Stop()
+	select {
+	case <-done:
+		return ctx.Err()
+	case <-late.C:
+		return errors.Join(ctx.Err(), request.StillRunning(s.Load().Active))
+	}
 }
 
 // Close closes all connections without sending pending answers. It returns when the requests being executed have

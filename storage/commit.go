@@ -278,6 +278,7 @@ func (e *Engine) commitBatch(g *group) error {
 
 // publish makes the group's batch visible, under the latches of its partitions.
 func (e *Engine) publish(g *group) (err error) {
+	e.disk.use()
 	if err := e.failedErr(); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/schema"
+	"cqld/storage/compaction"
 	"cqld/storage/logguard"
 )
 
@@ -114,7 +115,7 @@ func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
 // openLocked opens the storage in a directory that is locked. The caller releases the lock if it fails.
 func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e := &Engine{opts: o, lock: lock, stop: make(chan struct{}), broken: make(chan struct{})}
-	e.latches.off = o.noLatch
+	e.latches.off, e.disk.wake = o.noLatch, make(chan struct{}, 1)
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
 	e.openBallast()
@@ -163,6 +164,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
 	o.Experimental.SpanPolicyFunc = spanPolicy
+	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	if e.opts.Inline {
 		// The time at which background work ends must not change the result of a read.
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20

@@ -70,6 +70,7 @@ func (g *Ingestion) Add(block []byte) error {
 	if err := g.e.writable(); err != nil {
 		return err
 	}
+	g.e.disk.use()
 	b := blockReader{c: wire.NewCursor(block)}
 	for b.next() {
 		if err := g.check(b.key, b.value); err != nil {

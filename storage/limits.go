@@ -62,8 +62,10 @@ const (
 	// localAlwaysBytes is the longest local value that a full disk takes: notes such as when a table was truncated,
 	// without which nothing could be removed. Hints and batches are longer.
 	localAlwaysBytes = 32
-	// freeSpaceEvery is how often the free space is looked at: a refusal comes within a second.
+	// freeSpaceEvery is how often the free space is looked at while something is written: a refusal comes within a
+	// second. freeSpaceRest applies while nothing is written, so that an idle node rests.
 	freeSpaceEvery = 250 * time.Millisecond
+	freeSpaceRest  = 5 * time.Second
 	// ballastBytesDefault is given back to the disk when it is really full: enough to flush a
 	// memtable or two.
 	ballastBytesDefault = 64 << 20

@@ -367,6 +367,7 @@ func (e *Engine) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) e
 	batch := e.db.NewBatch()
 	err = fill(batch)
 	if err == nil && !batch.Empty() {
+		e.disk.use()
 		err = e.db.Apply(batch, o)
 	}
 	if failed := e.failedErr(); failed != nil {

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"cqld/internal/loglimit"
 	"cqld/internal/memory"
 	"cqld/node"
 	"cqld/node/config"
@@ -73,6 +74,7 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err := opts.DivideMemory(memory.Local()); err != nil {
 		return err
 	}
+	defer flushLog(opts.Logger)
 	defer c.tuneMemory(&opts.Memory)()
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {
@@ -236,10 +238,18 @@ func setIf[T any](field *T, flag *T) {
 func (c *startCommand) logger(level *slog.LevelVar) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // kong has validated it
 	opts := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, opts)
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		handler = slog.NewJSONHandler(os.Stderr, opts)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	return slog.New(loglimit.New(handler, time.Now))
+}
+
+// flushLog reports messages of the log that are counted and not reported yet.
+func flushLog(log *slog.Logger) {
+	if limited, ok := log.Handler().(*loglimit.Handler); ok {
+		_ = limited.Close() // nothing can be done about a log that cannot be written
+	}
 }
 
 type nopCloser struct{ io.Writer }

@@ -21,6 +21,7 @@ internal/intake:
 internal/invariant:
 internal/memory:
 internal/keyword:
+internal/loglimit:
 internal/wire:
 internal/testclock: internal/env
 
@@ -58,15 +59,16 @@ tlsconfig/authority: tlsconfig
 
 # Storage and messages.
 storage/faultfs:
+storage/compaction:
 storage/logguard:
-storage: internal/env internal/guard internal/wire ring row schema storage/logguard
+storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/logguard
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
+cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/compaction storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:
@@ -156,7 +158,7 @@ azuretables/client:
 cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/memory node node/config node/control tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit internal/memory node node/config node/control tlsconfig/authority
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view watermark
 integration/cqlclient:
