@@ -31,6 +31,7 @@ import (
 	"cqld/node/control"
 	"cqld/node/health"
 	"cqld/query"
+	"cqld/query/trace"
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/request"
@@ -63,6 +64,8 @@ type Node struct {
 	autoRepair   *repair.Auto
 	jobs         *jobs.Registry
 	processor    *query.Processor
+	traces       *trace.Budget
+	returning    bool                               // this node was a member when it started
 	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
 	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
 	measured     *measured
@@ -137,6 +140,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.estimates.n = n
+	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
 	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.mu.unannounced = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
@@ -181,6 +185,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.instance.Join(ctx); err != nil {
 		return err
 	}
+	if err := n.checkMember(); err != nil {
+		return err
+	}
 	return n.serveWhenJoined()
 }
 
@@ -201,6 +208,9 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		return err
 	}
 	if err := n.checkDisk(); err != nil {
+		return err
+	}
+	if err := n.checkPlace(); err != nil {
 		return err
 	}
 	n.serveControl()
@@ -339,8 +349,9 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		Stored: func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
-		Audit:  n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
+		TraceBudget: n.traces.Admit,
+		Stored:      func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
+		Audit:       n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
 		DropCompactStorage: n.opts.DropCompactStorage, Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	_ "net/http/pprof" // served only with --pprof
 	"net/netip"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"cqld/internal/loglimit"
@@ -272,7 +274,7 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if err != nil || !a.Addr().IsLoopback() {
 		return nil, fmt.Errorf("--pprof: %q is not a loopback address such as 127.0.0.1:6060", c.Pprof)
 	}
-	srv := &http.Server{Addr: c.Pprof, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Addr: c.Pprof, Handler: loopbackOnly(http.DefaultServeMux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -281,4 +283,21 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 		}
 	}()
 	return func() { srv.Close(); <-done }, nil
+}
+
+// loopbackOnly refuses requests whose Host is not a loopback address or localhost: a web page whose name resolves to a loopback address (DNS
+// rebinding) has the browser of its reader send such requests.
+func loopbackOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if !strings.EqualFold(host, "localhost") && (err != nil || !a.IsLoopback()) {
+			http.Error(w, "the Host header must be a loopback address or localhost", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }

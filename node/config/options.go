@@ -96,6 +96,8 @@ type Options struct {
 	AutoRepairInterval   time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput     int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
 
+	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
+
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
 	Guardrails         guardrail.Guardrails
@@ -173,6 +175,7 @@ func Default() Options {
 		HintWindow:      3 * time.Hour,
 
 		StreamThroughput:     24 << 20,
+		TraceBytesMax:        256 << 20,
 		IndexBuildThroughput: 64 << 20,
 		AutoRepair:           true,
 		Guardrails:           guardrail.Defaults(),

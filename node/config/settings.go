@@ -46,6 +46,7 @@ func (o *Options) Settings() map[string]string {
 		"counter_write_request_timeout":    o.CounterTimeout.String(),
 		"truncate_request_timeout":         o.TruncateTimeout.String(),
 		"max_hint_window":                  o.HintWindow.String(),
+		"trace_storage_limit":              size(o.TraceBytesMax),
 		"index_build_throughput":           size(o.IndexBuildThroughput) + "/s",
 		"stream_throughput_outbound":       size(o.StreamThroughput) + "/s",
 		"auto_repair_enabled":              strconv.FormatBool(o.AutoRepair),
