@@ -20,8 +20,8 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 20
 
 .PHONY: build
-build: ## build bin/cqld
-	$(GO) build -o bin/cqld ./cmd/cqld
+build: ## build bin/cqld, without cgo as releases are
+	CGO_ENABLED=0 $(GO) build -o bin/cqld ./cmd/cqld
 
 .PHONY: package
 package: ## dist/: static binaries, Debian packages, an OCI image, compose and Kubernetes files, checksums
@@ -34,7 +34,7 @@ package-test: ## packages, image, systemd unit, compose file and manifests: sche
 
 .PHONY: run
 run: ## a ring of four nodes on this machine
-	$(GO) run ./cmd/cqld local
+	CGO_ENABLED=0 $(GO) run ./cmd/cqld local
 
 .PHONY: check
 check: fmt-check tidy-check generate-check vet lint ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests

@@ -6,11 +6,19 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 
+	"cqld/azuretables"
+	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/integration/process"
 )
+
+// growthSlack is what the memory of a process may change between two readings.
+const growthSlack = 16 << 20
 
 // TestMemoryOfReads reads data larger than the memory of a node, by key and by scans of everything.
 func TestMemoryOfReads(t *testing.T) {
@@ -44,11 +52,221 @@ func TestMemoryOfReads(t *testing.T) {
 			return nil
 		})
 	})
-	m.survives(t, "scans", func(ctx context.Context) error {
+	scans := func(ctx context.Context) error {
 		return m.each(ctx, 2, func(ctx context.Context, _ int, c *cqlclient.Conn) error {
 			n, err := pages(ctx, c, "SELECT * FROM m.t", cqlclient.Options{PageSize: 5000})
 			if err == nil && n != rows {
 				err = fmt.Errorf("%d rows in pages of a scan", n)
+			}
+			return err
+		})
+	}
+	m.survives(t, "scans", scans)
+	full := m.addsUp(t)
+	m.survives(t, "more scans", scans)
+	if more := m.addsUp(t); more > full+full/8+growthSlack {
+		t.Errorf("the process has %d MiB after further scans, and had %d MiB with a full cache", more>>20, full>>20)
+	}
+}
+
+// addsUp checks that the parts of the memory of the first node are what the kernel counts for its process, within the margin of
+// docs/OPERATING.md, and below its limit, and returns the kernel's count.
+func (m *memoryRing) addsUp(t *testing.T) int64 {
+	t.Helper()
+	page, err := m.Servers[0].Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := func(name string) int64 {
+		for line := range strings.Lines(page) {
+			if number, ok := strings.CutPrefix(line, "cqld_"+name+" "); ok {
+				n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return int64(n)
+			}
+		}
+		t.Fatalf("no metric %s", name)
+		return 0
+	}
+	sum, resident, limit := value("memory_used_bytes"), value("memory_resident_bytes"), value("memory_limit_bytes")
+	t.Logf("parts %d MiB, resident %d MiB of %d MiB", sum>>20, resident>>20, limit>>20)
+	if off := max(sum-resident, resident-sum); off > resident/20+growthSlack {
+		t.Errorf("the parts have %d MiB, and the kernel counts %d MiB", sum>>20, resident>>20)
+	}
+	if resident > limit {
+		t.Errorf("%d MiB are resident of %d MiB", resident>>20, limit>>20)
+	}
+	return resident
+}
+
+// TestMemoryOfLargeRequests reads large rows and whole partitions with many clients, and writes wide batches and with many clients at once.
+func TestMemoryOfLargeRequests(t *testing.T) {
+	const (
+		limit   = 1 << 30
+		large   = 4 << 20 // bytes of a large row
+		clients = 30
+		wide    = 20_000 // rows of the large partition
+		rounds  = 20     // of batches of each client
+		batch   = 200    // partitions of a batch
+	)
+	m := startInMemory(t, limit, process.Options{Nodes: 1})
+	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))", "CREATE TABLE m.large (k int, c int, v blob, PRIMARY KEY (k, c))",
+		"CREATE TABLE m.wide (k int, c int, v blob, PRIMARY KEY (k, c))")
+	m.survives(t, "large rows", func(ctx context.Context) error {
+		if err := m.fill(ctx, "m.large", 20, 1, large); err != nil {
+			return err
+		}
+		return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+			for range 3 {
+				text := fmt.Sprintf("SELECT v FROM m.large WHERE k = %d", i%20)
+				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, cqlclient.Options{}) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	m.survives(t, "a large partition", func(ctx context.Context) error {
+		if err := m.fill(ctx, "m.wide", wide, wide, 1000); err != nil {
+			return err
+		}
+		return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+			n, err := pages(ctx, c, "SELECT * FROM m.wide WHERE k = 0", cqlclient.Options{PageSize: 5000})
+			if err == nil && n != wide {
+				err = fmt.Errorf("%d rows", n)
+			}
+			return err
+		})
+	})
+	m.survives(t, "wide batches", func(ctx context.Context) error {
+		return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+			p, err := c.Prepare("INSERT INTO m.t (k, c, v) VALUES (?, ?, ?)")
+			if err != nil {
+				return err
+			}
+			for round := range rounds {
+				var rows []cqlclient.Statement
+				for n := range batch {
+					rows = append(rows, cqlclient.Statement{ID: p.Prepared.ID, Values: []cqlclient.Value{
+						{Bytes: int32Bytes((i*rounds+round)*batch + n)}, {Bytes: int32Bytes(n)}, {Bytes: make([]byte, 60)}}})
+				}
+				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Batch(byte(round%2), rows, cqlclient.Options{}) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// TestMemoryOfIndexes writes rows with indexes and reads by them, and queries the same table with Azure Tables' protocol.
+func TestMemoryOfIndexes(t *testing.T) {
+	const (
+		limit = 400 << 20
+		rows  = 40_000
+	)
+	m := startInMemory(t, limit, process.Options{Nodes: 1})
+	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, w vector<float, 8>, g int, PRIMARY KEY (k, c))", "CREATE INDEX ON m.t (v)",
+		"CREATE INDEX ON m.t (w) USING 'sai'", "CREATE INDEX ON m.t (g)")
+	m.survives(t, "writes", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows, 20, 900) })
+	m.survives(t, "vectors", func(ctx context.Context) error {
+		return m.each(ctx, 4, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+			for n := range 1000 {
+				text := fmt.Sprintf("INSERT INTO m.t (k, c, g, w) VALUES (%d, %d, %d, [%d, 2, 3, 4, 5, 6, 7, %d])", i, n, n%5, n, n%7)
+				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, cqlclient.Options{}) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	m.survives(t, "searches", func(ctx context.Context) error {
+		return m.each(ctx, 8, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+			for n := range 5 {
+				for _, text := range []string{fmt.Sprintf("SELECT * FROM m.t WHERE g = %d", n), "SELECT k FROM m.t ORDER BY w ANN OF [1, 2, 3, 4, 5, 6, 7, 8] LIMIT 100"} {
+					if _, err := pages(ctx, c, text, cqlclient.Options{PageSize: 1000}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	})
+	a, err := client.New(m.Servers[0].Tables, azuretables.DevelopmentAccount, azuretables.DevelopmentKey, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	tables := func(ctx context.Context, r client.Request, status int) error {
+		answer, err := a.Do(ctx, r)
+		if err == nil && answer.Status != http.StatusServiceUnavailable { // ServerBusy is a refusal that clients repeat
+			err = answer.Err(status)
+		}
+		return err
+	}
+	m.survives(t, "Tables queries", func(ctx context.Context) error {
+		if err := tables(ctx, client.Request{Method: "POST", Path: "/Tables", Body: []byte(`{"TableName": "Large"}`)}, http.StatusCreated); err != nil {
+			return err
+		}
+		for n := range 20 {
+			var changes []client.Change
+			for row := range 100 {
+				body := fmt.Sprintf(`{"PartitionKey": "%d", "RowKey": "%d", "v": "%s"}`, n, row, strings.Repeat("x", 15_000))
+				changes = append(changes, client.Change{Method: "POST", Body: []byte(body)})
+			}
+			if err := tables(ctx, client.Transaction("Large", changes), http.StatusAccepted); err != nil {
+				return err
+			}
+		}
+		return m.each(ctx, 16, func(ctx context.Context, _ int, _ *cqlclient.Conn) error {
+			for range 4 {
+				if err := tables(ctx, client.Request{Method: "GET", Path: "/Large()"}, http.StatusOK); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// TestMemoryOfARing streams to a node that joins, writes while a node is down, which needs hints and then repair, and reads all.
+func TestMemoryOfARing(t *testing.T) {
+	const (
+		limit = 400 << 20
+		rows  = 100_000
+	)
+	m := startInMemory(t, limit, process.Options{Nodes: 2, Spare: 1, YAML: []string{"auto_repair_enabled: false"}})
+	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))")
+	m.survives(t, "writes", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows, 20, 1000) })
+	m.survives(t, "a join", func(context.Context) error {
+		s := m.Spare[0]
+		m.Spare, m.Servers = nil, append(m.Servers, s)
+		if err := s.Start(); err != nil {
+			return err
+		}
+		return m.WaitAgreed(ringStart)
+	})
+	down := m.Servers[2]
+	down.Kill()
+	m.Servers = m.Servers[:2]
+	m.survives(t, "writes for a node that is down", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows/2, 20, 1000) })
+	m.Servers = append(m.Servers, down)
+	m.survives(t, "hints and repair", func(ctx context.Context) error {
+		if err := down.Start(); err != nil {
+			return err
+		}
+		if err := m.WaitAgreed(ringStart); err != nil {
+			return err
+		}
+		if out, err := ctl(t, m.Servers[0], "repair", "m"); err != nil {
+			return fmt.Errorf("repair: %w: %s", err, out)
+		}
+		return m.each(ctx, 4, func(ctx context.Context, _ int, c *cqlclient.Conn) error {
+			n, err := pages(ctx, c, "SELECT * FROM m.t", cqlclient.Options{PageSize: 5000})
+			if err == nil && n != rows {
+				err = fmt.Errorf("%d rows", n)
 			}
 			return err
 		})

@@ -112,6 +112,43 @@ func TestFullQueueRefuses(t *testing.T) {
 	}
 }
 
+// What waits for all peers together is bounded, except for the first messages of each peer, and given back when it is sent or dropped.
+func TestQueuesOfAllPeersAreBounded(t *testing.T) {
+	transport := &StreamTransport{limits: Limits{QueuedBytes: 1 << 20, QueuedTotal: 1 << 20, FrameBytes: 1 << 20}}
+	large, sent := make([]byte, 200<<10), 0
+	var links []*link
+	for range 5 {
+		mine, _ := net.Pipe()
+		l := newLink(transport, mine, nil)
+		links = append(links, l)
+		for range 4 {
+			if err := l.send(&envelope{kind: request, payload: large}); err == nil {
+				sent++
+			} else if !errors.Is(err, errQueueFull) {
+				t.Fatal(err)
+			}
+		}
+		if err := l.send(&envelope{kind: request, payload: make([]byte, 1000)}); err != nil && len(l.mu.buf) == 0 {
+			t.Errorf("a peer without messages: %v", err)
+		}
+	}
+	if queued := transport.queued.Load(); queued > 1<<20+5*frameTarget || sent != 5 {
+		t.Errorf("%d messages with %d bytes are queued", sent, queued)
+	}
+	buf, _ := links[0].take(nil)
+	before := transport.queued.Load()
+	if _, _ = links[0].take(nil); transport.queued.Load() != before-int64(len(buf)) || len(buf) < 4*len(large) {
+		t.Errorf("%d bytes are queued after %d of %d were written", transport.queued.Load(), len(buf), before)
+	}
+	for _, l := range links {
+		l.close()
+		l.dropQueued()
+	}
+	if queued := transport.queued.Load(); queued != 0 {
+		t.Errorf("%d bytes are queued in closed links", queued)
+	}
+}
+
 func TestTooManyPendingRequestsAreRefused(t *testing.T) {
 	a, _ := pair(t, func(b *StreamTransport) {
 		b.Handle(Service{Verb: VerbMutation, Handler: func(ring.NodeID, []byte, Respond) {}})

@@ -73,10 +73,10 @@ func (c *startCommand) Run(ctx context.Context) error {
 	if err := checkNodeDirectory(opts.DataDir); err != nil {
 		return err
 	}
-	defer flushLog(opts.Logger)
 	if err := opts.DivideMemory(memory.Local()); err != nil {
 		return err
 	}
+	defer flushLog(opts.Logger)
 	defer c.tuneMemory(&opts.Memory)()
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {

@@ -82,29 +82,30 @@ type share struct {
 	part   Part
 	weight int64 // of sharesTotal
 	min    int64 // without it a node cannot serve one of the largest requests
-	max    int64 // more has no use; 0 means no bound
+	max    int64 // more has no use
 }
 
 // sharesTotal is the sum of the weights.
 const sharesTotal = 96
 
-// shares are the parts by weight. In a node of 1 GiB, which has 677 MiB for them, a weight of 1 is 7 MiB.
-func shares() []share {
+// shares are the parts by weight, with requests of at most frame bytes; zero means the default. In a node of 1 GiB, which has 677 MiB for them, a weight of 1 is 7 MiB.
+func shares(frame int64) []share {
 	return []share{
-		{BlockCache, 24, 4 * mib, 0},
+		{BlockCache, 24, 4 * mib, unlimited},
 		{MemTables, 10, 6 * mib, memTableParts * memTableBytesMax},
-		{Requests, 28, 32 * mib, 2 << 30},
+		{Requests, 28, max(32*mib, frameDivisor*frame), max(2<<30, frameDivisor*frame)},
 		{Writes, 6, 4 * mib, 1 << 30},
 		{Pages, 6, 4 * mib, 1 << 30},
 		{Internode, 10, 8 * mib, 2 << 30},
 		{Background, 4, 4 * mib, 512 * mib},
-		{Graphs, 4, 1 * mib, 0},
+		{Graphs, 4, 1 * mib, unlimited},
 		{Functions, 4, 2 * mib, 1 << 30},
 	}
 }
 
-// Figures are the bounds that the operator has set; zero means none. Requests is that of complete requests and replies.
-type Figures struct{ BlockCache, MemTable, Requests, Graph int64 }
+// Figures are the bounds that the operator has set; zero means none. Requests is that of complete requests and replies,
+// and Frame the largest request.
+type Figures struct{ BlockCache, MemTable, Requests, Frame, Graph int64 }
 
 // Divide divides a figure. Bounds that the operator has set replace shares, and the rest is divided by weight. Divide fails if the figure
 // is too small for a node, or for what the operator has set.
@@ -123,11 +124,14 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 			fixed[part] = n
 		}
 	}
+	if set.Requests > 0 {
+		fixed[Requests] = max(fixed[Requests], frameDivisor*set.Frame)
+	}
 	if set.Graph > sharesOf(rest, Graphs) { // a smaller one leaves the share to several graphs
 		fixed[Graphs] = set.Graph
 	}
 	weights, needed := int64(0), int64(0)
-	for _, s := range shares() {
+	for _, s := range shares(set.Frame) {
 		if n, ok := fixed[s.part]; ok {
 			d.Part[s.part] = n
 			rest -= n
@@ -139,32 +143,35 @@ func Divide(figure int64, source string, set Figures) (d Division, err error) {
 		return d, fmt.Errorf("memory_limit: %s of %s do not suffice for what is configured: %s; the other parts need at least %s, and have %s",
 			size(figure), source, configured(set), size(needed), size(max(rest, 0)))
 	}
-	d.divide(rest, fixed)
+	d.divide(rest, shares(set.Frame), fixed)
 	return d, nil
 }
 
-// divide gives each part that has no bound yet its share of rest. A part that is below its minimum or above its maximum gets that, and the
-// others share what remains.
-func (d *Division) divide(rest int64, done map[Part]int64) {
-	for changed := true; changed; {
-		changed = false
-		weights := int64(0)
-		for _, s := range shares() {
-			if _, ok := done[s.part]; !ok {
-				weights += s.weight
-			}
-		}
-		for _, s := range shares() {
-			if _, ok := done[s.part]; ok || changed {
-				continue
-			}
-			n := rest * s.weight / weights
-			d.Part[s.part] = n
-			if bounded := max(n, s.min); bounded != n || s.max > 0 && n > s.max {
-				if s.max > 0 {
-					bounded = min(bounded, s.max)
+// divide gives each part that has no bound yet its share of rest. Parts below their minimum get it first, which leaves less to the others;
+// then parts above their maximum get that, which leaves more, so that none is below its minimum again.
+func (d *Division) divide(rest int64, shares []share, done map[Part]int64) {
+	for _, bounded := range []func(s share, n int64) int64{
+		func(s share, n int64) int64 { return max(n, s.min) },
+		func(s share, n int64) int64 { return min(n, s.max) },
+	} {
+		for changed := true; changed; {
+			changed = false
+			weights := int64(0)
+			for _, s := range shares {
+				if _, ok := done[s.part]; !ok {
+					weights += s.weight
 				}
-				d.Part[s.part], done[s.part], rest, changed = bounded, bounded, rest-bounded, true
+			}
+			for _, s := range shares {
+				if _, ok := done[s.part]; ok {
+					continue
+				}
+				n := rest / weights * s.weight
+				d.Part[s.part] = bounded(s, n)
+				if d.Part[s.part] != n {
+					done[s.part], rest, changed = d.Part[s.part], rest-d.Part[s.part], true
+					break
+				}
 			}
 		}
 	}
@@ -172,9 +179,9 @@ func (d *Division) divide(rest int64, done map[Part]int64) {
 
 // sharesOf returns the share of a part if no other is set.
 func sharesOf(rest int64, part Part) int64 {
-	for _, s := range shares() {
+	for _, s := range shares(0) {
 		if s.part == part {
-			return rest * s.weight / sharesTotal
+			return min(rest/sharesTotal*s.weight, s.max)
 		}
 	}
 	return 0
@@ -187,6 +194,7 @@ func configured(f Figures) string {
 		name  string
 		bytes int64
 	}{{"block_cache_size", f.BlockCache}, {"memtable_heap_space", f.MemTable}, {"native_transport_max_request_data_in_flight", f.Requests},
+		{"native_transport_max_frame_size", f.Frame},
 		{"vector_index_graph_size", f.Graph}} {
 		if o.bytes > 0 {
 			all = append(all, o.name+" "+size(o.bytes))

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// The commands of testdata/division are: divide figure=MiB [nodes=N] [cache=MiB] [memtable=MiB] [requests=MiB] [graph=MiB], which divides
+// The commands of testdata/division are: divide figure=MiB [nodes=N] [cache=MiB] [memtable=MiB] [requests=MiB] [frame=MiB] [graph=MiB], which divides
 // the figure among nodes of one machine, and then in each.
 func TestDivision(t *testing.T) {
 	datadriven.RunTest(t, "testdata/division", func(t *testing.T, d *datadriven.TestData) string {
@@ -34,6 +34,8 @@ func TestDivision(t *testing.T) {
 					set.MemTable = n * mib
 				case "requests":
 					set.Requests = n * mib
+				case "frame":
+					set.Frame = n * mib
 				case "graph":
 					set.Graph = n * mib
 				}
@@ -66,7 +68,7 @@ func TestDivisionStaysBelowTheFigure(t *testing.T) {
 	for range 100_000 {
 		figure := int64(1) << (20 + r.IntN(20))
 		figure += r.Int64N(figure)
-		set := Figures{some(figure / 2), some(figure / 10), some(figure / 2), some(figure / 2)}
+		set := Figures{some(figure / 2), some(figure / 10), some(figure / 2), some(figure / 20), some(figure / 2)}
 		d, err := Divide(figure, "the test", set)
 		if err != nil {
 			continue
@@ -80,7 +82,8 @@ func TestDivisionStaysBelowTheFigure(t *testing.T) {
 				t.Fatalf("%v has %d of %d: %+v", Part(p), n, figure, set)
 			}
 		}
-		if set.BlockCache > 0 && d.Part[BlockCache] != set.BlockCache || set.MemTable > 0 && d.MemTable() != set.MemTable {
+		if set.BlockCache > 0 && d.Part[BlockCache] != set.BlockCache || set.MemTable > 0 && d.MemTable() != set.MemTable ||
+			set.Frame > 0 && d.Part[Requests]/frameDivisor < set.Frame {
 			t.Fatalf("%+v does not have %+v", d, set)
 		}
 	}

@@ -16,7 +16,7 @@ func (o *Options) DivideMemory(s memory.System) error {
 		return err
 	}
 	o.Memory, err = memory.Divide(figure.Bytes, figure.Source, memory.Figures{BlockCache: o.CacheBytes, MemTable: o.MemTableBytes,
-		Requests: o.ClientLimits.BytesInFlight, Graph: max(o.VectorGraphBytes, 0)})
+		Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.MaxFrameBytes), Graph: max(o.VectorGraphBytes, 0)})
 	if err != nil {
 		return err
 	}

@@ -256,3 +256,26 @@ func TestVectorsAreFoundOnceAcknowledged(t *testing.T) {
 	ended.Store(true)
 	filled.Wait()
 }
+
+// All graphs together have a bound: the graph that exceeds it is given up, and searches compare entries.
+func TestAllGraphsAreBounded(t *testing.T) {
+	const most = 4000
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(3, 4)), disk: vfs.NewMem(), def: vectorDefinition(similarity.Euclidean), at: 1000}
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	m.values.SetGraphBytes(1<<30, most)
+	for i := range 100 {
+		m.at++
+		m.apply(putRow(m.key(), i%8, m.at, string(m.random())))
+		if _, err := m.values.Refresh([]schema.StorageID{testTable}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s := m.values.GraphStats(); s.Bytes > most {
+			t.Fatalf("%d bytes of graphs after %d rows", s.Bytes, i+1)
+		}
+	}
+	if s := m.values.GraphStats(); s.Full != 1 || s.Bytes != 0 {
+		t.Errorf("%+v", s)
+	}
+	m.search()
+}

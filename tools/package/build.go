@@ -16,8 +16,8 @@ import (
 // checksumsFile has the form that sha256sum -c reads.
 const checksumsFile = "SHA256SUMS"
 
-// buildBinaries builds a static binary for each target. cqld has no C code, so that cgo would only replace Go's resolver
-// of host names and users by those of the C library.
+// buildBinaries builds a static binary for each target, without cgo, which would take the block cache out of the memory that the node
+// can account for (ADR 44).
 func (r *release) buildBinaries(ctx context.Context) error {
 	for _, t := range r.targets {
 		args := []string{"build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid="}
