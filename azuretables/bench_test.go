@@ -98,7 +98,7 @@ func newIdleBench(t testing.TB) *bench {
 }
 
 // idleService has one entity and accepts every change.
-type idleService struct{ *memory }
+type idleService struct{ *inMemory }
 
 func (idleService) Apply(_ *request.Request, _, _ string, ops []entity.Operation) ([]int64, error) {
 	return slices.Repeat([]int64{16220452870454448}, len(ops)), nil

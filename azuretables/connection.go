@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/tlsconfig"
 )
 
@@ -34,6 +35,9 @@ type connection struct {
 	known atomic.Bool
 	// wanted is the read deadline that fasthttp has set; a guest gets an earlier one.
 	wanted time.Time
+
+	owner memory.Owner
+	stuck atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
 
 	// ctx ends with the connection, or when the client disconnects during a request.
 	ctx    context.Context
@@ -198,5 +202,28 @@ func (c *connection) Write(b []byte) (int, error) {
 	if err := c.writes.arm(c.slack, c.Conn.SetWriteDeadline); err != nil {
 		return 0, err
 	}
-	return c.Conn.Write(b)
+	total := 0
+	for { // in parts, so that progress shows
+		part := b[:min(len(b), writePart)]
+		c.stuck.Store(time.Now().UnixNano())
+		n, err := c.Conn.Write(part)
+		c.stuck.Store(0)
+		if total += n; err != nil || len(part) == len(b) {
+			return total, err
+		}
+		b = b[len(part):]
+	}
+}
+
+// disconnectStuck ends the connections whose clients have not read anything of their responses for stuckGrace. It is called while
+// requests wait for memory, and does not block.
+func (c *carrier) disconnectStuck() {
+	late := time.Now().Add(-stuckGrace).UnixNano()
+	c.conns.Range(func(key, _ any) bool {
+		x := key.(*connection)
+		if since := x.stuck.Load(); since != 0 && since < late {
+			x.Conn.SetWriteDeadline(time.Unix(1, 0)) // the write fails; an error means that the connection is closed
+		}
+		return true
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/coordinator"
 	"cqld/internal/guard"
+	"cqld/internal/memory"
 	"cqld/schema"
 )
 
@@ -58,12 +59,15 @@ func serviceError(err error) (e *odata.Error, known bool) {
 		unknown      *coordinator.CASUnknown
 		panicked     *guard.PanicError
 		denied       *auth.Denied
+		tooLarge     *memory.TooLarge
 	)
 	switch {
 	case errors.As(err, &e):
 		return e, true
 	case errors.As(err, &denied):
 		return odata.Of(odata.AuthorizationPermissionMismatch), true
+	case errors.Is(err, memory.ErrExhausted), errors.As(err, &tooLarge):
+		return odata.Of(odata.ServerBusy), true
 	case errors.As(err, &unavailable), errors.As(err, &voters), errors.As(err, &overloaded), errors.As(err, &notServing):
 		return odata.Of(odata.ServerBusy), true
 	case errors.As(err, &writeTimeout), errors.As(err, &readTimeout), errors.As(err, &unknown),

@@ -20,7 +20,7 @@ import (
 
 // patient is a Service whose queries end only when their contexts do.
 type patient struct {
-	*memory
+	*inMemory
 	entered chan struct{}
 	ended   chan error
 }
@@ -35,7 +35,7 @@ func (p patient) Query(r *request.Request, _, _ string, _ *entity.Query) (*entit
 func newPatient(t *testing.T) (patient, *bench) {
 	p := patient{newMemory(), make(chan struct{}, 1), make(chan error, 1)}
 	b := newBench(t, func(o *Options) { o.Service = p })
-	b.memory = p.memory
+	b.memory = p.inMemory
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	return p, b
 }

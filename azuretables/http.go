@@ -16,6 +16,7 @@ import (
 
 	"cqld/azuretables/odata"
 	"cqld/internal/intake"
+	"cqld/internal/memory"
 	"cqld/request"
 )
 
@@ -33,6 +34,7 @@ type carrier struct {
 	active atomic.Int64 // requests in handle
 	drains atomic.Bool  // close each connection after its next response
 	pairs  sync.Pool    // *pair
+	forget func()       // the opposite of OnShortage; nil without a bound
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -49,6 +51,8 @@ type pair struct {
 	req  httpRequest
 	resp response
 	body []byte // buffer for request bodies
+
+	memory memory.Account // of the request and its response
 }
 
 // bodyBuffer returns a buffer for a body of size bytes.
@@ -66,6 +70,9 @@ func newCarrier(d *Server) *carrier {
 	c := &carrier{server: d, large: intake.New(intake.DefaultLimits(d.limits.BodyBytesTotal)), guests: newGuests(d.limits.ConnectionsMax, d.limits.ConnectionsPerAddressMax)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.pairs.New = func() any { return new(pair) }
+	if d.o.Memory != nil {
+		c.forget = d.o.Memory.OnShortage(c.disconnectStuck)
+	}
 	l := &d.limits
 	c.http = &fasthttp.Server{
 		Handler: c.handle, ErrorHandler: c.refuse, ConnState: c.observe, Logger: quiet{d},
@@ -135,6 +142,9 @@ func (d *Server) Drain(ctx context.Context) error {
 	c.closeConns(false)
 	err := c.http.ShutdownWithContext(ctx)
 	c.cancel()
+	if c.forget != nil {
+		c.forget()
+	}
 	c.closeConns(true)
 	running := c.awaitRequests()
 	if err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
@@ -209,6 +219,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 // written releases the response that was written, or never will be. Like handle, it runs on the connection's goroutine.
 func (c *carrier) written(x *connection) {
 	if x.answer != nil {
+		x.answer.memory.Close()
 		c.pairs.Put(x.answer)
 		x.answer = nil
 	}
@@ -237,10 +248,12 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
 	p.resp.reset()
+	c.server.o.Memory.Open(&p.memory, &conn.owner, nil)
 	var held *intake.Body
 	defer func() { held.End() }()
 	defer c.server.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
 	readRequest(ctx, conn, &p.req)
+	p.req.memory = &p.memory
 	err := checkFraming(&ctx.Request.Header)
 	if err == nil {
 		held, err = c.readBody(ctx, p)
@@ -264,6 +277,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 // panicked responds to a request whose handler panicked, and closes the connection: the state of its input, and of the
 // memory that request and response share, is unknown.
 func (c *carrier) panicked(ctx *fasthttp.RequestCtx, conn *connection, p *pair, err error) {
+	p.memory.Close()
 	conn.answer = nil // no other request reuses that memory
 	ctx.Response.Reset()
 	resp := new(response)

@@ -171,20 +171,20 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 
 // slow is a memory that responds only when it is released.
 type slow struct {
-	*memory
+	*inMemory
 	entered, leave chan struct{}
 }
 
 func (s slow) Apply(r *request.Request, account, table string, ops []entity.Operation) ([]int64, error) {
 	s.entered <- struct{}{}
 	<-s.leave
-	return s.memory.Apply(r, account, table, ops)
+	return s.inMemory.Apply(r, account, table, ops)
 }
 
 func TestDrainWaitsForRequestsUnderWayAndClosesIdleConnections(t *testing.T) {
 	s := slow{newMemory(), make(chan struct{}), make(chan struct{})}
 	b := newBench(t, func(o *Options) { o.Service = s })
-	b.memory = s.memory
+	b.memory = s.inMemory
 	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
 	idle, err := net.Dial("tcp", b.address)
 	if err != nil {

@@ -86,6 +86,9 @@ const (
 	bucketSets = 8192
 	bucketWays = 8
 
+	// While requests wait for memory, clients that have not read anything of writePart bytes for stuckGrace are disconnected.
+	writePart  = 128 << 10
+	stuckGrace = time.Second
 	// responseKeep: response buffers larger than this are not reused: a page may have 4 MiB, one of 1000 entities of 1
 	// KB has 1. The garbage collector frees unused ones after two cycles.
 	responseKeep = 2 << 20

@@ -15,7 +15,7 @@ import (
 )
 
 // memory is an entity.Service without a cluster. fail, if set, is the result of all further calls.
-type memory struct {
+type inMemory struct {
 	mu     sync.Mutex
 	tables map[string]*memoryTable
 	own    map[string][]byte
@@ -30,15 +30,15 @@ type memoryTable struct {
 	own     map[string][]byte
 }
 
-func newMemory() *memory {
-	return &memory{tables: map[string]*memoryTable{}, own: map[string][]byte{}, ticks: 16220452870454448}
+func newMemory() *inMemory {
+	return &inMemory{tables: map[string]*memoryTable{}, own: map[string][]byte{}, ticks: 16220452870454448}
 }
 
-func (m *memory) table(account, name string) *memoryTable {
+func (m *inMemory) table(account, name string) *memoryTable {
 	return m.tables[account+"/"+strings.ToLower(name)]
 }
 
-func (m *memory) Tables(_ *request.Request, account, from string, match func(string) bool, top int) (names []string, next string, err error) {
+func (m *inMemory) Tables(_ *request.Request, account, from string, match func(string) bool, top int) (names []string, next string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, t := range m.tables {
@@ -53,7 +53,7 @@ func (m *memory) Tables(_ *request.Request, account, from string, match func(str
 	return names, "", m.fail
 }
 
-func (m *memory) CreateTable(_ *request.Request, account, name string) error {
+func (m *inMemory) CreateTable(_ *request.Request, account, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -70,7 +70,7 @@ func (m *memory) CreateTable(_ *request.Request, account, name string) error {
 	return nil
 }
 
-func (m *memory) DeleteTable(_ *request.Request, account, name string) error {
+func (m *inMemory) DeleteTable(_ *request.Request, account, name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.table(account, name) == nil {
@@ -81,7 +81,7 @@ func (m *memory) DeleteTable(_ *request.Request, account, name string) error {
 	return m.fail
 }
 
-func (m *memory) Exists(account, name string) (string, bool) {
+func (m *inMemory) Exists(account, name string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if t := m.table(account, name); t != nil {
@@ -90,7 +90,7 @@ func (m *memory) Exists(account, name string) (string, bool) {
 	return "", false
 }
 
-func (m *memory) Apply(_ *request.Request, account, table string, ops []entity.Operation) ([]int64, error) {
+func (m *inMemory) Apply(_ *request.Request, account, table string, ops []entity.Operation) ([]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -150,7 +150,7 @@ func cloned(p odata.Property) odata.Property {
 	return p
 }
 
-func (m *memory) Get(_ *request.Request, account, table, partitionKey, rowKey string, _ []string) (*odata.Entity, error) {
+func (m *inMemory) Get(_ *request.Request, account, table, partitionKey, rowKey string, _ []string) (*odata.Entity, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -167,7 +167,7 @@ func (m *memory) Get(_ *request.Request, account, table, partitionKey, rowKey st
 	return &e, nil
 }
 
-func (m *memory) Query(r *request.Request, account, table string, q *entity.Query) (*entity.Page, error) {
+func (m *inMemory) Query(r *request.Request, account, table string, q *entity.Query) (*entity.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -222,7 +222,7 @@ func (m *memory) Query(r *request.Request, account, table string, q *entity.Quer
 	return page, nil
 }
 
-func (m *memory) DeletePartition(_ *request.Request, account, table, partitionKey string) error {
+func (m *inMemory) DeletePartition(_ *request.Request, account, table, partitionKey string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.table(account, table)
@@ -238,7 +238,7 @@ func (m *memory) DeletePartition(_ *request.Request, account, table, partitionKe
 	return m.fail
 }
 
-func (m *memory) Property(account, table, name string) []byte {
+func (m *inMemory) Property(account, table, name string) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if table == "" {
@@ -250,7 +250,7 @@ func (m *memory) Property(account, table, name string) []byte {
 	return nil
 }
 
-func (m *memory) SetProperty(_ *request.Request, account, table, name string, value []byte) error {
+func (m *inMemory) SetProperty(_ *request.Request, account, table, name string, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes++
@@ -263,7 +263,7 @@ func (m *memory) SetProperty(_ *request.Request, account, table, name string, va
 }
 
 // Authorize implements entity.Service: everything is allowed.
-func (m *memory) Authorize(*request.Request, auth.Permission, string, string) error { return nil }
+func (m *inMemory) Authorize(*request.Request, auth.Permission, string, string) error { return nil }
 
 // stillClock is a clock that tests advance.
 type stillClock struct {

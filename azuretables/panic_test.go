@@ -15,7 +15,7 @@ import (
 )
 
 // broken is a Service of which some methods panic.
-type broken struct{ *memory }
+type broken struct{ *inMemory }
 
 func (b broken) Query(*request.Request, string, string, *entity.Query) (*entity.Page, error) {
 	var filter odata.Expr

@@ -3,6 +3,8 @@ package azuretables
 import (
 	"net/netip"
 	"strconv"
+
+	"cqld/internal/memory"
 )
 
 // httpRequest is one HTTP request, independent of its transport (http.go, or a test). Its strings and body may refer to
@@ -18,6 +20,7 @@ type httpRequest struct {
 	remote netip.AddrPort
 	tls    bool
 	conn   *connection // the connection of the request; nil in tests
+	memory *memory.Account
 }
 
 // header contains the headers that the server reads.

@@ -14,6 +14,7 @@ import (
 	"cqld/azuretables/odata"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/internal/memory"
 	"cqld/request"
 	"cqld/ring"
 	"cqld/tlsconfig"
@@ -44,6 +45,8 @@ type Options struct {
 	Guard *guard.Guard
 	// Consistency is that of accounts without their own: Quorum, also if it is empty, or LocalQuorum.
 	Consistency string
+	// Memory is the memory of requests; nil means no bound.
+	Memory *memory.Pool
 	// AccountTarget and PartitionTarget are entities per second of each account and partition. Requests beyond them are
 	// refused with ServerBusy; 0 means no limit.
 	AccountTarget, PartitionTarget int
@@ -145,7 +148,12 @@ type call struct {
 func (d *Server) handle(ctx context.Context, req *httpRequest, resp *response) {
 	c := d.calls.Get().(*call)
 	c.begin(ctx, req, resp)
-	if err := c.serve(); err != nil {
+	c.request.Memory = req.memory
+	err := c.request.Grow(len(req.body))
+	if err == nil {
+		err = c.serve()
+	}
+	if err != nil {
 		c.fail(err)
 	}
 	c.finish()

@@ -21,7 +21,7 @@ import (
 // bench is a server with its dependencies, for tests.
 type bench struct {
 	t       testing.TB
-	memory  *memory
+	memory  *inMemory
 	clock   *stillClock
 	server  *Server
 	address string

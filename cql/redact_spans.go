@@ -215,7 +215,7 @@ func upTo(spans []span, at int) []span {
 func unquoted(text string, all []lexeme, names bool) (spans []span, sensitive int) {
 	spans, sensitive = comments(text, all, func(string) bool { return true }), -1
 	plain := ordinary(text)
-	rows := plain // until a sensitive name
+	rows := plain  // until a sensitive name
 	value := false // after an equals sign or a colon, up to the end of the option
 	for i, t := range all {
 		if !value && (t.kind == grammar.CqlLexerK_PASSWORD || plain && isSensitiveName(text, t)) && !listed(all, i) {

@@ -31,9 +31,28 @@ func (c figuresCollector) limits(m metricSink) {
 			send("cql", b.String(), s.Limited(b))
 		}
 	}
+	c.requestMemory(m)
 	if t := c.n.tables.Load(); t != nil {
 		for name, n := range t.Limited() {
 			send("tables", name, n)
 		}
+	}
+}
+
+// requestMemory collects the memory of requests.
+func (c figuresCollector) requestMemory(m metricSink) {
+	s := c.n.memory.Stats()
+	for _, x := range []struct {
+		kind  string
+		bytes int64
+	}{{"used", s.Used}, {"peak", s.Peak}, {"bound", s.Bytes}, {"reserve", s.Reserve}} {
+		m.send(prometheus.GaugeValue, "request_memory_bytes", "Memory of requests: in use, at most since the start, its bound, and the reserve for one request.",
+			float64(x.bytes), []string{"kind"}, []string{x.kind})
+	}
+	m.send(prometheus.GaugeValue, "request_memory_waiting", "Requests that wait for memory now.", float64(s.Waiting), nil, nil)
+	m.send(prometheus.CounterValue, "request_memory_waits_total", "How often requests had to wait for memory.", float64(s.Waits), nil, nil)
+	for reason, n := range map[string]int64{"exhausted": s.Refused, "size": s.Oversized} {
+		m.send(prometheus.CounterValue, "request_memory_refusals_total", "Requests that got no memory in time, or needed more than a request may use.",
+			float64(n), []string{"reason"}, []string{reason})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"cqld/internal/memory"
 	"cqld/messaging"
+	"cqld/node/config"
 	"cqld/node/control"
 	"cqld/rebalance"
 )
@@ -20,6 +21,12 @@ func (n *Node) messagingLimits() messaging.Limits {
 	l.QueuedTotal = int(part / 4)
 	l.Workers = n.opts.Memory.Workers()
 	return l
+}
+
+// newRequestMemory returns the memory that the requests of all protocols share, and the pages that are read for other nodes.
+func newRequestMemory(o *config.Options) *memory.Pool {
+	d := &o.Memory
+	return memory.New(memory.Options{Limits: memory.Limits{Bytes: d.InFlight(), Reserve: d.Reserve()}})
 }
 
 // streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.
@@ -59,11 +66,11 @@ func (n *Node) measuredMemory() (used [memory.Parts]int64) {
 		used[memory.BlockCache] = p.BlockCache.Size
 		used[memory.MemTables] = int64(p.MemTable.Size + p.MemTable.ZombieSize)
 	}
+	used[memory.Requests] = n.memory.Used()
 	if s := n.server.Load(); s != nil {
-		used[memory.Requests] = s.Load().Bytes
+		used[memory.Requests] += s.Receiving()
 	}
 	used[memory.Writes] = n.coordinator.Load().WriteBytes
-	used[memory.Pages], _ = n.parts.Local.PageMemory()
 	used[memory.Internode] = n.transport.Memory()
 	used[memory.Background] = n.parts.Batches.Bytes()
 	used[memory.Graphs] = n.instance.Values.GraphStats().Bytes

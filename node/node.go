@@ -88,6 +88,7 @@ type Node struct {
 	retiring     atomic.Bool   // this node has left the cluster while it was running
 	retired      chan struct{} // closed when it has disconnected its clients after that
 	hashing      hashing
+	memory       *memory.Pool          // of the requests of clients
 	login        *login.Authenticator  // nil: CQL clients need not log in
 	validator    certificate.Validator // of clients' certificates, if they log in by them
 
@@ -133,7 +134,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 		}
 	}
 	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
-		served: make(chan struct{}), hashing: newHashing()}
+		served: make(chan struct{}), hashing: newHashing(), memory: newRequestMemory(&opts)}
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
 	}
@@ -314,7 +315,7 @@ func (n *Node) clusterOptions() cluster.Options {
 
 func (n *Node) partsOptions() assembly.Options {
 	return assembly.Options{
-		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, PageMemory: n.opts.Memory.PageMemory(),
+		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, Memory: n.memory,
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
 			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{
@@ -348,7 +349,7 @@ func (n *Node) openServer() error {
 	defer n.binary.Unlock()
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
-		Timestamps: n.hlc, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
+		Timestamps: n.hlc, PageBytes: n.opts.ClientLimits.PageBytes, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
 		TraceBudget: n.traces.Admit,
 		Stored:      func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
 		Audit:       n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
@@ -376,7 +377,7 @@ func (n *Node) startBinary() error {
 	}
 	s := server.New(server.Options{Processor: n.processor, Logger: n.log, Guard: n.guard, ReplicaAddress: n.replicaAddress,
 		TLS: n.certificates.server(n.opts.ClientEncryption.Policy()), TLSOptional: n.opts.ClientEncryption.Optional,
-		Limits: serverLimits(&n.opts), Authenticator: n.authenticator()})
+		Limits: serverLimits(&n.opts), Authenticator: n.authenticator(), Memory: n.memory})
 	n.server.Store(s)
 	n.log.Info("serving CQL clients", "address", n.opts.Native(), "encryption", n.opts.ClientEncryption.String())
 	n.running.Critical(n.fail, func() {

@@ -26,7 +26,7 @@ func (n *Node) startTables() error {
 		Timeouts: entity.Timeouts{Read: n.opts.ReadTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout},
 	})
 	d, err := azuretables.New(azuretables.Options{
-		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.Development(), Admit: n.restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard,
+		Service: store, Accounts: n.opts.TablesAccounts, Directory: n.roles, Development: n.opts.Development(), Admit: n.restrictions().Access, Clock: n.clock, Rand: realRand{}, Logger: n.log, Guard: n.guard, Memory: n.memory,
 		Hosts:       n.opts.TablesHosts,
 		TLS:         n.certificates.server(n.tablesPolicy()),
 		TLSOptional: n.opts.ClientEncryption.Optional,

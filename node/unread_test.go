@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,8 +33,7 @@ func dialUnread(t *testing.T, address string) *unreadClient {
 	ready := make([]byte, 9)
 	sock.SetReadDeadline(time.Now().Add(3 * time.Second))
 	if _, err := sock.Read(ready); err != nil || ready[4] != 2 {
-		buf := make([]byte, 1<<20)
-		t.Fatalf("% x: %v\n%s", ready, err, buf[:runtime.Stack(buf, true)])
+		t.Fatalf("% x: %v", ready, err)
 	}
 	return c
 }
@@ -57,8 +57,9 @@ func (c *unreadClient) query(stream uint16, text string, pageSize uint32) {
 	c.send(stream, 7, binary.BigEndian.AppendUint32(append(body, 4), pageSize))
 }
 
-// peakHeap calls f and returns the largest heap meanwhile, as far as it is seen.
+// peakHeap calls f and returns the largest heap meanwhile, as far as it is seen. The collector runs often, so that this is what is in use.
 func peakHeap(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	var peak atomic.Uint64
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -121,7 +122,7 @@ func TestUnreadReplies(t *testing.T) {
 				t.Errorf("%d bytes were reserved of %d", s.Peak, most)
 			}
 			t.Logf("heap %d MiB, %+v", heap>>20, s)
-			if heap > 400<<20 { // twice what is reserved, as the collector has it, and what a node needs
+			if heap > 400<<20 { // four times the bound, of which a half is garbage and what a node needs
 				t.Errorf("the heap had %d MiB", heap>>20)
 			}
 		})

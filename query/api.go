@@ -146,6 +146,7 @@ type Options struct {
 	Clock        env.Clock
 	Rand         env.Rand             // for uuid() and similar functions; query serializes its use
 	Timestamps   execution.Timestamps // nil means a generator from Clock
+	PageBytes    int                  // ends a page of a result; zero means 1 MiB
 	PagingKey    func() []byte        // authenticates paging states and trace ids; must be equal on all nodes of a cluster
 	Local        netip.AddrPort       // this node's native address, for traces
 	Timeouts     Timeouts             // zero means Cassandra's defaults

@@ -10,6 +10,7 @@ import (
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/internal/memory"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -36,9 +37,10 @@ type Local struct {
 	engine     Engine
 	view       coordinator.View
 	onTruncate func(coordinator.Truncation, func(error))
-	pages      sync.Pool // *page
-	memory     *pageMemory
-	paxos      PaxosState // nil means that there is none
+	pages      sync.Pool    // *page
+	memory     *memory.Pool // of requests; nil means no bound
+	ended      atomic.Int64 // pages that ended early
+	paxos      PaxosState   // nil means that there is none
 	// gate is held from the check of the topology until the engine has the mutation, so that Settle can wait for all
 	// mutations that were admitted before.
 	gate *gate
@@ -58,11 +60,9 @@ const pageKept = 2 << 20
 // NewLocal returns the replica of the engine. onTruncate, which may be nil, executes this node's part of a truncation in its
 // role as a coordinator; see coordinator.FollowTruncation.
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
-	memory := &pageMemory{total: pageMemoryDefault}
-	return &Local{
-		memory: memory, engine: engine, view: view, onTruncate: onTruncate, gate: newGate(), truncations: newTruncations(),
-		pages: sync.Pool{New: func() any { return &page{all: memory} }},
-	}
+	l := &Local{engine: engine, view: view, onTruncate: onTruncate, gate: newGate(), truncations: newTruncations()}
+	l.pages.New = func() any { return &page{ended: &l.ended} }
+	return l
 }
 
 // Apply implements coordinator.Replica.
@@ -152,15 +152,28 @@ func (l *Local) Read(epoch uint64, cmd *row.ReadCommand, timeout time.Duration, 
 
 // ReadHere implements coordinator.Blocking.
 func (l *Local) ReadHere(epoch uint64, cmd *row.ReadCommand, _ time.Duration, done func(page []byte, err error)) {
+	l.readPage(epoch, cmd, true, done)
+}
+
+// readPage reads a page. own means that the command comes from this node: if it bounds the page, memory is reserved.
+func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func(page []byte, err error)) {
 	if err := l.CheckEpoch(epoch); err != nil {
 		done(nil, err)
 		return
 	}
 	p := l.pages.Get().(*page)
 	defer l.freePage(p)
+	l.memory.Open(&p.memory, nil, nil)
 	p.cmd = *cmd
-	p.cmd.Memory = p
 	var err error
+	if p.cmd.Limits.Bytes == 0 {
+		p.cmd.Memory = p
+	} else if !own {
+		if err = p.reserve(); err != nil {
+			done(nil, err)
+			return
+		}
+	}
 	if p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd); err != nil {
 		done(nil, FromStorage(err))
 	} else {

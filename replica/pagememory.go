@@ -1,67 +1,59 @@
 package replica
 
 import (
+	"context"
 	"sync/atomic"
 
+	"cqld/coordinator"
+	"cqld/internal/memory"
 	"cqld/row"
 )
 
-// Bounds of the memory of pages that are being read for requests.
-const (
-	// pageMemoryDefault bounds the memory of all pages at once, except for the first pageMemoryFree bytes and at most one row
-	// of each: 16 pages of 4 MiB.
-	pageMemoryDefault = 64 << 20
-	// pageMemoryFree is the size up to which a page needs no reservation: with 256 workers, 16 MiB in all.
-	pageMemoryFree = 64 << 10
-)
+// pageMemoryFree is the size up to which a page needs no reservation: with 256 workers, 16 MiB in all.
+const pageMemoryFree = 64 << 10
 
-// pageMemory is the memory shared by all pages. A page that gets no more memory ends early: its reader requests the next one,
-// as after every full page.
-type pageMemory struct {
-	total int64
-	used  atomic.Int64
-	ended atomic.Int64 // pages that ended early
-}
-
-// page accounts for the memory of one page; it is reused.
+// page accounts for the memory of one page; it is reused. The memory for a page of a request of this node, which bounds it, is the
+// request's own.
 type page struct {
-	all   *pageMemory
-	bytes []byte
-	cmd   row.ReadCommand
-	held  int64
+	memory memory.Account
+	ended  *atomic.Int64
+	bytes  []byte
+	cmd    row.ReadCommand
 }
 
-// Grow implements row.PageMemory.
+// Grow implements row.PageMemory for commands that do not bound their pages. A page that gets no more memory ends early: its reader
+// requests the next one, as after every full page.
 func (p *page) Grow(n int) bool {
-	more := int64(n) - pageMemoryFree - p.held
-	if more <= 0 {
-		return true
-	}
-	if p.all.used.Add(more) > p.all.total {
-		p.all.used.Add(-more)
-		p.all.ended.Add(1)
+	if more := int64(n) - pageMemoryFree - p.memory.Bytes(); more > 0 && !p.memory.TryGrow(more) {
+		p.ended.Add(1)
 		return false
 	}
-	p.held += more
 	return true
+}
+
+// reserve reserves memory for a page that another node bounds. It waits in its worker, which holds nothing then.
+func (p *page) reserve() error {
+	n := int64(p.cmd.Limits.Bytes)
+	if n <= pageMemoryFree {
+		return nil
+	}
+	if err := p.memory.Grow(context.Background(), n); err != nil {
+		return &coordinator.Overloaded{What: err.Error()}
+	}
+	return nil
 }
 
 // freePage returns the memory of a page.
 func (l *Local) freePage(p *page) {
-	p.all.used.Add(-p.held)
-	p.held, p.cmd = 0, row.ReadCommand{}
+	p.memory.Close()
+	p.cmd = row.ReadCommand{}
 	if cap(p.bytes) <= pageKept {
 		l.pages.Put(p)
 	}
 }
 
-// SetPageMemory bounds the memory of all pages that are being read; zero means the default. It is called before the first
-// request.
-func (l *Local) SetPageMemory(bytes int64) {
-	if bytes > 0 {
-		l.memory.total = bytes
-	}
-}
+// SetMemory sets the memory of requests, of which pages are a part; nil means no bound. It is called before the first request.
+func (l *Local) SetMemory(pool *memory.Pool) { l.memory = pool }
 
-// PageMemory returns the bytes presently used by pages, and the number of pages that have ended early since the start.
-func (l *Local) PageMemory() (used, ended int64) { return l.memory.used.Load(), l.memory.ended.Load() }
+// EndedPages returns the number of pages that have ended early, for lack of memory, since the start.
+func (l *Local) EndedPages() int64 { return l.ended.Load() }

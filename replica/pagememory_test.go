@@ -2,9 +2,14 @@ package replica
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"cqld/coordinator"
+	"cqld/internal/memory"
 	"cqld/row"
 )
 
@@ -13,7 +18,8 @@ import (
 func TestPagesShareMemory(t *testing.T) {
 	const rows, size, readers, total = 400, 10 << 10, 60, 8 << 20
 	l, engine, table := newStored(t)
-	l.SetPageMemory(total)
+	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: total, Reserve: total}})
+	l.SetMemory(pool)
 	key := row.NewPartitionKey([]byte("huge"))
 	for i := range rows {
 		m := &row.Mutation{}
@@ -41,8 +47,7 @@ func TestPagesShareMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			held += cap(page)
-			used, n := l.PageMemory()
-			most, ended = max(most, used), n
+			most, ended = max(most, pool.Used()), l.EndedPages()
 			read(depth-1, nil)
 		})
 	}
@@ -53,11 +58,11 @@ func TestPagesShareMemory(t *testing.T) {
 	if most > total || ended == 0 {
 		t.Errorf("pages have taken %d of %d bytes, and %d have ended early", most, total, ended)
 	}
-	if used, _ := l.PageMemory(); used != 0 {
+	if used := pool.Used(); used != 0 {
 		t.Errorf("%d bytes are taken when all reads have ended", used)
 	}
 	// Short pages only: a reader continues, and gets every row.
-	l.SetPageMemory(1)
+	l.SetMemory(memory.New(memory.Options{Limits: memory.Limits{Bytes: 1}}))
 	seen := 0
 	for start, more := []byte(nil), true; more; {
 		slice := row.AllRows()
@@ -84,5 +89,43 @@ func TestPagesShareMemory(t *testing.T) {
 	}
 	if seen != rows {
 		t.Errorf("%d of %d rows were read", seen, rows)
+	}
+}
+
+// A page for another node waits for memory before it is read, and is refused if there is none in time. That of a request of this
+// node is reserved.
+func TestPagesOfOtherNodesWait(t *testing.T) {
+	l, _, table := newStored(t)
+	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 1 << 20, Patience: time.Nanosecond}})
+	l.SetMemory(pool)
+	var busy memory.Account
+	pool.Open(&busy, nil, nil)
+	if !busy.TryGrow(1 << 19) {
+		t.Fatal("no memory")
+	}
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()},
+		Limits: row.Limits{Bytes: 1 << 19}}
+	for _, own := range []bool{true, false} {
+		var overloaded *coordinator.Overloaded
+		var privileged memory.Account
+		pool.Open(&privileged, nil, nil) // another read has the reserve
+		if err := privileged.Grow(context.Background(), 1<<19); err != nil {
+			t.Fatal(err)
+		}
+		l.readPage(5, cmd, own, func(_ []byte, err error) {
+			if errors.As(err, &overloaded) == own {
+				t.Errorf("own %v: %v", own, err)
+			}
+		})
+		privileged.Close()
+	}
+	busy.Close()
+	l.readPage(5, cmd, false, func(_ []byte, err error) {
+		if err != nil || pool.Used() != 1<<19 {
+			t.Errorf("%v, %d bytes are reserved", err, pool.Used())
+		}
+	})
+	if pool.Used() != 0 {
+		t.Errorf("%d bytes are reserved", pool.Used())
 	}
 }

@@ -89,7 +89,7 @@ func (s *server) answer(c messaging.Call, respond messaging.Respond, use func(pa
 	if c.Trace != nil {
 		done = s.local.traceRead(c.Trace.Add, cmd, done)
 	}
-	s.local.ReadHere(epoch, cmd, 0, done)
+	s.local.readPage(epoch, cmd, false, done)
 }
 
 func (s *server) truncate(_ ring.NodeID, payload []byte, respond messaging.Respond) {

@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"cqld/internal/env"
 	"cqld/listing"
 	"cqld/paxos"
+	"cqld/row"
 	"cqld/schema"
 	"cqld/search"
 )
@@ -188,8 +190,34 @@ func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Durati
 	return err
 }
 
-// Read executes a read and returns the Call with its page, which the caller must release. Start describes req.
+// Read executes a read of one row and returns the Call with its page, which the caller must release. Start describes req. Memory for
+// the page is reserved, and returned with the other memory of r.
 func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
+	if r.Memory == nil || req.Consistency.IsSerial() {
+		return e.read(r, req)
+	}
+	for size := pageFirst; ; {
+		if err := r.Grow(pageCopies * size); err != nil {
+			return nil, err
+		}
+		req.Command.Limits.Bytes = uint32(min(size, math.MaxUint32))
+		c, err := e.read(r, req)
+		var small *row.PageTooSmall
+		if !errors.As(err, &small) || small.Bytes <= size {
+			if err == nil {
+				r.Memory.Shrink(int64(pageCopies*size - len(c.page)))
+			}
+			return c, err
+		}
+		r.Memory.Shrink(int64(pageCopies * size))
+		size = small.Bytes
+		again, cmd := *req, *req.Command // replicas may still read the first one
+		again.Command = &cmd
+		req = &again
+	}
+}
+
+func (e *Executor) read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
 	c := e.Start(r, req)
 	if _, err := c.Wait(r); err != nil {
 		c.Release()

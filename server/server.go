@@ -63,6 +63,7 @@ type Server struct {
 	limits     Limits
 	log        *slog.Logger
 	memory     *memory.Pool
+	forget     func()         // the opposite of OnShortage
 	small      *intake.Intake // memory for small requests being received, and for the first parts of large ones
 	large      *intake.Intake // memory for the other requests being received
 	buffers    *buffers
@@ -126,7 +127,7 @@ func New(o Options) *Server {
 	if s.memory == nil {
 		s.memory = memory.New(memory.Options{Limits: limits.memory()})
 	}
-	s.memory.OnShortage(s.disconnectStuck)
+	s.forget = s.memory.OnShortage(s.disconnectStuck)
 	if s.guard == nil {
 		s.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
@@ -256,6 +257,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	go func() {
 		s.goroutines.Wait()
 		s.workers.close()
+		s.forget()
 		close(done)
 	}()
 	s.releaseHeld(ctx, done)
@@ -302,10 +304,13 @@ func (s *Server) stopAccepting() {
 func (s *Server) Memory() *memory.Pool { return s.memory }
 
 // InFlightBytes returns the bytes of requests, including incomplete ones, and of unsent replies.
-func (s *Server) InFlightBytes() int64 {
+func (s *Server) InFlightBytes() int64 { return s.memory.Used() + s.Receiving() }
+
+// Receiving returns the bytes that are reserved for incomplete requests.
+func (s *Server) Receiving() int64 {
 	small, _ := s.small.Used()
 	large, _ := s.large.Used()
-	return s.memory.Used() + small + large
+	return small + large
 }
 
 // oncePerSecond limits log messages that clients can cause.

@@ -47,6 +47,12 @@ const (
 	// them. Storage ends a page at 1 MiB in any case.
 	filteredFirst = 128
 	rowsMax       = 4096
+	// scanBytes bounds the page that is requested from a partition. The first one has rowBytesGuess for each row: with fewer, a page of
+	// entities would take several commands.
+	scanBytes     = 1 << 20
+	rowBytesGuess = 512
+	// responseFree is the size of a response from which it is charged.
+	responseFree = 16 << 10
 	// timeoutLeast is the minimum timeout of a read, even near the end of a page's time: with less, slow replicas would
 	// be considered unresponsive.
 	timeoutLeast = time.Second

@@ -116,7 +116,7 @@ func (s *Store) Query(req *request.Request, account, table string, q *Query) (*P
 		r.noteProperties(q.Filter)
 	}
 	r.cursor = newCursor(r, list)
-	r.scan = request.Scan{Executor: s.o.Executor, Request: req, Source: r, Consumer: r, Cancel: r.cancel, Row: &r.d.row,
+	r.scan = request.Scan{Executor: s.o.Executor, Request: req, Source: r, Consumer: r, Cancel: r.cancel, Row: &r.d.row, PageBytes: scanBytes,
 		Width: min(readsFirst, r.left), WidthMax: readsMax, WidthBytes: readingBytes}
 	if err := r.scan.Run(); err != nil {
 		if err := r.cut(known(err)); err != nil {
@@ -154,6 +154,7 @@ type run struct {
 	page     Page
 	left     int // remaining number of entities in the page
 	bytes    int
+	reserved int          // memory of the request for the response
 	entity   odata.Entity // of the current row
 	at       Position     // all entities before it were processed
 	last     string       // RowKey processed last in the partition of at; valid if passed
@@ -238,6 +239,7 @@ func (r *run) Next() (*request.Read, error) {
 	x.One(row.NewPartitionKey([]byte(key)))
 	x.Command = row.ReadCommand{Table: r.p.table.StorageID, Slices: rows, Reversed: r.p.desc != (r.q.Order == Descending), Now: r.now}
 	x.Command.Limits.Rows = r.limit(r.scan.InFlight() == 0 && r.cursor.single)
+	r.scan.FirstBytes = int(x.Command.Limits.Rows) * rowBytesGuess
 	r.readings = append(r.readings, x) // the scan starts it, because a partition that was not read yet needs a command
 	return &x.Read, nil
 }
@@ -331,8 +333,24 @@ func (r *run) Row(x *request.Read, data *row.Row) (request.Verdict, error) {
 	if r.row(&x.Reader.Header, key, rowKey) {
 		x.Keep() // the entity refers to the page
 	}
+	if err := r.reserve(); err != nil {
+		return 0, err
+	}
 	r.last, r.passed = rowKey, true
 	return request.NextRow, nil
+}
+
+// reserve reserves memory for the response, whose buffer doubles.
+func (r *run) reserve() error {
+	if r.bytes <= r.reserved || r.bytes <= responseFree {
+		return nil
+	}
+	more := max(r.bytes, 2*r.reserved) - r.reserved
+	if err := r.request.Grow(more); err != nil {
+		return err
+	}
+	r.reserved += more
+	return nil
 }
 
 // before returns the position from which the entity is the next one.

@@ -80,7 +80,7 @@ coordinator/quorum: ring
 coordinator/latency: ring schema
 coordinator/resolve: ring row
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
-replica: coordinator internal/env internal/guard internal/wire messaging ring row schema storage
+replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage
 paxos/contention: coordinator/latency internal/env ring row schema
 paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row scan schema types
 repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage
@@ -144,13 +144,13 @@ server/frame: internal/wire ring types
 server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query request ring server/frame tlsconfig
 login: auth internal/env query server
 login/certificate: login server tlsconfig
-azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
+azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake internal/memory request ring schema tlsconfig
 
 # A node.
 node/socket:
 node/control: audit auth internal/guard
 node/health:
-node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
+node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env internal/memory login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
 node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 

@@ -64,7 +64,9 @@ func New(next slog.Handler, now func() time.Time) *Handler {
 }
 
 // Enabled implements slog.Handler.
-func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool { return h.next.Enabled(ctx, level) }
+func (h *Handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
 
 // WithAttrs implements slog.Handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -26,7 +26,8 @@ const (
 	Requests
 	// Writes are the mutations that coordinators keep until the replicas have answered.
 	Writes
-	// Pages are the pages that this replica reads for requests.
+	// Pages are the first bytes of the pages that this replica reads for requests, which need no reservation. What exceeds them
+	// belongs to Requests.
 	Pages
 	// Internode are the frames that are received from other nodes, wait to be executed, or wait to be sent.
 	Internode
@@ -93,9 +94,9 @@ func shares(frame int64) []share {
 	return []share{
 		{BlockCache, 24, 4 * mib, unlimited},
 		{MemTables, 10, 6 * mib, memTableParts * memTableBytesMax},
-		{Requests, 28, max(32*mib, frameDivisor*frame), max(2<<30, frameDivisor*frame)},
+		{Requests, 31, max(32*mib, frameDivisor*frame), max(2<<30, frameDivisor*frame)},
 		{Writes, 6, 4 * mib, 1 << 30},
-		{Pages, 6, 4 * mib, 1 << 30},
+		{Pages, 3, 4 * mib, workersMax * pageFree},
 		{Internode, 10, 8 * mib, 2 << 30},
 		{Background, 4, 4 * mib, 512 * mib},
 		{Graphs, 4, 1 * mib, unlimited},
@@ -219,10 +220,14 @@ func (d *Division) Graph() int64 { return min(d.Part[Graphs], graphBytesMax) }
 // that, an eighth is for CQL requests that arrive, and an eighth for bodies of Azure Tables requests that do.
 const (
 	inFlightDivisor  = 2
+	reserveDivisor   = 4
 	receivingDivisor = 8
 	frameDivisor     = 12 // one request has three copies at most, in the reserve
 	frameBytesMax    = 16 * mib
 )
+
+// Reserve returns how much one request at a time may hold in addition, and any request at most.
+func (d *Division) Reserve() int64 { return d.Part[Requests] / reserveDivisor }
 
 // InFlight returns the bound of complete requests and replies.
 func (d *Division) InFlight() int64 { return d.Part[Requests] / inFlightDivisor }
@@ -239,11 +244,8 @@ const (
 	workersMax = 256
 )
 
-// Workers returns how many reads of this replica run at once: their unreserved pages take half of the part at most.
-func (d *Division) Workers() int { return int(min(d.Part[Pages]/2/pageFree, workersMax)) }
-
-// PageMemory returns the memory of pages that is reserved.
-func (d *Division) PageMemory() int64 { return d.Part[Pages] - int64(d.Workers())*pageFree }
+// Workers returns how many reads of this replica run at once.
+func (d *Division) Workers() int { return int(min(d.Part[Pages]/pageFree, workersMax)) }
 
 // BackgroundBlock bounds the bytes of logged batches, and of blocks of streams that wait: each is at most half of the part.
 func (d *Division) BackgroundBlock() int64 { return d.Part[Background] / 2 }

@@ -15,6 +15,7 @@
 package memory
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -60,10 +61,10 @@ type Pool struct {
 	waits, refused, oversized atomic.Int64
 
 	mu      sync.Mutex
-	queue   []*Account // those that wait, in the order in which they began
-	reclaim []func()
-	calm    *sync.Cond // of mu
-	watch   env.Timer  // while goroutines are in Calm
+	queue   []*Account           // those that wait, in the order in which they began
+	reclaim map[*func()]struct{} // of OnShortage
+	calm    *sync.Cond           // of mu
+	watch   env.Timer            // while goroutines are in Calm
 }
 
 // Stats are the figures of a Pool.
@@ -93,7 +94,7 @@ func New(o Options) *Pool {
 	if o.NewWaiter == nil {
 		o.NewWaiter = env.NewChannelWaiter
 	}
-	p := &Pool{o: o}
+	p := &Pool{o: o, reclaim: map[*func()]struct{}{}}
 	p.calm = sync.NewCond(&p.mu)
 	return p
 }
@@ -103,10 +104,16 @@ func (p *Pool) Limits() Limits { return p.o.Limits }
 
 // OnShortage registers f, which is called regularly while accounts wait or Calm does, in a goroutine that must not block. It disconnects
 // clients that do not read their replies.
-func (p *Pool) OnShortage(f func()) {
+// remove unregisters it.
+func (p *Pool) OnShortage(f func()) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reclaim = append(p.reclaim, f)
+	p.reclaim[&f] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.reclaim, &f)
+	}
 }
 
 // Stats returns the present figures.
@@ -296,9 +303,9 @@ func (p *Pool) endLocked(a *Account, err error) {
 // shortage calls the functions that disconnect clients which do not read.
 func (p *Pool) shortage() {
 	p.mu.Lock()
-	all := p.reclaim
+	all := slices.Collect(maps.Keys(p.reclaim))
 	p.mu.Unlock()
 	for _, f := range all {
-		f()
+		(*f)()
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"cqld/counters"
 	"cqld/hints"
 	"cqld/internal/env"
+	"cqld/internal/memory"
 	"cqld/listing"
 	"cqld/messaging"
 	"cqld/paxos"
@@ -89,7 +90,7 @@ type Options struct {
 	// tests.
 	ForgetFormer bool
 
-	PageMemory           int64         // see replica.Local.SetPageMemory
+	Memory               *memory.Pool  // of requests; nil means no bound
 	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
 	NoCompare            bool          // for tests; see rebalance.MovementOptions
 	NoPaxosStreams       bool          // for tests; see rebalance.MovementOptions
@@ -145,7 +146,7 @@ func Assemble(o Options) *Parts {
 	p := &Parts{View: View{o.Cluster}, forgetFormer: o.ForgetFormer}
 	p.Local = replica.NewLocal(replica.GuardReads(o.Requests, o.Coordinator.Guard), p.View, func(t coordinator.Truncation, done func(error)) { p.Coordinator.FollowTruncation(t, done) })
 	p.Local.SetUnsafe(o.Coordinator.Unsafe)
-	p.Local.SetPageMemory(o.PageMemory)
+	p.Local.SetMemory(o.Memory)
 	replica.Serve(o.Transport, p.Local)
 	p.Streams = rebalance.NewStreams(rebalance.StreamOptions{
 		View: p.View, Local: p.Local, Engine: o.Store, Transport: o.Transport, Clock: o.Clock, Run: o.Run, Limits: o.Streams,

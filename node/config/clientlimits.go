@@ -14,22 +14,30 @@ type ClientLimits struct {
 	IdleTimeout           time.Duration // native_transport_idle_timeout
 	// RateLimited enables RequestsPerSecond: native_transport_rate_limiting_enabled.
 	RateLimited       bool
-	RequestsPerSecond int           // native_transport_max_requests_per_second
-	BytesInFlight     int64         // native_transport_max_request_data_in_flight; the server's default is 192 MiB
-	BytesPerAddress   int64         // native_transport_max_request_data_in_flight_per_ip
-	ProtocolVersion   int           // native_transport_max_negotiable_protocol_version: 3 to 5
-	OlderProtocols    bool          // native_transport_allow_older_protocols
-	Authentication    time.Duration // native_transport_authentication_timeout: from the connection to READY
+	RequestsPerSecond int   // native_transport_max_requests_per_second
+	BytesInFlight     int64 // native_transport_max_request_data_in_flight; the server's default is 192 MiB
+	// PageBytes ends a page of a result, as its rows do: query_page_size.
+	PageBytes       int
+	BytesPerAddress int64         // native_transport_max_request_data_in_flight_per_ip
+	ProtocolVersion int           // native_transport_max_negotiable_protocol_version: 3 to 5
+	OlderProtocols  bool          // native_transport_allow_older_protocols
+	Authentication  time.Duration // native_transport_authentication_timeout: from the connection to READY
 
 	TablesConnectionsPerAddress int           // tables_max_connections_per_ip
 	TablesIdleTimeout           time.Duration // tables_idle_timeout; the server's default is 5 minutes
 }
 
+// The bounds of query_page_size: a page of a few rows, and the largest frame that drivers accept by default.
+const (
+	pageBytesMin = 16 << 10
+	pageBytesMax = 16 << 20
+)
+
 // requestsPerSecond is Cassandra's default.
 const requestsPerSecond = 1_000_000
 
 func defaultClientLimits() ClientLimits {
-	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true, Authentication: 5 * time.Second}
+	return ClientLimits{RequestsPerSecond: requestsPerSecond, ProtocolVersion: int(frame.V5), OlderProtocols: true, Authentication: 5 * time.Second, PageBytes: 1 << 20}
 }
 
 // clientLimitSettings returns the options of ClientLimits.
@@ -41,11 +49,12 @@ func clientLimitSettings() map[string]setting {
 		"native_transport_max_requests_per_second":           number(func(o *Options) *int { return &o.ClientLimits.RequestsPerSecond }),
 		"native_transport_max_request_data_in_flight":        size64(func(o *Options) *int64 { return &o.ClientLimits.BytesInFlight }),
 		"native_transport_max_request_data_in_flight_per_ip": size64(func(o *Options) *int64 { return &o.ClientLimits.BytesPerAddress }),
-		"native_transport_max_negotiable_protocol_version":   number(func(o *Options) *int { return &o.ClientLimits.ProtocolVersion }),
-		"native_transport_allow_older_protocols":             truth(func(o *Options) *bool { return &o.ClientLimits.OlderProtocols }),
-		"native_transport_authentication_timeout":            duration(func(o *Options) *time.Duration { return &o.ClientLimits.Authentication }),
-		"tables_max_connections_per_ip":                      bound(func(o *Options) *int { return &o.ClientLimits.TablesConnectionsPerAddress }),
-		"tables_idle_timeout":                                duration(func(o *Options) *time.Duration { return &o.ClientLimits.TablesIdleTimeout }),
+		"query_page_size": size(func(o *Options) *int { return &o.ClientLimits.PageBytes }),
+		"native_transport_max_negotiable_protocol_version": number(func(o *Options) *int { return &o.ClientLimits.ProtocolVersion }),
+		"native_transport_allow_older_protocols":           truth(func(o *Options) *bool { return &o.ClientLimits.OlderProtocols }),
+		"native_transport_authentication_timeout":          duration(func(o *Options) *time.Duration { return &o.ClientLimits.Authentication }),
+		"tables_max_connections_per_ip":                    bound(func(o *Options) *int { return &o.ClientLimits.TablesConnectionsPerAddress }),
+		"tables_idle_timeout":                              duration(func(o *Options) *time.Duration { return &o.ClientLimits.TablesIdleTimeout }),
 	}
 }
 
@@ -77,6 +86,9 @@ func (o *Options) validateClientLimits(bad func(name, format string, args ...any
 	}
 	if l.RateLimited && l.RequestsPerSecond < 1 {
 		bad("native_transport_max_requests_per_second", "must be positive")
+	}
+	if l.PageBytes < pageBytesMin || l.PageBytes > pageBytesMax {
+		bad("query_page_size", "%d bytes are not between 16KiB and 16MiB", l.PageBytes)
 	}
 	if l.Authentication <= 0 {
 		bad("native_transport_authentication_timeout", "must be positive")
