@@ -220,8 +220,9 @@ func (d *Division) Graph() int64 { return min(d.Part[Graphs], graphBytesMax) }
 const (
 	inFlightDivisor  = 2
 	receivingDivisor = 8
-	frameDivisor     = 12 // one request has three copies at most, in the reserve
-	frameBytesMax    = 16 * mib
+	frameDivisor     = 8 // the reserve is for two copies of the largest request
+	// FrameBytesMax is Cassandra's default of native_transport_max_frame_size.
+	FrameBytesMax = 16 * mib
 )
 
 // InFlight returns the bound of complete requests and replies.
@@ -231,7 +232,7 @@ func (d *Division) InFlight() int64 { return d.Part[Requests] / inFlightDivisor 
 func (d *Division) Receiving() int64 { return d.Part[Requests] / receivingDivisor }
 
 // Frame returns the default of native_transport_max_frame_size.
-func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, frameBytesMax) }
+func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, FrameBytesMax) }
 
 // pageFree is what a worker uses for a page without a reservation.
 const (
