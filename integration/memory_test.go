@@ -103,9 +103,16 @@ func (m *memoryRing) addsUp(t *testing.T) int64 {
 
 // TestMemoryOfLargeRequests reads large rows and whole partitions with many clients, and writes wide batches and with many clients at once.
 func TestMemoryOfLargeRequests(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		limit, large int // bytes of the group, and of a large row
+	}{{"1GiB", 1 << 30, 4 << 20}, {"2GiB", 2 << 30, 14 << 20}} {
+		t.Run(c.name, func(t *testing.T) { memoryOfLargeRequests(t, int64(c.limit), c.large) })
+	}
+}
+
+func memoryOfLargeRequests(t *testing.T, limit int64, large int) {
 	const (
-		limit   = 1 << 30
-		large   = 4 << 20 // bytes of a large row
 		clients = 30
 		wide    = 20_000 // rows of the large partition
 		rounds  = 20     // of batches of each client

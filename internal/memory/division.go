@@ -222,8 +222,9 @@ const (
 	inFlightDivisor  = 2
 	reserveDivisor   = 4
 	receivingDivisor = 8
-	frameDivisor     = 12 // one request has three copies at most, in the reserve
-	frameBytesMax    = 16 * mib
+	frameDivisor     = 8 // the reserve is for two copies of the largest request
+	// FrameBytesMax is Cassandra's default of native_transport_max_frame_size.
+	FrameBytesMax = 16 * mib
 )
 
 // Reserve returns how much one request at a time may hold in addition, and any request at most.
@@ -236,7 +237,7 @@ func (d *Division) InFlight() int64 { return d.Part[Requests] / inFlightDivisor 
 func (d *Division) Receiving() int64 { return d.Part[Requests] / receivingDivisor }
 
 // Frame returns the default of native_transport_max_frame_size.
-func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, frameBytesMax) }
+func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, FrameBytesMax) }
 
 // pageFree is what a worker uses for a page without a reservation.
 const (

@@ -15,6 +15,9 @@ func (o *Options) DivideMemory(s memory.System) error {
 	if err != nil {
 		return err
 	}
+	if n := o.ClientLimits.BytesInFlight; n > 0 { // what is set for all requests decides how large one may be
+		setUnset(&o.MaxFrameBytes, int(min(n/2, memory.FrameBytesMax)))
+	}
 	o.Memory, err = memory.Divide(figure.Bytes, figure.Source, memory.Figures{BlockCache: o.CacheBytes, MemTable: o.MemTableBytes,
 		Requests: o.ClientLimits.BytesInFlight, Frame: int64(o.MaxFrameBytes), Graph: max(o.VectorGraphBytes, 0)})
 	if err != nil {
