@@ -56,3 +56,5 @@ func (p *javaProgram) call(m *value.Meter, args [][]byte) (result []byte, err er
 	defer value.Catch(&err)
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
+
+func (p *javaProgram) bytes() int64 { return programBytes + int64(len(p.f.Body))*bytesPerSourceByte }

@@ -19,8 +19,17 @@ const (
 	timeMax  = 1500 * time.Millisecond
 	// bodyBytesMax bounds the text of a function.
 	bodyBytesMax = 64 << 10
-	// programsMax bounds the compiled functions that are kept.
-	programsMax = 512
+	// programsMax and programBytesMax bound the compiled functions that are kept. A source of 64 KiB counts as 4 MiB, and a module with
+	// the most work as 10 MiB: the largest 6 fit, and 512 of usual size.
+	programsMax     = 512
+	programBytesMax = 64 << 20
+	// programBytes and bytesPerSourceByte estimate the memory of a program: a syntax tree has some 64 bytes for each byte of its text.
+	programBytes       = 32 << 10
+	bytesPerSourceByte = 64
+	// waitingMax bounds the requests that wait for the compiler. It compiles one module at a time, in 2 s at most.
+	waitingMax = 256
+	// aliasesMax bounds the equal functions, of different versions of the schema, that are found without a comparison.
+	aliasesMax = 4
 )
 
 func defaultLimits(l value.Limits) value.Limits {

@@ -1,8 +1,8 @@
 package udf
 
 import (
+	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"cqld/schema"
@@ -22,21 +22,23 @@ type Options struct {
 type Runtime struct {
 	o         Options
 	instances *wasm.Pool
-
-	mu       sync.Mutex
-	programs map[*schema.Function]program // compiled; guarded by mu
+	programs  *cache
 }
 
 // program is a compiled function. It is immutable and safe for concurrent use.
 type program interface {
 	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded and *value.Fault.
 	call(m *value.Meter, args [][]byte) ([]byte, error)
+	// bytes returns about what the program needs in memory.
+	bytes() int64
 }
 
 // New returns a Runtime.
 func New(o Options) *Runtime {
 	o.Limits = defaultLimits(o.Limits)
-	return &Runtime{o: o, instances: wasm.NewPool(), programs: map[*schema.Function]program{}}
+	r := &Runtime{o: o, instances: wasm.NewPool()}
+	r.programs = newCache(r.compile, r.instances)
+	return r
 }
 
 // Failure is the error of a call that failed.
@@ -54,9 +56,9 @@ type Refused struct{ Msg string }
 // Error returns the message.
 func (e *Refused) Error() string { return e.Msg }
 
-// Check compiles a function that is to be created. The error is *Refused.
-func (r *Runtime) Check(f *schema.Function) error {
-	_, err := r.compile(f)
+// Check compiles a function that is to be created, and keeps the program for its calls. The error is *Refused, or ctx's.
+func (r *Runtime) Check(ctx context.Context, f *schema.Function) error {
+	_, err := r.programs.get(ctx, f)
 	return err
 }
 
@@ -71,7 +73,7 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warnin
 }
 
 func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Duration) (result []byte, err error) {
-	p, err := r.program(f)
+	p, err := r.programs.get(context.Background(), f) // compilations are bounded
 	if err != nil {
 		return nil, &Failure{f, err.Error()}
 	}
@@ -131,27 +133,6 @@ func joined(list []*types.Type) string {
 	return text
 }
 
-// program returns the compiled function.
-func (r *Runtime) program(f *schema.Function) (program, error) {
-	r.mu.Lock()
-	p := r.programs[f]
-	r.mu.Unlock()
-	if p != nil {
-		return p, nil
-	}
-	p, err := r.compile(f)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.programs) >= programsMax { // functions of old versions of the schema are among them
-		clear(r.programs)
-	}
-	r.programs[f] = p
-	return p, nil
-}
-
 // The languages.
 const (
 	Lua  = "lua"
@@ -199,6 +180,8 @@ func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err err
 	defer value.Catch(&err)
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
+
+func (p *luaProgram) bytes() int64 { return programBytes + int64(len(p.f.Body))*bytesPerSourceByte }
 
 func fromCQL(m *value.Meter, list []*types.Type, args [][]byte) (values []value.Value, err error) {
 	defer value.Catch(&err)

@@ -19,3 +19,5 @@ func compileWasm(f *schema.Function, limits value.Limits, pool *wasm.Pool) (prog
 }
 
 func (p *wasmProgram) call(m *value.Meter, args [][]byte) ([]byte, error) { return p.p.Run(m, args) }
+
+func (p *wasmProgram) bytes() int64 { return programBytes + p.p.Bytes() }

@@ -2,6 +2,7 @@ package java
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -131,4 +132,19 @@ func FuzzCompile(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) { _, _ = execute(t, "int", "int", body, false, int64(3)) })
+}
+
+// TestConversionsAreCharged converts a long text: nothing is computed before its length is checked.
+func TestConversionsAreCharged(t *testing.T) {
+	long := strings.Repeat("7", 1_600_000)
+	for _, x := range []struct{ returns, body string }{{"varint", "return new java.math.BigInteger(a);"}, {"decimal", "return new java.math.BigDecimal(a);"},
+		{"int", "return Integer.parseInt(a);"}, {"double", "return Double.parseDouble(a);"}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := execute(t, x.returns, "text", x.body, false, long)
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 256<<10 || err == nil || !strings.Contains(err.Error(), "NumberFormatException") {
+			t.Errorf("%s: %d bytes, %v", x.body, bytes, err)
+		}
+	}
 }

@@ -86,6 +86,7 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 		}
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
 			s := on(fr)
+			fr.m.Work(int64(len(s)) / 8)
 			at := index(s, arg(fr))
 			if at < 0 {
 				return int64(-1)

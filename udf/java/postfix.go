@@ -185,6 +185,7 @@ func (m *call) equals() *expr {
 			y, _ := o.(float64)
 			return math.Float64bits(x) == math.Float64bits(y)
 		}
+		fr.m.Scan(v)
 		return same && o != nil && value.Equal(v, o)
 	}}
 }

@@ -269,7 +269,9 @@ func (m *call) parse(t *jtype) *expr {
 	bits := map[kind]int{kindByte: 8, kindShort: 16, kindInt: 32, kindLong: 64}[t.kind]
 	return &expr{t: t, eval: func(fr *frame) value.Value {
 		s, ok := in(fr).(string)
-		fr.m.Work(int64(len(s)))
+		if ok && !value.MayParse(fr.m, s) {
+			value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
+		}
 		if t.kind == kindDouble {
 			x, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 			if !ok || err != nil || strings.ContainsAny(s, "xX_iInN") {
@@ -295,17 +297,20 @@ func (m *call) decimalValueOf() *expr {
 		return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value { n, _ := in(fr).(int64); return apd.New(n, 0) }}
 	}
 	in := m.arg(0, primitive(kindDouble))
-	return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value { return decimalText(text(primitive(kindDouble), in(fr))) }}
+	return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value {
+		return decimalText(fr, text(primitive(kindDouble), in(fr)))
+	}}
 }
 
-func decimalText(s string) value.Value {
-	const longest = 1000
-	b, err := types.Native(types.Decimal).FromText(s)
-	d, ok := types.Native(types.Decimal).Decimal(b)
-	if err != nil || !ok || len(s) > longest {
-		value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
+func decimalText(fr *frame, s string) value.Value {
+	if value.MayParse(fr.m, s) {
+		b, err := types.Native(types.Decimal).FromText(s)
+		if d, ok := types.Native(types.Decimal).Decimal(b); err == nil && ok {
+			return d
+		}
 	}
-	return d
+	value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
+	return nil
 }
 
 // newExpr compiles new C(…) for the classes of numbers and collections.
@@ -324,15 +329,13 @@ func (c *compiler) newExpr(line int) *expr {
 	switch {
 	case m.is("java.math.BigDecimal", 1) && m.args[0].t.kind == kindString:
 		in := m.argument(0)
-		return &expr{t: primitive(kindBigDecimal), effect: true, eval: func(fr *frame) value.Value { fr.m.Alloc(64); return decimalText(in(fr)) }}
+		return &expr{t: primitive(kindBigDecimal), effect: true, eval: func(fr *frame) value.Value { return decimalText(fr, in(fr)) }}
 	case m.is("java.math.BigInteger", 1) && m.args[0].t.kind == kindString:
 		in := m.argument(0)
 		return &expr{t: primitive(kindBigInteger), effect: true, eval: func(fr *frame) value.Value {
-			const longest = 1000
 			s := in(fr)
-			fr.m.Alloc(64)
-			n, ok := new(big.Int).SetString(s, 10)
-			if !ok || len(s) > longest {
+			n, ok := value.ParseInteger(fr.m, s)
+			if !ok {
 				value.Failf("java.lang.NumberFormatException: For input string: \"%.40s\"", s)
 			}
 			return n

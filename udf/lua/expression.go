@@ -93,7 +93,12 @@ func (f *function) expr(x ast.Expr) expr {
 		return f.variable(x)
 	case *ast.AttrGetExpr:
 		object, key, line := f.expr(x.Object), f.expr(x.Key), x.Line()
-		return func(fr *frame) value.Value { fr.m.Step(); return index(object(fr), key(fr), line) }
+		return func(fr *frame) value.Value {
+			fr.m.Step()
+			t, k := object(fr), key(fr)
+			fr.m.Scan(k)
+			return index(t, k, line)
+		}
 	case *ast.TableExpr:
 		return f.table(x)
 	case *ast.FuncCallExpr:
@@ -162,15 +167,20 @@ func (f *function) operator(x ast.Expr) expr {
 
 func (f *function) relation(x *ast.RelationalOpExpr) expr {
 	a, b, op, line := f.expr(x.Lhs), f.expr(x.Rhs), x.Operator, x.Line()
-	switch op {
-	case "==":
-		return func(fr *frame) value.Value { fr.m.Step(); return value.Equal(a(fr), b(fr)) }
-	case "~=":
-		return func(fr *frame) value.Value { fr.m.Step(); return !value.Equal(a(fr), b(fr)) }
+	if op == "==" || op == "~=" {
+		equal := op == "=="
+		return func(fr *frame) value.Value {
+			fr.m.Step()
+			x, y := a(fr), b(fr)
+			fr.m.Scan(x)
+			return value.Equal(x, y) == equal
+		}
 	}
 	return func(fr *frame) value.Value {
 		fr.m.Step()
-		order, ok := compare(a(fr), b(fr), line)
+		x, y := a(fr), b(fr)
+		fr.m.Scan(x)
+		order, ok := compare(x, y, line)
 		switch {
 		case !ok:
 			return false
@@ -226,6 +236,10 @@ func stringOf(v value.Value) (string, bool) {
 // number returns a number, or the number that a string contains.
 func number(v value.Value) (value.Value, bool) {
 	if s, ok := v.(string); ok {
+		const longest = 1000 // with spaces
+		if len(s) > longest {
+			return nil, false
+		}
 		return parseNumber(strings.TrimSpace(s))
 	}
 	return v, value.IsNumber(v)

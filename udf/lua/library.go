@@ -119,8 +119,7 @@ func toInteger(v value.Value) (int64, bool) {
 	case *big.Int:
 		return v.Int64(), v.IsInt64()
 	case *apd.Decimal:
-		n, err := v.Int64()
-		return n, err == nil
+		return value.DecimalInt64(v)
 	}
 	return 0, false
 }
@@ -241,8 +240,7 @@ func unpack(fr *frame, a args) []value.Value {
 func exactInteger(fr *frame, a args) []value.Value {
 	fr.m.Alloc(64)
 	if s, ok := a.at(0).(string); ok {
-		const longest = 1000
-		if n, ok := new(big.Int).SetString(s, 10); ok && len(s) <= longest {
+		if n, ok := value.ParseInteger(fr.m, s); ok {
 			return one(n)
 		}
 		a.bad(0, "%s is not an integer", value.Describe(s))
@@ -262,10 +260,8 @@ func exactInteger(fr *frame, a args) []value.Value {
 // exactDecimal implements decimal(x): an exact decimal number.
 func exactDecimal(fr *frame, a args) []value.Value {
 	s := a.string(0)
-	fr.m.Alloc(int64(64 + len(s)))
-	const longest = 1000
-	d, _, err := apd.NewFromString(s)
-	if err != nil || d.Form != apd.Finite || len(s) > longest {
+	d, ok := value.ParseDecimal(fr.m, s)
+	if !ok {
 		a.bad(0, "%s is not a decimal number", value.Describe(s))
 	}
 	return one(d)

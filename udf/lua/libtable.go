@@ -76,6 +76,7 @@ func tableFunctions() map[string]native {
 func sortTable(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	less := func(x, y value.Value) bool {
+		fr.m.Scan(x)
 		order, ok := compare(x, y, 0)
 		return ok && order < 0
 	}

@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"math/big"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -211,4 +212,38 @@ func FuzzRun(f *testing.F) {
 		}
 		_, _ = p.Run(value.NewMeter(value.Limits{Steps: 20000, Bytes: 1 << 20}, nil), []value.Value{int64(5)})
 	})
+}
+
+// TestConversionsAreCharged converts long texts and decimals with extreme exponents: nothing is computed before the length is checked,
+// and what is computed is counted.
+func TestConversionsAreCharged(t *testing.T) {
+	long := strings.Repeat("7", 1_600_000)
+	for _, body := range []string{"return integer(a)", "return decimal(a)", "return a + 1", "return tonumber(a)", "return math.max(a, 1)",
+		"return integer(decimal('1e1000000000'))", "return math.tointeger(decimal('1e-1000000000'))", "return string.rep('x', decimal('1e999999999'))"} {
+		p, err := Compile(body, []string{"a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allocated := testing.AllocsPerRun(1, func() { _, _ = p.Run(value.NewMeter(limits(), nil), []value.Value{long}) })
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = p.Run(value.NewMeter(limits(), nil), []value.Value{long})
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 256<<10 {
+			t.Errorf("%s: %d bytes in %.0f allocations, %v", body, bytes, allocated, err)
+		}
+	}
+	// Operations whose time depends on their arguments end by operations, far below one for each iteration.
+	x := strings.Repeat("x", 400_000)
+	for _, body := range []string{"local n = 0 for i = 1, 900000 do if a == b then n = n + 1 end end return n", "local t = {} for i = 1, 900000 do t[a] = i end return 1",
+		"for i = 1, 900000 do if a < b then return 1 end end return 1", "for i = 1, 900000 do string.match(a, '^[' .. b .. ']') end return 1"} {
+		p, err := Compile(body, []string{"a", "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var exceeded *value.Exceeded
+		if _, err := p.Run(value.NewMeter(limits(), nil), []value.Value{x, "x" + x[1:]}); !errors.As(err, &exceeded) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 }

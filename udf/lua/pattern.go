@@ -22,6 +22,8 @@ const (
 	spanPosition = -2
 
 	capturesMax = 32
+	// setPerStep is the number of characters of a set that are compared in about the time of one operation.
+	setPerStep = 8
 	// patternDepthMax bounds the recursion of a match.
 	patternDepthMax = 200
 )
@@ -167,7 +169,7 @@ func (m *matcher) shortest(s, p, end int) int {
 
 // classEnd returns the end of the character class at p.
 func (m *matcher) classEnd(p int) int {
-	c := m.pat[p]
+	c, start := m.pat[p], p
 	p++
 	if c == '%' {
 		if p >= len(m.pat) {
@@ -186,6 +188,7 @@ func (m *matcher) classEnd(p int) int {
 			value.Failf("malformed pattern (missing ']')")
 		}
 		if m.pat[p] == ']' && !first {
+			m.fr.m.Work(int64(p-start) / setPerStep)
 			return p + 1
 		}
 		if m.pat[p] == '%' {
@@ -207,6 +210,7 @@ func (m *matcher) single(s, p, end int) bool {
 	case '%':
 		return inClass(c, m.pat[p+1])
 	case '[':
+		m.fr.m.Work(int64(end-p) / setPerStep)
 		return inSet(c, m.pat[p+1:end-1])
 	}
 	return m.pat[p] == c

@@ -120,6 +120,7 @@ func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	if !ok {
 		fail(line, "attempt to assign a field of a %s value", typeName(object))
 	}
+	m.Scan(key)
 	t.Set(m, key, v)
 }
 

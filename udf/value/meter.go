@@ -83,6 +83,15 @@ func (m *Meter) Alloc(n int64) {
 	m.Work(1 + n/bytesPerStep)
 }
 
+// Scan counts an operation that looks at all bytes of the strings among vs: a comparison, or a search in a table.
+func (m *Meter) Scan(vs ...Value) {
+	for _, v := range vs {
+		if s, ok := v.(string); ok {
+			m.Work(int64(len(s)) / bytesPerStep)
+		}
+	}
+}
+
 // Catch converts the panics of this package to an error. It is for defer, and panics again with others.
 func Catch(err *error) {
 	switch e := recover().(type) {

@@ -130,6 +130,9 @@ func arithInt(op byte, a, b int64) Value {
 
 func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 	m.Alloc(int64(a.BitLen()+b.BitLen())/8 + 32)
+	if op != '+' && op != '-' { // by the product of the words
+		m.Work(int64(a.BitLen()/64) * int64(b.BitLen()/64))
+	}
 	out := new(big.Int)
 	switch op {
 	case '+':
@@ -137,7 +140,6 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 	case '-':
 		out.Sub(a, b)
 	case '*':
-		m.Work(int64(a.BitLen()/64) * int64(b.BitLen()/64))
 		out.Mul(a, b)
 	case '/':
 		if b.Sign() == 0 {
@@ -168,6 +170,10 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 		Failf("decimal has more than %d digits", digitsMax)
 	}
 	m.Alloc(digits/2 + 32)
+	if op != '+' && op != '-' {
+		const digitsPerWord = 19
+		m.Work((digits / digitsPerWord) * (digits / digitsPerWord) / 4)
+	}
 	c := apd.BaseContext.WithPrecision(uint32(digits) + 1)
 	c.Rounding, c.MaxExponent, c.MinExponent = apd.RoundHalfEven, exponentMax, -exponentMax
 	out := new(apd.Decimal)
@@ -191,6 +197,17 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 		Failf("%v", err)
 	}
 	return out
+}
+
+// DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. Those with extreme exponents are not converted, because that
+// takes time and memory by the exponent.
+func DecimalInt64(d *apd.Decimal) (n int64, ok bool) {
+	const digitsOfInt64 = 19
+	if d.Exponent > digitsOfInt64 || d.Exponent < -digitsMax {
+		return 0, false
+	}
+	n, err := d.Int64()
+	return n, err == nil
 }
 
 func abs64(n int64) int64 { return max(n, -n) }

@@ -91,8 +91,21 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// FuzzCompile compiles arbitrary modules.
+// FuzzCompile compiles arbitrary modules. A module that is accepted must not take more memory than its estimate allows.
 func FuzzCompile(f *testing.F) {
 	f.Add([]byte("\x00asm\x01\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = compiled(t, base64.StdEncoding.EncodeToString(b)) })
+	f.Add(stateful(1, true, code(get, 0, get, 1, add)))
+	for _, s := range branchShapes() {
+		f.Add(s.module(20))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		most := 64*int64(len(b)) + 8<<20
+		if m, err := withMeter(b); err == nil {
+			most += 512 * m.work
+		}
+		allocated, _ := measured(func() { _, _ = compiled(t, base64.StdEncoding.EncodeToString(b)) })
+		if allocated > most {
+			t.Errorf("%d bytes were allocated, %d are allowed", allocated, most)
+		}
+	})
 }

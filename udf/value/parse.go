@@ -1,0 +1,41 @@
+package value
+
+import (
+	"math/big"
+
+	"github.com/cockroachdb/apd/v3"
+)
+
+// numberBytesMax bounds the texts that are converted to numbers: the conversion takes time by the square of their length. A text of
+// 1000 digits takes 16 us, which is counted as 40 operations and the allocation.
+const (
+	numberBytesMax      = 1000
+	digitsPerConversion = 25
+)
+
+// MayParse counts the conversion of a text to a number before it is done. It returns false for a text that is too long to be one.
+func MayParse(m *Meter, s string) bool {
+	if len(s) > numberBytesMax {
+		return false
+	}
+	m.Work(int64(len(s)) / digitsPerConversion)
+	m.Alloc(int64(64 + len(s)))
+	return true
+}
+
+// ParseInteger converts digits to an integer.
+func ParseInteger(m *Meter, s string) (*big.Int, bool) {
+	if !MayParse(m, s) {
+		return nil, false
+	}
+	return new(big.Int).SetString(s, 10)
+}
+
+// ParseDecimal converts a text to a finite decimal number.
+func ParseDecimal(m *Meter, s string) (*apd.Decimal, bool) {
+	if !MayParse(m, s) {
+		return nil, false
+	}
+	d, _, err := apd.NewFromString(s)
+	return d, err == nil && d.Form == apd.Finite
+}
