@@ -15,11 +15,13 @@ import (
 
 	"cqld/audit"
 	"cqld/azuretables"
+	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/coordinator"
 	"cqld/hints"
 	"cqld/internal/env"
 	"cqld/internal/guard"
+	"cqld/internal/memory"
 	"cqld/jobs"
 	"cqld/login"
 	"cqld/login/certificate"
@@ -116,6 +118,9 @@ func Open(ctx context.Context, opts config.Options) (*Node, error) {
 // open is Open for tests of this package.
 func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	if err := opts.DivideMemory(memory.Local()); err != nil {
 		return nil, err
 	}
 	if opts.Logger == nil {
@@ -233,7 +238,7 @@ func (n *Node) openTransport() error {
 		return err
 	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
-		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
+		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: n.messagingLimits(), Guard: n.guard,
 		Security: security,
 		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
@@ -271,6 +276,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
 		Retired: n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
+		AllGraphBytes: n.opts.Memory.Part[memory.Graphs],
 	}, nil
 }
 
@@ -281,7 +287,8 @@ func (n *Node) storageOptions() storage.Options {
 	}
 	return storage.Options{
 		Dir: filepath.Join(n.opts.DataDir, rowsDir), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
-		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, OnFatal: n.fail,
+		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes,
+		PendingBytes: int(min(n.opts.Memory.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
 			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err", c.Err.Error())
@@ -307,15 +314,17 @@ func (n *Node) clusterOptions() cluster.Options {
 
 func (n *Node) partsOptions() assembly.Options {
 	return assembly.Options{
-		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, PageMemory: pageMemory(n.opts.CacheBytes),
+		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, PageMemory: n.opts.Memory.PageMemory(),
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
-			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{TruncationMost: 2 * n.opts.TruncateTimeout},
+			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{
+				TruncationMost: 2 * n.opts.TruncateTimeout, WriteBytesInFlight: n.opts.Memory.Part[memory.Writes]},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
 		Hints:   hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(), batchlog.BytesMax)}},
 		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: n.builds.worked,
-		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
+		Streams: n.streamLimits(),
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cqld/internal/loglimit"
+	"cqld/internal/memory"
 	"cqld/node"
 	"cqld/node/config"
 	"cqld/node/control"
@@ -37,6 +38,7 @@ type startCommand struct {
 	NumTokens             *int          `help:"Number of tokens (virtual nodes) of this node."`
 	Datacenter            *string       `help:"Data center of this node."`
 	Rack                  *string       `help:"Rack of this node."`
+	MemoryLimit           *string       `help:"Memory of the node, such as 2GiB: the least of this, the limits of its cgroups and the memory of the machine is divided among its parts." placeholder:"SIZE"`
 	CommitlogSync         *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
 	ControlAddress        *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
 	HealthAddress         *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
@@ -72,7 +74,10 @@ func (c *startCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer flushLog(opts.Logger)
-	c.tuneMemory()
+	if err := opts.DivideMemory(memory.Local()); err != nil {
+		return err
+	}
+	defer c.tuneMemory(&opts.Memory)()
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {
 		return err
@@ -122,20 +127,21 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger) (failed error) {
 	}
 }
 
-// gcPercent allows the heap to grow to several times its live size before a collection. The live heap is small (the
-// block cache and memtables are outside), so with Go's default of 100 a loaded node collects continuously: write
-// barriers took a fifth of a slice read's CPU time.
-const gcPercent = 400
-
-// tuneMemory sets the collector's pace unless GOGC is set, and turns off memory profiling without --pprof: sampling an
-// allocation every 512 KiB took a fortieth of the CPU time of large batches.
-func (c *startCommand) tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+// tuneMemory sets the collector's pace unless GOGC is set, and its limit unless GOMEMLIMIT is, and turns off memory profiling without
+// --pprof: sampling an allocation every 512 KiB took a fortieth of the CPU time of large batches. stop ends the pacing.
+func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	if c.Pprof == "" {
 		runtime.MemProfileRate = 0
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(d.HeapLimit())
+	}
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	p := memory.NewPacer(d)
+	p.Start()
+	return p.Close
 }
 
 // superuserVariable is the environment variable with the password of the first superuser.
@@ -180,6 +186,11 @@ func (c *startCommand) options() (config.Options, error) {
 	setIf(&o.Replace, c.Replace)
 	if err := c.superuser(&o.Access); err != nil {
 		return o, err
+	}
+	if c.MemoryLimit != nil {
+		if err := o.SetMemoryLimit(*c.MemoryLimit); err != nil {
+			return o, fmt.Errorf("--memory-limit: %w", err)
+		}
 	}
 	o.ClockOffset, o.Unsafe = c.ClockOffset, c.Unsafe
 	if c.CommitlogSync != nil {

@@ -57,6 +57,7 @@ func settings() map[string]setting {
 		"start_native_transport":                      only("true"),
 		"commitlog_sync":                              setCommitLogSync,
 		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
+		"memory_limit":                                size64(func(o *Options) *int64 { return &o.MemoryLimit }),
 		"block_cache_size":                            size64(func(o *Options) *int64 { return &o.CacheBytes }),
 		"vector_index_graph_size":                     size64(func(o *Options) *int64 { return &o.VectorGraphBytes }),
 		"memtable_heap_space":                         size64(func(o *Options) *int64 { return &o.MemTableBytes }),

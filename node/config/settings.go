@@ -35,6 +35,7 @@ func (o *Options) Settings() map[string]string {
 		"cidr_authorizer":                  o.Access.CIDRAuthorizer,
 		"commitlog_sync":                   string(o.CommitLogSync),
 		"commitlog_sync_period":            o.CommitLogSyncPeriod.String(),
+		"memory_limit":                     size(o.Memory.Figure),
 		"block_cache_size":                 size(o.CacheBytes),
 		"memtable_heap_space":              size(o.MemTableBytes),
 		"vector_index_graph_size":          size(o.VectorGraphBytes),

@@ -103,7 +103,7 @@ func (run *reading) boundSorted() error {
 
 // size returns the bytes of a row and its keys.
 func (r *orderedRow) size() int {
-	n := len(r.encoded)
+	n := len(r.encoded) + orderedOverhead
 	for _, k := range r.keys {
 		n += len(k)
 	}

@@ -176,17 +176,17 @@ func (m *Modification) setCompactValue() {
 	}
 }
 
+// addOperation adds an operation after the others on its column and on columns with smaller ids.
 func (m *Modification) addOperation(o operation.Operation) {
 	o = checkVector(m.table, o)
+	list := &m.regular
 	if o.Column().Kind == schema.Static {
-		m.static = append(m.static, o)
-	} else {
-		m.regular = append(m.regular, o)
+		list = &m.static
 	}
 	m.reads = m.reads || o.Reads()
-	byID := func(a, b operation.Operation) int { return int(a.Column().ID) - int(b.Column().ID) }
-	slices.SortStableFunc(m.static, byID)
-	slices.SortStableFunc(m.regular, byID)
+	id := int(o.Column().ID)
+	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation.Operation, next int) int { return int(x.Column().ID) - next })
+	*list = slices.Insert(*list, at, o)
 }
 
 // using compiles USING TIMESTAMP, TTL and TIMEOUT.
