@@ -36,6 +36,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.answered(m)
 	c.logins(m)
 	c.storage(m)
+	c.memory(m)
 	c.vectors(m)
 	c.tables(m)
 	c.jobs(m)
@@ -44,6 +45,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.audit(m)
 	c.limits(m)
 	c.encryption(m)
+	c.traces(m)
 }
 
 // metricSink converts numbers to metrics.

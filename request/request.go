@@ -9,6 +9,7 @@ import (
 
 	"cqld/auth"
 	"cqld/coordinator"
+	"cqld/internal/memory"
 	"cqld/ring"
 )
 
@@ -29,11 +30,16 @@ type Request struct {
 	Trace coordinator.Trace
 	// Warnings are sent to the client with the response, if its protocol supports them.
 	Warnings []string
+	// Memory is what the request holds. Nil means that it is not bounded.
+	Memory *memory.Account
 	// Cost counts what was read for the request so far.
 	Cost Cost
 
 	observation *coordinator.Observation // nil unless Measure was called
 }
+
+// Grow adds n bytes to the memory of the request, and waits until there is memory.
+func (r *Request) Grow(n int) error { return r.Memory.Grow(r.Context, int64(n)) }
 
 // Warn adds a warning for the client, unless it has been added.
 func (r *Request) Warn(text string) {

@@ -110,7 +110,7 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 	if q.closing {
 		return ErrStopped
 	}
-	if q.bytes+size > pendingBytesMax && q.bytes > 0 {
+	if q.bytes+size > e.opts.PendingBytes && q.bytes > 0 {
 		e.counters.refused.Add(1)
 		return ErrOverloaded
 	}

@@ -25,8 +25,8 @@ const (
 	commitPauseMin = 100 * time.Millisecond
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
-	// pendingBytesMax bounds the bytes that wait for the committer: one second of a disk with 64 MB/s.
-	pendingBytesMax = 64 << 20
+	// PendingBytesMax is the default of Options.PendingBytes: one second of a disk with 64 MB/s.
+	PendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.
 	pageBytesMax = 4 << 20
 	// filterRowsMax and filterBytesMax end a page of a filtered read that omits this much: 16,384 small rows take about
@@ -38,6 +38,8 @@ const (
 	tombstonesFail = 100_000
 	// foldQueueMax bounds the rows that wait to be collapsed; the next read finds further ones again.
 	foldQueueMax = 64
+	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
+	cellsKept = 4096
 	// blockBytes is the size of a block of a file before compression.
 	blockBytes = 16 << 10
 	// stepsMax is the number of entries over which a read steps before it seeks: a seek costs as much as some ten steps,

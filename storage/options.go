@@ -109,6 +109,7 @@ type Options struct {
 
 	CacheBytes    int64
 	MemTableBytes int64
+	PendingBytes  int // of mutations that wait for the committer
 	PageBytes     int
 	FilterRows    int // that a page of a filtered read may omit
 	ShadowedRows  int // rows shadowed by deletions from which a read has them purged
@@ -176,6 +177,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MemTableBytes <= 0 {
 		o.MemTableBytes = memTableBytesDefault
+	}
+	if o.PendingBytes <= 0 {
+		o.PendingBytes = PendingBytesMax
 	}
 	if o.PageBytes <= 0 {
 		o.PageBytes = pageBytesMax

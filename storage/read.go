@@ -59,7 +59,8 @@ func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n R
 	}
 	if err != nil {
 		var tooMany *TooManyTombstones
-		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
+		var tooSmall *row.PageTooSmall
+		if errors.As(err, &tooMany) || errors.As(err, &tooSmall) || errors.Is(err, ErrInvalid) {
 			return dst, n, err
 		}
 		if canceled(err) {
@@ -89,6 +90,7 @@ type reader struct {
 	tombstones  int
 	looked      int64 // entries scanned
 	full        bool  // a limit ended the page
+	cut         bool  // Limits.Bytes ended it, before a row
 
 	// The partition being read.
 	key       row.PartitionKey
@@ -117,6 +119,7 @@ type reader struct {
 	raw               []row.RangeTombstone
 	stored, canonical row.Row
 	nothing           row.Row
+	stream            row.Streamer
 }
 
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
@@ -124,7 +127,7 @@ func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
 	r.info = e.opts.Table(cmd.Table)
-	r.live, r.tombstones, r.looked, r.full = 0, 0, 0, false
+	r.live, r.tombstones, r.looked, r.full, r.cut = 0, 0, 0, false, false
 	r.omitted, r.omittedBytes, r.end.Key.Bytes = 0, 0, nil
 	r.filter.Reset(cmd.Filter, cmd.Now)
 	r.nothing.Reset()
@@ -146,6 +149,10 @@ func (r *reader) safely(f func() error) (err error) {
 func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
 	r.filter.Reset(nil, 0)
+	r.stream.Release()
+	if cap(r.stored.Cells)+cap(r.canonical.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
+		r.stored, r.canonical, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}, row.Row{}
+	}
 	r.deletions, r.shownRT = nil, nil
 	if cap(r.arena) > merging.ArenaBytes {
 		r.arena, r.raw = nil, nil
@@ -357,8 +364,12 @@ func (r *reader) readPartition() error {
 	if err := r.iterError(); err != nil {
 		return err
 	}
-	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+		mark := r.w.Len()
 		r.beginPage()
+		if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+			return r.undo(mark, false, n)
+		}
 	}
 	if r.begun {
 		r.w.EndPartition()
@@ -448,9 +459,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 				return omit && r.dropRow(clustering, len(value)), err
 			}
 		}
-		r.beginPage()
-		r.w.EncodedRow(clustering, value)
-		return r.wrote(true), nil
+		return r.writeEncoded(clustering, value, true)
 	}
 	return r.readMortalRow(clustering, value, deletion)
 }
@@ -480,9 +489,11 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 				return omit && r.dropRow(clustering, len(value)), err
 			}
 		}
-		r.beginPage()
-		r.w.EncodedRow(clustering, value)
+		return r.writeEncoded(clustering, value, live)
 	default:
+		if !r.filter.Active() {
+			return r.writeCanonical(clustering, value, deletion)
+		}
 		if err := row.DecodeRow(&r.stored, value); err != nil {
 			return false, r.badValue(err)
 		}
@@ -494,13 +505,11 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		}
 		r.canonical.Clustering = clustering
 		live = r.canonical.Live(r.cmd.Now)
-		if r.filter.Active() && (!r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical)) {
+		if !r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical) {
 			return r.dropRow(clustering, len(value)), nil
 		}
-		r.beginPage()
-		r.w.Row(&r.canonical)
+		return r.writeCanonical(clustering, value, deletion)
 	}
-	return r.wrote(live), nil
 }
 
 // wrote counts a row that was added to the page. done means that no further row of the partition is needed.

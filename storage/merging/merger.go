@@ -56,11 +56,9 @@ type merge struct {
 	operands int
 	out      []byte
 
-	large bool    // arena begins with a row that is compared before another one is added
-	known bool    // top contains that row
-	top   row.Row // points into arena
-
-	next, sum, spare row.Row
+	spare  []byte // of reduce
+	large  bool   // arena begins with a row that is compared before another one is added
+	stream row.Streamer
 }
 
 // MergeNewer implements pebble.ValueMerger.
@@ -72,8 +70,8 @@ func (m *merge) MergeOlder(value []byte) error { return m.add(value) }
 func (m *merge) add(value []byte) error {
 	m.operands++
 	if m.large {
-		if covered, err := m.covers(value); covered || err != nil {
-			return err
+		if covered, err := m.stream.Covers(m.arena[:m.ends[0]], value); covered || err != nil {
+			return m.fail(err)
 		}
 	}
 	m.arena = append(m.arena, value...)
@@ -95,42 +93,28 @@ func (m *merge) gather() error {
 		m.arena, m.out = m.out, m.arena
 		m.ends = append(m.ends[:0], len(m.arena))
 	}
-	m.large, m.known = true, false
+	m.large = true
 	return nil
 }
 
-// covers reports whether value changes nothing of the gathered large row.
-func (m *merge) covers(value []byte) (bool, error) {
-	if !m.known {
-		if err := m.decode(&m.top, m.arena[:m.ends[0]]); err != nil {
-			return false, err
-		}
-		m.known = true
+// fail returns the error for a value that cannot be decoded, or nil if there is no error.
+func (m *merge) fail(err error) error {
+	if err == nil {
+		return nil
 	}
-	err := m.decode(&m.next, value)
-	return err == nil && row.Covers(&m.top, &m.next), err
-}
-
-func (m *merge) decode(r *row.Row, encoded []byte) error {
-	if err := row.DecodeRow(r, encoded); err != nil {
-		return m.corrupt(m.key, err)
-	}
-	return nil
+	return m.corrupt(m.key, err)
 }
 
 // reduce sets out to the merge of the gathered operands.
-func (m *merge) reduce() error {
-	m.sum.Reset()
-	at := 0
-	for _, end := range m.ends {
-		if err := m.decode(&m.next, m.arena[at:end]); err != nil {
-			return err
+func (m *merge) reduce() (err error) {
+	sum := m.arena[:m.ends[0]]
+	for i, end := range m.ends[1:] {
+		m.out, m.spare = m.spare, m.out
+		if m.out, err = m.stream.Reconcile(m.out[:0], sum, m.arena[m.ends[i]:end]); err != nil {
+			return m.fail(err)
 		}
-		row.Reconcile(&m.spare, &m.sum, &m.next)
-		m.sum, m.spare = m.spare, m.sum
-		at = end
+		sum = m.out
 	}
-	m.out = row.AppendRow(m.out[:0], &m.sum)
 	return nil
 }
 
@@ -150,7 +134,8 @@ func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 
 // Close keeps the merge's memory for reuse, unless it has grown large.
 func (m *merge) Close() error {
-	if cap(m.arena) <= 4*ArenaBytes && cap(m.out) <= 4*ArenaBytes {
+	m.stream.Release()
+	if cap(m.arena)+cap(m.out)+cap(m.spare) <= 12*ArenaBytes {
 		m.pool.Put(m)
 	}
 	return nil
