@@ -209,7 +209,8 @@ func (n *Node) opCompactions(context.Context, control.None, control.Report) (con
 	}
 	out := control.Compactions{InProgress: p.Compact.NumInProgress, InProgressBytes: p.Compact.InProgressBytes,
 		Debt: int64(p.Compact.EstimatedDebt), Completed: p.Compact.Count, Cancelled: p.Compact.CancelledCount, Failed: p.Compact.FailedCount,
-		Flushes: p.Flush.Count, Stalls: m.Stalls, MemTables: p.MemTable.Count, MemTableBytes: int64(p.MemTable.Size),
+		Flushes: p.Flush.Count, Stalls: m.Stalls, Pauses: m.Pauses, SlowSyncs: m.SlowSyncs,
+		LongestPauseMillis: m.LongestPause.Milliseconds(), LongestSyncMillis: m.LongestSync.Milliseconds(), MemTables: p.MemTable.Count, MemTableBytes: int64(p.MemTable.Size),
 		LogBytes: int64(p.WAL.Size), Swept: m.Swept, Purged: m.Purged, Builds: n.runningBuilds()}
 	for i, l := range p.Levels {
 		out.BytesCompacted += int64(l.TableBytesCompacted)

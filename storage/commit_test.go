@@ -128,6 +128,9 @@ func TestSlowSyncIsReported(t *testing.T) {
 	write(2)
 	disk.Fail(nil)
 	write(3)
+	if m := e.Metrics(); m.SlowSyncs != 1 || m.LongestSync != slowSync+time.Second/2 || m.Pauses != 0 {
+		t.Errorf("%d slow syncs, the longest took %v; %d pauses", m.SlowSyncs, m.LongestSync, m.Pauses)
+	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -9,6 +10,7 @@ import (
 // counters count events since the engine was opened.
 type counters struct {
 	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
+	pauses, longestPause, slowSyncs, longestSync                           atomic.Int64
 	looked, canceled, seeks                                                atomic.Int64
 }
 
@@ -32,9 +34,13 @@ type Metrics struct {
 	Seeks             int64 // searches for a key in the database by reads
 	Canceled          int64 // reads that ended early because their result was no longer wanted
 	Stalls            int64 // times that Pebble stalled writers
-	Corruptions       int64
-	DiskFull          bool
-	Pebble            *pebble.Metrics // nil after the engine has failed
+	// Pauses counts the commits that waited for a latch, a memtable or a new log for 0.1 s or longer; SlowSyncs those that
+	// waited so long for the fsync of the log. All writes wait meanwhile.
+	Pauses, SlowSyncs         int64
+	LongestPause, LongestSync time.Duration
+	Corruptions               int64
+	DiskFull                  bool
+	Pebble                    *pebble.Metrics // nil after the engine has failed
 }
 
 // countSeeks counts the seeks of a read's iterator, which ends.
@@ -51,6 +57,8 @@ func (e *Engine) Metrics() Metrics {
 		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
 		Looked: c.looked.Load(), Seeks: c.seeks.Load(), Canceled: c.canceled.Load(),
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
+		Pauses: c.pauses.Load(), LongestPause: time.Duration(c.longestPause.Load()),
+		SlowSyncs: c.slowSyncs.Load(), LongestSync: time.Duration(c.longestSync.Load()),
 		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(),
 	}
 	if e.failedErr() == nil { // otherwise its locks may be held permanently

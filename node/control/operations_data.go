@@ -136,21 +136,27 @@ type Dropped struct {
 
 // Compactions is the state of the storage engine.
 type Compactions struct {
-	InProgress      int64   `json:"in_progress"`
-	InProgressBytes int64   `json:"in_progress_bytes"`
-	Debt            int64   `json:"debt"` // estimated bytes that remain to be compacted
-	Completed       int64   `json:"completed"`
-	Cancelled       int64   `json:"cancelled"`
-	Failed          int64   `json:"failed"`
-	BytesCompacted  int64   `json:"bytes_compacted"`
-	Flushes         int64   `json:"flushes"`
-	Stalls          int64   `json:"stalls"` // number of times that writes had to wait
-	MemTables       int64   `json:"memtables"`
-	MemTableBytes   int64   `json:"memtable_bytes"`
-	LogBytes        int64   `json:"log_bytes"`
-	Swept           int64   `json:"swept"`
-	Purged          int64   `json:"purged"`
-	Levels          []Level `json:"levels"`
+	InProgress      int64 `json:"in_progress"`
+	InProgressBytes int64 `json:"in_progress_bytes"`
+	Debt            int64 `json:"debt"` // estimated bytes that remain to be compacted
+	Completed       int64 `json:"completed"`
+	Cancelled       int64 `json:"cancelled"`
+	Failed          int64 `json:"failed"`
+	BytesCompacted  int64 `json:"bytes_compacted"`
+	Flushes         int64 `json:"flushes"`
+	Stalls          int64 `json:"stalls"` // number of times that writes had to wait
+	// Pauses are commits that waited 0.1 s or longer for a latch, a memtable or a new log; SlowSyncs those that waited so long for
+	// the fsync of the log.
+	Pauses             int64   `json:"pauses"`
+	LongestPauseMillis int64   `json:"longest_pause_millis"`
+	SlowSyncs          int64   `json:"slow_syncs"`
+	LongestSyncMillis  int64   `json:"longest_sync_millis"`
+	MemTables          int64   `json:"memtables"`
+	MemTableBytes      int64   `json:"memtable_bytes"`
+	LogBytes           int64   `json:"log_bytes"`
+	Swept              int64   `json:"swept"`
+	Purged             int64   `json:"purged"`
+	Levels             []Level `json:"levels"`
 	// Builds are the builds of indexes in progress.
 	Builds []IndexBuild `json:"index_builds,omitempty"`
 }

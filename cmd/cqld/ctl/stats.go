@@ -187,6 +187,8 @@ func showCompactions(w io.Writer, st control.Compactions) error {
 	field("compactions failed", "%d", st.Failed)
 	field("flushes", "%d", st.Flushes)
 	field("write stalls", "%d", st.Stalls)
+	field("write pauses", "%d (longest %d ms)", st.Pauses, st.LongestPauseMillis)
+	field("slow syncs", "%d (longest %d ms)", st.SlowSyncs, st.LongestSyncMillis)
 	field("memtables", "%d (%s)", st.MemTables, size(st.MemTableBytes))
 	field("commit log", "%s", size(st.LogBytes))
 	field("purger", "%d entries scanned, %d purged", st.Swept, st.Purged)
