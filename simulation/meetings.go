@@ -33,6 +33,9 @@ const (
 	opClock        = "clock jump"
 )
 
+// opDatacenterLoss is an operation of rings of several data centers, which DatacenterLossOptions draws.
+const opDatacenterLoss = "loss of a data center"
+
 // meetingOps returns all operations, in the order of the table.
 func meetingOps() []string {
 	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRestart, opKill, opPause, opPartition, opFullDisk,

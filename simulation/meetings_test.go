@@ -26,3 +26,24 @@ func TestOperationsMeet(t *testing.T) {
 }
 
 const meetingSeeds = 12
+
+// TestMembersMeetLossOfADatacenter runs rings of three data centers of which one after the other is lost for a while:
+// every operation of members must have been in progress with it.
+func TestMembersMeetLossOfADatacenter(t *testing.T) {
+	met := map[pair]int{}
+	for seed := range uint64(lossSeeds) {
+		o := DatacenterLossOptions(seed)
+		r := run(t, o)
+		report(t, o, r)
+		for p := range r.Met {
+			met[p]++
+		}
+	}
+	for _, op := range []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opSchema} {
+		if met[pairOf(opDatacenterLoss, op)] == 0 {
+			t.Errorf("%s and %s did not meet in %d seeds", op, opDatacenterLoss, lossSeeds)
+		}
+	}
+}
+
+const lossSeeds = 6
