@@ -60,29 +60,14 @@ func (c *Cluster) cutDatacenter(r *Stream) {
 
 // loseDatacenter cuts the power of all machines of one data center for a while.
 func (c *Cluster) loseDatacenter(r *Stream) {
-	dc := datacenterName(1 + r.Intn(max(1, len(c.options.Datacenters))))
-	d := r.Between(500*time.Millisecond, 6*time.Second)
+	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))), r.Between(500*time.Millisecond, 6*time.Second)
 	c.meetings.begin(opDatacenterLoss, c.scaled(d))
 	for _, n := range c.nodes {
-		if n.dc != dc || n.dead || n.departed {
-			continue
+		if n.dc == dc && !n.dead && !n.departed {
+			n.crash(true)
+			c.later(d, "restart", n.start)
 		}
-		n.crash(true)
-		c.later(d, "restart", n.start)
 	}
-}
-
-// DatacenterLossOptions returns the options of a run in which each operation of members meets the loss of one of three
-// data centers.
-func DatacenterLossOptions(seed uint64) Options {
-	o := DefaultOptions(seed)
-	o.Points, o.PageBytes, o.Meet = nil, 0, true
-	o.Datacenters, o.Nodes, o.Factor, o.NodesMost = []int{2, 2, 2}, 7, 6, 10
-	o.LoseNodes, o.Levels = true, false
-	o.Faults, o.Hurry, o.ConvergeBy = 10*time.Second, 3, ByRepair
-	o.Workloads, o.Clients = []string{"cas", "churn"}, 3
-	o.FaultKinds = []string{"dc-loss", "join", "leave", "move", "rebuild", "repair", "wiped-disk", "removenode"}
-	return o
 }
 
 // slowDatacenters delays messages between data centers by up to about the timeout of a request.

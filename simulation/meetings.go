@@ -12,29 +12,27 @@ import (
 
 // The operations whose coincidences docs/MEETINGS.md lists.
 const (
-	opJoin         = "join"
-	opDecommission = "decommission"
-	opMove         = "move"
-	opReplace      = "replace"
-	opRebuild      = "rebuild"
-	opRepair       = "repair"
-	opRestart      = "restart"
-	opKill         = "kill"
-	opPause        = "pause"
-	opPartition    = "partition"
-	opFullDisk     = "full disk"
-	opSchema       = "schema change"
-	opTruncate     = "TRUNCATE"
-	opHints        = "hints"
-	opBatch        = "batch log"
-	opConditional  = "conditional change"
-	opCounter      = "counter"
-	opSnapshot     = "snapshot"
-	opClock        = "clock jump"
+	opJoin           = "join"
+	opDecommission   = "decommission"
+	opMove           = "move"
+	opReplace        = "replace"
+	opRebuild        = "rebuild"
+	opRepair         = "repair"
+	opRestart        = "restart"
+	opKill           = "kill"
+	opPause          = "pause"
+	opPartition      = "partition"
+	opFullDisk       = "full disk"
+	opSchema         = "schema change"
+	opTruncate       = "TRUNCATE"
+	opHints          = "hints"
+	opBatch          = "batch log"
+	opConditional    = "conditional change"
+	opCounter        = "counter"
+	opSnapshot       = "snapshot"
+	opClock          = "clock jump"
+	opDatacenterLoss = "loss of a data center" // drawn by TestMembersMeetLossOfADatacenter only
 )
-
-// opDatacenterLoss is an operation of rings of several data centers, which DatacenterLossOptions draws.
-const opDatacenterLoss = "loss of a data center"
 
 // meetingOps returns all operations, in the order of the table.
 func meetingOps() []string {

@@ -47,8 +47,7 @@ func faultKinds() []faultKind {
 		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
 		// data centers, and commands of operators
 		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
-		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
-		{"dc-loss", (*Cluster).loseDatacenter},
+		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters}, {"dc-loss", (*Cluster).loseDatacenter},
 		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
 		// the disk of the Raft log
 		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError}, {"raft-full", (*Cluster).raftFull},

@@ -109,10 +109,6 @@ const (
 	stuckAfter   = 20 * time.Second
 )
 
-// deadAfter returns how long a node is dead before the removal of another one does not wait for it: longer than any
-// fault, because the node would lack writes until a repair.
-func (c *Cluster) deadAfter() time.Duration { return c.scaled(30 * time.Second) }
-
 // remove sends the removal of a dead node to any serving node, until it is no longer a member.
 func (c *Cluster) remove(id ring.NodeID) {
 	if m := c.metadata(); m != nil && m.Topology.Node(id) == nil { // nil means that all are down

@@ -26,9 +26,6 @@ type Options struct {
 	// Datacenters contains the replication factor of each data center (dc1, dc2 and so on); empty means one data center, and
 	// SimpleStrategy. Their sum is Factor.
 	Datacenters []int
-	// LoseNodes allows faults that lose a node's data also in several data centers: no workload uses a level of one data
-	// center, whose quorums would not overlap then.
-	LoseNodes bool
 	// Far is the additional delay of a message between data centers.
 	Far time.Duration
 	// NodesMost bounds the members of the ring; zero means 6, or Nodes if that is more.
