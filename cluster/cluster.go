@@ -60,6 +60,9 @@ type Options struct {
 	AliveChanged func(id ring.NodeID, up bool)
 	// Fatal is called when the metadata log has failed: this node must stop.
 	Fatal func(error)
+	// DeadAfter is how long a node is dead before the removal of another one no longer waits for the ranges of users
+	// that it gains; zero means 30 s.
+	DeadAfter time.Duration
 	// Post, unless nil, runs the loop's events, one at a time and in order; then Run is not used. Simulations put
 	// these events into their own queue.
 	Post func(func())

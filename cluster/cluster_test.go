@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,8 @@ type testNode struct {
 	seed  uint64
 	// replace names the member whose place the node takes.
 	replace string
+	// limit bounds the time to join; zero means patience.
+	limit time.Duration
 	// lookUp, if any, replaces the seeds.
 	lookUp func(then func(SeedAddresses))
 	// network, if any, wraps the transport of the node.
@@ -116,7 +119,7 @@ func (n *testNode) open() error {
 		}
 	})
 	n.t.Cleanup(n.stop)
-	join, done := context.WithTimeout(ctx, patience)
+	join, done := context.WithTimeout(ctx, cmp.Or(n.limit, patience))
 	defer done()
 	return c.Join(join)
 }

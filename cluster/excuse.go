@@ -14,7 +14,7 @@ import (
 // How long a node is dead before an operation no longer waits for it. A node that gains ranges of users lacks their
 // data afterwards until a repair, so this is longer than a restart takes; ranges of system keyspaces block nothing.
 const (
-	excuseTicks       = uint64(30 * time.Second / tickEvery)
+	deadAfter         = 30 * time.Second // the default of Options.DeadAfter
 	excuseSystemTicks = uint64(2 * time.Second / tickEvery)
 	// excuseEvery is the number of ticks between two checks, which compute the gained ranges.
 	excuseEvery = uint64(time.Second / tickEvery)
@@ -131,7 +131,7 @@ func (c *Cluster) excusable(m *Metadata, o *ring.Operation) (out []ring.NodeID) 
 		if id == o.Node || dead < excuseSystemTicks || !m.mayExcuse(o, id) {
 			continue
 		}
-		if dead >= excuseTicks || len(m.gainedBy(o, id)) == 0 {
+		if dead >= uint64(cmp.Or(c.opts.DeadAfter, deadAfter)/tickEvery) || len(m.gainedBy(o, id)) == 0 {
 			out = append(out, id)
 		}
 	}

@@ -59,9 +59,8 @@ const (
 	// stuckReported is the number of failed attempts after which the operator is informed. A node that has just started does not
 	// know yet which nodes are alive.
 	stuckReported = 4
-	// partialAfter is the number of failed attempts, one a second, after which the removal of a node proceeds with the
-	// live sources of a range: longer than a node takes to restart.
-	partialAfter = 30
+	// deadAfter is the default of MovementOptions.DeadAfter: longer than a node takes to restart.
+	deadAfter = 30 * time.Second
 )
 
 // Bounds of comparisons.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
@@ -39,6 +40,8 @@ type MovementOptions struct {
 	Note func(message string)
 	// LeafBytes is the size of the parts that are compared, and streamed again when they differ; zero means 256 KiB.
 	LeafBytes int64
+	// DeadAfter is how long a removal waits for enough sources of a range before it takes the live ones; zero means 30 s.
+	DeadAfter time.Duration
 	// NoCompare, set by tests only, ends operations without a comparison.
 	NoCompare bool
 	// NoPaxosStreams, set by tests only, streams ranges without their Paxos state.
@@ -75,6 +78,7 @@ func NewMovements(o MovementOptions) *Movements {
 	}
 	m.mu.movements = map[uint64]*movement{}
 	m.o.LeafBytes = cmp.Or(m.o.LeafBytes, compareLeafBytes)
+	m.o.DeadAfter = cmp.Or(m.o.DeadAfter, deadAfter)
 	return m
 }
 
@@ -254,7 +258,7 @@ func (v *movement) proceed() {
 				f := v.queued[0]
 				v.stuck++
 				report := v.stuck == stuckReported
-				v.partial = v.mayBePartial() && v.stuck >= partialAfter
+				v.partial = v.mayBePartial() && v.stuck >= int(v.m.o.DeadAfter/movementRetry)
 				partial := v.partial
 				v.m.mu.Unlock()
 				switch {

@@ -58,6 +58,18 @@ func (c *Cluster) cutDatacenter(r *Stream) {
 	c.cutBetween(r, func(a, b int) bool { return (c.nodes[a].dc == dc) != (c.nodes[b].dc == dc) })
 }
 
+// loseDatacenter cuts the power of all machines of one data center for a while.
+func (c *Cluster) loseDatacenter(r *Stream) {
+	dc, d := datacenterName(1+r.Intn(max(1, len(c.options.Datacenters)))), r.Between(500*time.Millisecond, 6*time.Second)
+	c.meetings.begin(opDatacenterLoss, c.scaled(d))
+	for _, n := range c.nodes {
+		if n.dc == dc && !n.dead && !n.departed {
+			n.crash(true)
+			c.later(d, "restart", n.start)
+		}
+	}
+}
+
 // slowDatacenters delays messages between data centers by up to about the timeout of a request.
 func (c *Cluster) slowDatacenters(r *Stream) {
 	c.net.far = c.options.Far + r.Between(50*time.Millisecond, 900*time.Millisecond)

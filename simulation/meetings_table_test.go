@@ -64,6 +64,8 @@ func meetingTests() [][3]string {
 		{"integration", "TestRacingDefinitionsGiveOneTable", "schema change × schema change"},
 		{"integration", "TestCountersAndBatchesWhileNodesAreKilled", "counter, batch log × kill"},
 		{"integration", "TestClocksApart", "clock jump × conditional change"},
+		{"integration", "TestLossOfADatacenter", "loss of a data center × schema change, join, decommission"},
+		{"simulation", "TestMembersMeetLossOfADatacenter", "loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
 		{"cluster", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
 		{"cluster", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
 		{"cluster", "TestOperationsKeepTheirPromises", "join, decommission, move, replace × each other"},
@@ -77,7 +79,7 @@ func classified() map[string]map[string]string {
 	return map[string]map[string]string{
 		"fault": {
 			"kill": opKill, "power-one": opKill, "power-all": opKill, "power-torn": opKill, "restart-storm": opKill, "pause": opPause, "restart": opRestart, "stop": opRestart,
-			"isolate": opPartition, "one-way": opPartition, "halves": opPartition, "bridge": opPartition, "ring": opPartition, "dc-cut": opPartition,
+			"isolate": opPartition, "one-way": opPartition, "halves": opPartition, "bridge": opPartition, "ring": opPartition, "dc-cut": opPartition, "dc-loss": opKill,
 			"bad-links": "- messages are lost and repeated, which all runs have", "slow-links": "- messages are late, which all runs have",
 			"reorder": "- messages change their order, which all runs have", "dc-slow": "- messages are late, which all runs have",
 			"clock-jump": opClock, "clock-drift": opClock, "clock-strobe": opClock, "clock-leap": opClock,
@@ -95,7 +97,7 @@ func classified() map[string]map[string]string {
 		},
 		"cluster command": {
 			"Found": "- the first of a cluster", "Admit": opJoin + ", " + opReplace, "Update": opRestart, "Schema": opSchema, "Begin": opDecommission + ", " + opMove,
-			"Streamed": opJoin, "Known": opJoin, "Compared": opJoin, "Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
+			"Streamed": opJoin, "Excuse": opDecommission + ", " + opKill, "Known": opJoin, "Compared": opJoin, "Handed": opBatch, "End": opJoin, "Abort": opJoin, "Cleaned": opDecommission,
 			"PaxosFloor": opRepair + ", " + opConditional, "Settled": opRepair + ", " + opDecommission,
 			"Regained": opRepair + ", " + opSchema, "Roles": opSchema,
 		},

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"testing"
+	"time"
 )
 
 // TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same time.
@@ -26,3 +27,37 @@ func TestOperationsMeet(t *testing.T) {
 }
 
 const meetingSeeds = 12
+
+// datacenterLossOptions returns the options of a run in which each operation of members meets the loss of one of three
+// data centers.
+func datacenterLossOptions(seed uint64) Options {
+	o := DefaultOptions(seed)
+	o.Points, o.PageBytes, o.Meet = nil, 0, true
+	o.Datacenters, o.Nodes, o.Factor, o.NodesMost = []int{2, 2, 2}, 7, 6, 10
+	o.Levels = false
+	o.Faults, o.Hurry, o.ConvergeBy = 10*time.Second, 3, ByRepair
+	o.Workloads, o.Clients = []string{"cas", "churn"}, 3
+	o.FaultKinds = []string{"dc-loss", "join", "leave", "move", "rebuild", "repair", "wiped-disk", "removenode"}
+	return o
+}
+
+// TestMembersMeetLossOfADatacenter runs rings of three data centers of which one after the other is lost for a while:
+// every operation of members must have been in progress with it.
+func TestMembersMeetLossOfADatacenter(t *testing.T) {
+	met := map[pair]int{}
+	for seed := range uint64(lossSeeds) {
+		o := datacenterLossOptions(seed)
+		r := run(t, o)
+		report(t, o, r)
+		for p := range r.Met {
+			met[p]++
+		}
+	}
+	for _, op := range []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opSchema} {
+		if met[pairOf(opDatacenterLoss, op)] == 0 {
+			t.Errorf("%s and %s did not meet in %d seeds", op, opDatacenterLoss, lossSeeds)
+		}
+	}
+}
+
+const lossSeeds = 6

@@ -18,7 +18,7 @@ func (k faultKind) late() bool {
 }
 
 // explicitOnly reports whether a kind is used only if the options name it: no seed draws it.
-func (k faultKind) explicitOnly() bool { return k.name == "stop" }
+func (k faultKind) explicitOnly() bool { return k.name == "stop" || k.name == "dc-loss" }
 
 // drawn reports whether only DrawnOptions draws a kind, so that the seeds of DefaultOptions do not change.
 func (k faultKind) drawn() bool {
@@ -47,7 +47,7 @@ func faultKinds() []faultKind {
 		{"move", (*Cluster).moveNode}, {"removenode", (*Cluster).removeNode}, {"abort", (*Cluster).abortOperation},
 		// data centers, and commands of operators
 		{"restart", (*Cluster).restart}, {"power-torn", (*Cluster).powerTorn}, {"clock-leap", (*Cluster).clockLeap},
-		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters},
+		{"dc-cut", (*Cluster).cutDatacenter}, {"dc-slow", (*Cluster).slowDatacenters}, {"dc-loss", (*Cluster).loseDatacenter},
 		{"rebuild", (*Cluster).rebuildNode}, {"repair", (*Cluster).repairTable}, {"snapshot", (*Cluster).snapshotNode},
 		// the disk of the Raft log
 		{"raft-fsync-error", (*Cluster).raftFsyncError}, {"raft-write-error", (*Cluster).raftWriteError}, {"raft-full", (*Cluster).raftFull},

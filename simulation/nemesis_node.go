@@ -169,7 +169,7 @@ func (n *Node) compact() {
 // mayLose reports whether a node may lose its data permanently: one per run, and the quorums of the remaining nodes must overlap
 // with the previous ones.
 func (c *Cluster) mayLose(n *Node) bool {
-	return !c.losing && c.options.Factor >= 4 && len(c.options.Datacenters) == 0 && n.member && !n.departed && !n.dead && !n.leaving
+	return !c.losing && c.options.Factor >= 4 && (len(c.options.Datacenters) == 0 || c.options.Meet) && n.member && !n.departed && !n.dead && !n.leaving
 }
 
 // bitFlip changes bits of a machine's tables while it is off. Storage must detect it: a read returns the correct result or an

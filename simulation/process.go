@@ -202,7 +202,7 @@ func (l *process) clusterOptions() cluster.Options {
 		Self: cluster.NodeSpec{
 			Datacenter: n.dc, Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: c.options.Tokens, Replace: n.replace,
 		},
-		Fatal: l.fail, Post: l.soon,
+		Fatal: l.fail, Post: l.soon, DeadAfter: c.scaled(30 * time.Second), // longer than any fault
 	}
 }
 
@@ -236,7 +236,7 @@ func (l *process) partsOptions() assembly.Options {
 			Delay: c.scaled(200 * time.Millisecond), RetryAfter: c.scaled(time.Second),
 		},
 		StepBytes: 500, LeafBytes: 300, ForgetFormer: c.options.ForgetFormer, PaxosLook: 100 * time.Millisecond, NoCompare: c.options.NoCompare,
-		NoPaxosStreams: c.options.NoPaxosStreams, AllStates: c.options.AllStates,
+		DeadAfter: c.scaled(30 * time.Second), NoPaxosStreams: c.options.NoPaxosStreams, AllStates: c.options.AllStates,
 	}
 }
 

@@ -93,6 +93,7 @@ type Options struct {
 	Memory               *memory.Pool  // of requests; nil means no bound
 	StepBytes, LeafBytes int64         // bytes hashed and compared at a time; zero means the defaults
 	NoCompare            bool          // for tests; see rebalance.MovementOptions
+	DeadAfter            time.Duration // see rebalance.MovementOptions
 	NoPaxosStreams       bool          // for tests; see rebalance.MovementOptions
 	AllStates            bool          // for tests; see rebalance.MovementOptions
 	PaxosLook            time.Duration // see paxos.PurgeOptions.Look
@@ -160,7 +161,7 @@ func Assemble(o Options) *Parts {
 	p.Movements = rebalance.NewMovements(rebalance.MovementOptions{
 		View: p.View, Log: o.Cluster, Streams: p.Streams, Local: p.Local, Hashes: p.Repairs, Clock: o.Clock,
 		HandOver: p.handOver,
-		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare,
+		Run:      o.Run, Note: o.Note, LeafBytes: o.LeafBytes, NoCompare: o.NoCompare, DeadAfter: o.DeadAfter,
 		NoPaxosStreams: o.NoPaxosStreams, AllStates: o.AllStates,
 	})
 	p.Drops = rebalance.NewDrops(rebalance.DropsOptions{
