@@ -16,6 +16,7 @@ import (
 
 	"cqld/azuretables/odata"
 	"cqld/internal/intake"
+	"cqld/request"
 )
 
 // ErrClosed is returned by Serve after Drain or Close.
@@ -118,7 +119,8 @@ func (c *carrier) closing() bool {
 }
 
 // Drain stops accepting connections, waits until the requests in progress are answered, and closes all connections. If
-// ctx ends first, Drain closes the connections immediately and returns the context's error.
+// ctx ends first, Drain closes the connections immediately and returns the context's error, joined with
+// request.StillRunning if canceled requests do not end.
 func (d *Server) Drain(ctx context.Context) error {
 	c := d.carrier
 	c.mu.Lock()
@@ -134,11 +136,14 @@ func (d *Server) Drain(ctx context.Context) error {
 	err := c.http.ShutdownWithContext(ctx)
 	c.cancel()
 	c.closeConns(true)
-	c.awaitRequests()
-	if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-		return err
+	running := c.awaitRequests()
+	if err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+		err = ctx.Err()
 	}
-	return ctx.Err()
+	if running > 0 {
+		return errors.Join(err, request.StillRunning(running))
+	}
+	return err
 }
 
 // awaitLastRequests gives connected clients time to send one more request, whose response announces that the connection
@@ -160,14 +165,15 @@ func (c *carrier) awaitLastRequests(ctx context.Context) {
 	}
 }
 
-// awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next.
-func (c *carrier) awaitRequests() {
+// awaitRequests waits for canceled requests to end, because the caller closes the resources that they use next. It returns
+// the number of those that have not ended after endTimeout.
+func (c *carrier) awaitRequests() (running int) {
 	for late := time.Now().Add(endTimeout); c.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			c.server.log.Error("azuretables: requests still in progress at shutdown", "requests", c.active.Load())
-			return
+			return int(c.active.Load())
 		}
 	}
+	return 0
 }
 
 // Close closes the server without waiting for responses.
@@ -235,8 +241,10 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	defer func() { held.End() }()
 	defer c.server.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
 	readRequest(ctx, conn, &p.req)
-	var err error
-	held, err = c.readBody(ctx, p)
+	err := checkFraming(&ctx.Request.Header)
+	if err == nil {
+		held, err = c.readBody(ctx, p)
+	}
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body has not been read
 		c.server.reject(&p.req, &p.resp, err)

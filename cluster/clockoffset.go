@@ -15,8 +15,8 @@ const (
 	clockAlarm = 100 * time.Millisecond
 	clockOut   = 500 * time.Millisecond
 	// clockSamples is the number of heartbeats of a peer that are considered: the one with the shortest transit time
-	// is the most accurate. At ten a second they cover the last 1.6 s.
-	clockSamples = 16
+	// is the most accurate. At four a second they cover the last 2 s.
+	clockSamples = 8
 )
 
 // clockOffsets compares this node's clock with those of its peers, from the times in their heartbeats.
@@ -99,7 +99,7 @@ func (c *Cluster) checkClocks() {
 		c.opts.Logger.Error("clock differs too much from the other nodes; not serving clients", "ahead", ahead)
 	case was && !out:
 		c.opts.Logger.Info("clock is in sync with the other nodes again", "ahead", ahead)
-	case alarm && c.ticks%clockAlarmEvery == 0:
+	case alarm && c.due(clockAlarmEvery):
 		c.opts.Logger.Warn("clock differs from the other nodes", "ahead", ahead)
 	}
 }

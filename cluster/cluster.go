@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,7 @@ type Cluster struct {
 	meta     atomic.Pointer[Metadata]
 	lastRing atomic.Pointer[ring.Topology] // the last ring of a former member
 	arrivals atomic.Pointer[arrivals]
+	reports  reports
 	events   chan func()
 	stopped  chan struct{} // closed when Run returns
 
@@ -82,6 +84,7 @@ type Cluster struct {
 	proposals     map[CommandID]*proposal
 	applied       map[ring.NodeID]uint64
 	ticks         uint64
+	step          uint64                         // ticks of the last tick event
 	ticked        atomic.Int64                   // monotonic time (ns) of the last tick; also read by Idle
 	heard         uint64                         // tick of the last Raft message, or of the last request for this node's membership
 	pace          atomic.Uint64                  // ticks per timer event; also read by the timer
@@ -113,8 +116,8 @@ type identity struct {
 // tickEvery is the interval of Raft's ticks and of the checks of proposals.
 const tickEvery = 50 * time.Millisecond
 
-// ticksAlone is the number of ticks per timer event on a node that is the only member: it sends no heartbeats.
-const ticksAlone = 5
+// ticksIdle is the number of ticks per timer event while nothing but heartbeats is due.
+const ticksIdle = uint64(heartbeatEvery / tickEvery)
 
 // eventsMax bounds the loop's queue: Raft tolerates lost messages, and proposals are rare.
 const eventsMax = 4096
@@ -299,18 +302,16 @@ func (c *Cluster) armTick() {
 
 // tick advances the time by the given number of ticks.
 func (c *Cluster) tick(ticks uint64) {
-	c.ticks += ticks
+	c.ticks, c.step = c.ticks+ticks, ticks
 	c.noteStall(ticks)
-	for range ticks {
-		if c.driver != nil {
-			c.driver.node.Tick()
-		}
+	for range ticks * c.raftPace() {
+		c.driver.node.Tick()
 	}
 	c.pace.Store(1)
-	if c.alone() {
-		c.pace.Store(ticksAlone)
+	if c.idle() {
+		c.pace.Store(ticksIdle)
 	}
-	if c.ticks%uint64(heartbeatEvery/tickEvery) == 0 {
+	if c.due(ticksIdle) {
 		c.sendHeartbeats()
 	}
 	c.detector.evaluate()
@@ -321,13 +322,30 @@ func (c *Cluster) tick(ticks uint64) {
 	c.breakSilence()
 }
 
-// alone reports whether this node leads a cluster in which it is the only member, with no join or other work in
-// progress.
-func (c *Cluster) alone() bool {
-	d := c.driver
-	return d != nil && len(d.conf.GetVoters()) == 1 && len(d.conf.GetLearners()) == 0 && len(d.conf.GetVotersOutgoing()) == 0 &&
-		d.node.BasicStatus().RaftState == raft.StateLeader && len(c.Metadata().Topology.Nodes()) == 1 &&
-		len(c.newer.addrs) == 0 && len(c.proposals) == 0
+// raftPace returns how many of Raft's ticks one tick is: none before Raft is started, and two while this node considers the
+// leader down, so that the others elect a new one in half of the usual time.
+func (c *Cluster) raftPace() uint64 {
+	if c.driver == nil {
+		return 0
+	}
+	if lead := c.driver.node.BasicStatus().Lead; lead != raft.None && !c.Alive(ring.NodeID(lead)) {
+		return 2
+	}
+	return 1
+}
+
+// due reports whether a multiple of every ticks was reached by the last tick event.
+func (c *Cluster) due(every uint64) bool { return c.ticks/every != (c.ticks-c.step)/every }
+
+// idle reports whether nothing but heartbeats is due: Raft has a leader that is alive, and no proposal, confirmation, join or
+// operation of the ring is in progress.
+func (c *Cluster) idle() bool {
+	if c.driver == nil || c.joining != nil || c.joins > 0 || len(c.proposals) > 0 || len(c.newer.addrs) > 0 ||
+		len(c.confirmations.waiting) > 0 || len(c.Metadata().Topology.Operations()) > 0 {
+		return false
+	}
+	lead := c.driver.node.BasicStatus().Lead
+	return lead != raft.None && c.Alive(ring.NodeID(lead))
 }
 
 // sendHeartbeats sends every peer a heartbeat with the index up to which this node has applied the log.
@@ -385,12 +403,44 @@ func (c *Cluster) handleApplied(from ring.NodeID, p []byte, _ messaging.Respond)
 	if cur.Err() != nil {
 		return
 	}
-	c.post(func() {
+	if !c.reports.note(from, index) {
+		return
+	}
+	if !c.post(func() {
 		if index > c.applied[from] {
 			c.applied[from] = index
 			c.checkProposals()
 		}
-	})
+	}) {
+		c.reports.forget(from) // the next heartbeat repeats it
+	}
+}
+
+// reports are the indexes that peers have reported. Most heartbeats repeat an index, and need not wake the loop.
+type reports struct {
+	mu    sync.Mutex
+	index map[ring.NodeID]uint64
+}
+
+// note records that a peer reported index, and reports whether its last report was another one.
+func (r *reports) note(peer ring.NodeID, index uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.index[peer]; ok && last == index {
+		return false
+	}
+	if r.index == nil {
+		r.index = map[ring.NodeID]uint64{}
+	}
+	r.index[peer] = index
+	return true
+}
+
+// forget makes the next report of a peer count, whatever its index.
+func (r *reports) forget(peer ring.NodeID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.index, peer)
 }
 
 // noteApplied reports to the peers how far this node has applied the log.

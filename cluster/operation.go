@@ -150,7 +150,7 @@ func (c *Cluster) Gains(o *ring.Operation, r ring.Replication) []ring.Gain {
 // advanceOperations runs on the leader. It marks operations as Known when enough nodes have applied their second
 // phase, and ends those whose gained ranges have been compared and whose batches and hints have been handed over.
 func (c *Cluster) advanceOperations() {
-	if c.driver == nil || c.ticks%advanceEvery != 0 || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
+	if c.driver == nil || !c.due(advanceEvery) || c.driver.node.BasicStatus().RaftState != raft.StateLeader {
 		return
 	}
 	m := c.Metadata()

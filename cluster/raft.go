@@ -16,10 +16,11 @@ import (
 	"cqld/ring"
 )
 
-// Raft's timing, in ticks of tickEvery.
+// Raft's timing, in ticks of tickEvery. The leader sends heartbeats as often as the failure detector does, in the same
+// events. An election begins after 1 to 2 s without any, or in half of that if the stream to the leader has ended.
 const (
-	electionTicks  = 12
-	heartbeatTicks = 2
+	electionTicks  = 20
+	heartbeatTicks = int(ticksIdle)
 )
 
 // votersMax bounds the voting members; the others are learners. Five voters survive the loss of two.

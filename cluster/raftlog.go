@@ -13,6 +13,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"cqld/storage/compaction"
 	"cqld/storage/logguard"
 )
 
@@ -42,6 +43,7 @@ func openRaftLog(dir string, fs vfs.FS, logger pebbleLogger) (*raftLog, error) {
 	opts := &pebble.Options{FS: guard, Logger: logger, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: 1 << 20, CacheSize: 1 << 20, MaxOpenFiles: 64,
 		DisableTableStats: true} // a failed Open does not wait for them, and crashes
+	opts.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: open metadata log: %w", err)

@@ -13,7 +13,7 @@ func TestStalledNodeLogsStall(t *testing.T) {
 	c := &Cluster{opts: Options{Clock: clock, Logger: slog.New(slog.NewTextHandler(log, nil))}}
 	c.noteStall(1)
 	clock.passBy(10*time.Second, tickEvery, func() { c.noteStall(1) })
-	clock.passBy(10*time.Second, ticksAlone*tickEvery, func() { c.noteStall(ticksAlone) })
+	clock.passBy(10*time.Second, time.Duration(ticksIdle)*tickEvery, func() { c.noteStall(ticksIdle) })
 	clock.now += stallMin // the tick was on time
 	c.noteStall(1)
 	if log.Len() > 0 {

@@ -5,6 +5,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/ring"
+	"cqld/row"
 )
 
 // arm starts the timer if the answer has not arrived yet; if only this node was asked, it usually has.
@@ -47,6 +48,11 @@ func (op *readOp) failedLocked(t *readTarget, err error) {
 	t.state, t.err = readFailed, err
 	if errors.Is(err, env.ErrCanceled) {
 		op.failLocked(env.ErrCanceled)
+		return
+	}
+	var tooSmall *row.PageTooSmall
+	if errors.As(err, &tooSmall) { // the request reserves more memory and reads again
+		op.failLocked(tooSmall)
 		return
 	}
 	var refusal *NotReplica

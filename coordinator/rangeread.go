@@ -38,6 +38,7 @@ type rangeOp struct {
 	counted  uint32
 	endsAt   *row.Position // where a filtered piece ended, if not after its last row
 	plans    int
+	round    int // answers to earlier rounds are ignored
 	failed   error
 	cancel   *env.Cancel // cancels all ranges
 	unhook   func() bool // removes the hook of the request's Cancel
@@ -93,6 +94,33 @@ func (op *rangeOp) plan(rest ring.Range) {
 	op.started, op.taken, op.failed = 0, 0, nil
 }
 
+// pieceBytes returns the size of the pages of ranges that are read now. Together they are not larger than what is left of the
+// answer.
+func (op *rangeOp) pieceBytes() uint32 {
+	limit := op.req.Command.Limits.Bytes
+	if limit == 0 {
+		return 0
+	}
+	return max(1, (limit-min(limit, uint32(op.out.Len())))/uint32(op.width))
+}
+
+// tooSmall handles a row that does not fit into the page of a range. If the page was a part of one, the ranges are read one
+// after the other from there; otherwise the answer ends before the row, and fails if it is empty. It unlocks mu.
+func (op *rangeOp) tooSmall(err *row.PageTooSmall) {
+	switch {
+	case op.width > 1:
+		op.round++
+		op.width, op.started = 1, op.taken
+		clear(op.pages)
+		op.mu.Unlock()
+		op.advance(false)
+	case op.out.Len() > 0:
+		op.finish(op.out.Finish(true), nil)
+	default:
+		op.finish(nil, err)
+	}
+}
+
 // sameReaders reports whether reads of a and b ask the same nodes.
 func sameReaders(a, b *ring.ReplicaSet) bool {
 	return sameNodes(a.Natural, b.Natural) && sameNodes(a.Before, b.Before)
@@ -119,7 +147,7 @@ func (op *rangeOp) advance(blocks bool) {
 			op.mu.Unlock()
 			return
 		}
-		i, plan := op.started, op.plans
+		i, round := op.started, op.round
 		op.started++
 		cmd := *op.req.Command
 		cmd.Cancel = op.cancel
@@ -130,29 +158,35 @@ func (op *rangeOp) advance(blocks bool) {
 		if cmd.Limits.Rows > 0 {
 			cmd.Limits.Rows -= op.counted
 		}
+		cmd.Limits.Bytes = op.pieceBytes()
 		set := op.pieces[i].Replicas
 		op.mu.Unlock()
-		op.start(i, plan, &cmd, set, blocks)
+		op.start(i, round, &cmd, set, blocks)
 	}
 }
 
 // start reads one range.
-func (op *rangeOp) start(i, plan int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
+func (op *rangeOp) start(i, round int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
 	r := op.c.reads.Get().(*readOp)
 	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
 	r.prepare(&part, op.table, op.topology)
 	r.set, r.deadline, r.cancel = set, op.deadline, op.cancel
-	r.done = func(page []byte, err error) { op.answered(i, plan, page, err) }
+	r.done = func(page []byte, err error) { op.answered(i, round, page, err) }
 	r.begin(blocks)
 	r.release()
 }
 
 // answered is the event of the page of a range.
-func (op *rangeOp) answered(i, plan int, page []byte, err error) {
+func (op *rangeOp) answered(i, round int, page []byte, err error) {
 	defer op.guarded()
 	op.mu.Lock()
-	if op.done == nil || plan != op.plans {
+	if op.done == nil || round != op.round {
 		op.mu.Unlock()
+		return
+	}
+	var tooSmall *row.PageTooSmall
+	if errors.As(err, &tooSmall) {
+		op.tooSmall(tooSmall)
 		return
 	}
 	if err != nil {
@@ -224,7 +258,7 @@ func (op *rangeOp) take(page []byte) bool {
 		op.failed = err
 	}
 	op.endsAt = r.End()
-	full := op.out.Len() >= op.c.limits.ResultBytes && op.taken < len(op.pieces)
+	full := op.out.Len() >= resultBytes(cmd, op.c.limits.ResultBytes) && op.taken < len(op.pieces)
 	return !r.More() && !full
 }
 
@@ -252,13 +286,12 @@ func (op *rangeOp) fail(err error) {
 	rest := op.req.Command.Range.Tokens
 	rest.Start = op.pieces[op.taken].Range.Start
 	pause := replanPause << (op.plans - 1)
-	op.plans++ // answers to the previous plan are ignored
+	op.round++
 	op.mu.Unlock()
 	op.c.counts.replans.Add(1)
 	op.c.clock.After(pause, func() {
 		defer op.guarded()
 		op.mu.Lock()
-		op.plans--
 		op.plan(rest)
 		op.mu.Unlock()
 		op.advance(false)

@@ -166,7 +166,17 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 }
 
 // newResolver returns the resolver of the present command.
-func (op *readOp) newResolver() resolve.Resolver { return resolve.New(op.cmd, op.c.limits.ResultBytes) }
+func (op *readOp) newResolver() resolve.Resolver {
+	return resolve.New(op.cmd, resultBytes(op.cmd, op.c.limits.ResultBytes))
+}
+
+// resultBytes returns the size at which the answer to cmd ends: that of the command, but at most most.
+func resultBytes(cmd *row.ReadCommand, most int) int {
+	if n := cmd.Limits.Bytes; n > 0 {
+		return min(most, int(n))
+	}
+	return most
+}
 
 // begin chooses replicas and sends the requests. blocks means that the caller's goroutine may block on the disk.
 func (op *readOp) begin(blocks bool) {

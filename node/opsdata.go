@@ -75,11 +75,9 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 	n.binary.Lock()
 	n.drained.Store(true)
 	n.binary.Unlock()
-	if err := errors.Join(n.stopBinary(ctx), n.stopTables(ctx)); err != nil {
-		return control.None{}, err
-	}
+	err := errors.Join(n.stopBinary(ctx), n.stopTables(ctx)) // requests that do not end must not prevent the flush
 	report(control.Progress{What: "flushing", Done: 1, Total: 2})
-	if err := n.engine.Flush(); err != nil {
+	if err := errors.Join(err, n.engine.Flush()); err != nil {
 		return control.None{}, err
 	}
 	n.log.Info("node drained; it refuses clients until it is restarted")

@@ -246,9 +246,12 @@ func FromStorage(err error) error {
 	var tombstones *storage.TooManyTombstones
 	var unknown *storage.UnknownTable
 	var panicked *guard.PanicError
+	var tooSmall *row.PageTooSmall
 	switch {
 	case errors.Is(err, env.ErrCanceled):
 		return env.ErrCanceled
+	case errors.As(err, &tooSmall):
+		return tooSmall
 	case errors.Is(err, context.DeadlineExceeded):
 		return coordinator.ErrNoReply
 	case errors.As(err, &panicked):

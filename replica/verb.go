@@ -79,6 +79,7 @@ const (
 	codeNotReplica = 200
 	codeNotApplied = 201
 	codeVoid       = 202 // a coordinator.TruncationVoid
+	codePageSmall  = 203 // a row.PageTooSmall
 	codeOverloaded = messaging.CodeOverloaded
 )
 
@@ -91,7 +92,10 @@ func ToRemote(err error) error {
 	var overloaded *coordinator.Overloaded
 	var failure *coordinator.ReplicaFailure
 	var void *coordinator.TruncationVoid
+	var tooSmall *row.PageTooSmall
 	switch {
+	case errors.As(err, &tooSmall):
+		return &messaging.RemoteError{Code: codePageSmall, Message: strconv.Itoa(tooSmall.Bytes)}
 	case errors.As(err, &void):
 		return &messaging.RemoteError{Code: codeVoid, Message: err.Error()}
 	case errors.As(err, &refusal):
@@ -121,6 +125,9 @@ func FromRemote(err error) error {
 			return &coordinator.Overloaded{What: remote.Message}
 		case codeNotApplied:
 			return &notApplied{errors.New(remote.Message)}
+		case codePageSmall:
+			bytes, _ := strconv.Atoi(remote.Message)
+			return &row.PageTooSmall{Bytes: bytes}
 		case codeVoid:
 			return &coordinator.TruncationVoid{}
 		}

@@ -2,12 +2,14 @@ package request
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 
 	"cqld/auth"
 	"cqld/coordinator"
+	"cqld/internal/memory"
 	"cqld/ring"
 )
 
@@ -28,15 +30,29 @@ type Request struct {
 	Trace coordinator.Trace
 	// Warnings are sent to the client with the response, if its protocol supports them.
 	Warnings []string
+	// Memory is what the request holds. Nil means that it is not bounded.
+	Memory *memory.Account
 	// Cost counts what was read for the request so far.
 	Cost Cost
 
 	observation *coordinator.Observation // nil unless Measure was called
 }
 
+// Grow adds n bytes to the memory of the request, and waits until there is memory.
+func (r *Request) Grow(n int) error { return r.Memory.Grow(r.Context, int64(n)) }
+
 // Warn adds a warning for the client, unless it has been added.
 func (r *Request) Warn(text string) {
 	if !slices.Contains(r.Warnings, text) {
 		r.Warnings = append(r.Warnings, text)
 	}
+}
+
+// StillRunning is the error of a server that was closed while requests had not ended: the number of these requests. Their contexts
+// are canceled, but a function or a compilation may ignore that. What they use must not be closed.
+type StillRunning int
+
+// Error implements error.
+func (n StillRunning) Error() string {
+	return fmt.Sprintf("%d requests were canceled at shutdown and have not ended", int(n))
 }

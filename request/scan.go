@@ -1,6 +1,8 @@
 package request
 
 import (
+	"errors"
+	"math"
 	"time"
 
 	"cqld/coordinator"
@@ -63,14 +65,18 @@ type Scan struct {
 	Consumer Consumer
 	// Cancel ends with the request, and with the Scan. Nil means that a Read is too short to be canceled.
 	Cancel *env.Cancel
-	// Row is where rows are decoded.
-	Row *row.Row
+	// Row is where rows are decoded, with row.DecodeRuns if Runs is set.
+	Row  *row.Row
+	Runs bool
 	// Local answers commands on this node instead of the coordinator; optional.
 	Local func(cmd *row.ReadCommand) (page []byte, err error)
 	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
 	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may have
 	// at most WidthBytes, as estimated by the mean size of the previous ones.
 	Width, WidthMax, WidthBytes int
+	// FirstBytes is the size of the first page of each Read, for which memory is reserved, and PageBytes that of later ones. They
+	// grow from the one to the other, and beyond if a row is larger. Zero means that the pages of commands have no bound.
+	FirstBytes, PageBytes int
 
 	reads []*Read // the started ones, in order
 	done  int     // completed Reads
@@ -89,8 +95,22 @@ type Read struct {
 	call *Call  // of the current command; nil if it was not sent to the coordinator
 	open bool   // call has not been waited for
 	page []byte // from Local
-	err  error  // of Local, or of the request's context before the command was sent
+	err  error  // of Local, or of what precedes the command
+	size int    // to which the pages of the next command are bounded; 0 if it is the first one
+	held int64  // memory of the request for the page
 }
+
+// The memory that is reserved for a page.
+const (
+	// pageFirst is the least size of the first page: a hundred small rows. With its copy, it is a small request (package memory).
+	pageFirst = 32 << 10
+	// pageCopies counts the page at the replica, and its copy for the request.
+	pageCopies = 2
+	// pageGrowth is the factor between the sizes of pages: 1 MiB is reached with the fourth.
+	pageGrowth = 4
+	// rangeCopies further counts the answer into which the pages of ranges are merged, while it grows.
+	rangeCopies = 4
+)
 
 // message is a command in a single allocation. Replicas may read it after the response, so it is not reused.
 type message struct {
@@ -102,6 +122,7 @@ type message struct {
 func (r *Read) Reset() {
 	r.Cursor.Reset()
 	r.call, r.open, r.page, r.err = nil, false, nil, nil
+	r.size, r.held = 0, 0
 }
 
 // Keep transfers the current page to the Consumer, which may then use it, and the rows in it, without a limit of time.
@@ -109,6 +130,7 @@ func (r *Read) Keep() {
 	if r.call != nil {
 		r.call.Keep()
 	}
+	r.held = 0
 }
 
 // Reset prepares s for another use. It keeps memory, but no references.
@@ -209,9 +231,14 @@ func (s *Scan) start(r *Read) {
 	r.Next(&x.cmd)
 	x.cmd.Cancel = s.Cancel
 	if s.Local != nil {
-		r.page, r.err = s.Local(&x.cmd)
+		if r.page, r.err = s.Local(&x.cmd); r.err == nil {
+			r.err = s.hold(r, int64(len(r.page)))
+		}
 		s.Request.Cost.Commands++
 		s.Request.Cost.Bytes += len(r.page)
+		return
+	}
+	if r.err = s.reserve(r, &x.cmd); r.err != nil {
 		return
 	}
 	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: s.Request.Consistency, Cancel: s.Cancel}
@@ -226,7 +253,51 @@ func (s *Scan) wait(r *Read) (page []byte, err error) {
 		return r.page, r.err
 	}
 	r.open = false
-	return r.call.Wait(s.Request)
+	if page, err = r.call.Wait(s.Request); err == nil {
+		err = s.hold(r, int64(len(page)))
+	}
+	return page, err
+}
+
+// reserve reserves memory for the page of a command: for a replica, and for the copy of it that is consumed. A range is merged
+// from pages of several replicas.
+func (s *Scan) reserve(r *Read, cmd *row.ReadCommand) error {
+	if s.PageBytes == 0 || s.Request.Consistency.IsSerial() && cmd.SinglePartition() {
+		return nil // package paxos reads whole pages
+	}
+	if r.size == 0 {
+		r.size = min(max(s.FirstBytes, pageFirst), s.PageBytes)
+	}
+	copies := int64(pageCopies)
+	if !cmd.SinglePartition() {
+		copies = rangeCopies
+	}
+	cmd.Limits.Bytes = uint32(min(r.size, math.MaxUint32))
+	return s.hold(r, copies*int64(r.size))
+}
+
+// hold changes the memory of the request for the page of r.
+func (s *Scan) hold(r *Read, n int64) error {
+	err := s.Request.Memory.Resize(s.Request.Context, r.held, n)
+	if err == nil {
+		r.held = n
+	}
+	return err
+}
+
+// enlarge makes the next page larger if this one was ended by its size, and reports whether the command must be repeated because
+// a row did not fit into the page.
+func (s *Scan) enlarge(r *Read, page []byte, err error) (again bool) {
+	var small *row.PageTooSmall
+	switch {
+	case r.size == 0:
+	case errors.As(err, &small) && small.Bytes > r.size:
+		r.size = max(small.Bytes, min(pageGrowth*r.size, s.PageBytes))
+		return true
+	case err == nil && len(page) > r.size/2:
+		r.size = max(r.size, min(pageGrowth*r.size, s.PageBytes))
+	}
+	return false
 }
 
 // release releases the page of the previous command.
@@ -234,7 +305,8 @@ func (s *Scan) release(r *Read) {
 	if r.call != nil {
 		r.call.Release()
 	}
-	r.call, r.page, r.err = nil, nil, nil
+	s.Request.Memory.Shrink(r.held)
+	r.call, r.page, r.err, r.held = nil, nil, nil, 0
 }
 
 // drain cancels the commands in progress, waits for them and releases their pages.
@@ -258,10 +330,15 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 	}
 	for {
 		page, err := s.wait(r)
+		if s.enlarge(r, page, err) {
+			s.start(r)
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
 		s.bytes += len(page)
+		r.Reader.Runs = s.Runs
 		r.Page(page)
 		if stop, err := s.rows(r); stop || err != nil {
 			return stop, err

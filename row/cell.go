@@ -13,11 +13,11 @@ const NoTimestamp = math.MinInt64
 // Cell is one version of the value of a column, or of an element of a multi-cell column.
 type Cell struct {
 	Column    schema.ColumnID
+	Tombstone bool
+	TTL       int32  // seconds; 0 if it does not expire
 	Path      []byte // ordered form of the element's key; nil unless the column is multi-cell
 	Timestamp int64  // µs
-	TTL       int32  // seconds; 0 if it does not expire
 	LocalTime int64  // seconds: when it expires (TTL > 0) or was deleted (Tombstone); else 0
-	Tombstone bool
 	Value     []byte // wire form; empty for a tombstone and for an element of a set
 }
 

@@ -3,6 +3,7 @@ package row
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
 	"cqld/internal/env"
@@ -74,6 +75,19 @@ func (s Slice) Overlaps(o Slice) bool {
 type Limits struct {
 	Rows         uint32
 	PerPartition uint32
+	// Bytes bounds the size of the page. A page ends before the row that would exceed it. If that is its first row, the
+	// command fails with PageTooSmall.
+	Bytes uint32
+}
+
+// PageTooSmall is the error of a read whose first row does not fit into a page of Limits.Bytes.
+type PageTooSmall struct {
+	Bytes int // the size of a page with the row
+}
+
+// Error contains the size.
+func (e *PageTooSmall) Error() string {
+	return "the next row needs a page of " + strconv.Itoa(e.Bytes) + " bytes"
 }
 
 // KeyRange contains the partitions with a token in Tokens, which does not wrap, that follow the key After in ring
@@ -207,6 +221,7 @@ func AppendReadCommand(dst []byte, c *ReadCommand) []byte {
 	}
 	dst = wire.AppendUvarint(dst, uint64(c.Limits.Rows))
 	dst = wire.AppendUvarint(dst, uint64(c.Limits.PerPartition))
+	dst = wire.AppendUvarint(dst, uint64(c.Limits.Bytes))
 	dst = wire.AppendVarint(dst, c.Now)
 	if c.Filter != nil {
 		dst = appendFilter(dst, c.Filter)
@@ -242,7 +257,7 @@ func ConsumeReadCommand(c *wire.Cursor, cmd *ReadCommand) {
 			cmd.Range.After = &k
 		}
 	}
-	cmd.Limits.Rows, cmd.Limits.PerPartition = uint32(c.Uvarint()), uint32(c.Uvarint())
+	cmd.Limits = Limits{Rows: uint32(c.Uvarint()), PerPartition: uint32(c.Uvarint()), Bytes: uint32(c.Uvarint())}
 	cmd.Now = c.Varint()
 	if flags&32 != 0 {
 		cmd.Filter = consumeFilter(c)

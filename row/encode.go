@@ -17,7 +17,7 @@ import (
 // Timestamps take 8 bytes, all other numbers are varints. A cell without its own timestamp has that of the previous cell,
 // and the first cell has that of the liveness; the same applies to ttl and expiry. The encoding of a canonical Row
 // (Reconcile, Sort) is deterministic: equal rows have equal bytes, and digests rely on that. A change requires a new
-// storage.FormatVersion and messaging.ProtocolVersion.
+// format.Version of storage and messaging.ProtocolVersion.
 const (
 	flagLiveness = 1 << iota
 	flagLivenessTTL
@@ -48,9 +48,21 @@ type cellState struct {
 // AppendRow appends the encoding of r, without the clustering.
 func AppendRow(dst []byte, r *Row) []byte {
 	at := len(dst)
-	dst = append(dst, 0)
-	var flags byte
 	state := cellState{timestamp: NoTimestamp}
+	dst, flags := appendHead(dst, r, &state)
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Tombstone || c.TTL > 0 {
+			flags |= flagMortal
+		}
+		dst = appendCell(dst, &r.Cells[i], &state)
+	}
+	dst[at] = flags
+	return dst
+}
+
+// appendHead appends everything but the cells of r, and returns the flags that replace the first byte when these are known.
+func appendHead(dst []byte, r *Row, state *cellState) (out []byte, flags byte) {
+	dst = append(dst, 0)
 	if r.HasRangeTombstones {
 		flags |= flagRangeTombstones
 	}
@@ -77,14 +89,7 @@ func AppendRow(dst []byte, r *Row) []byte {
 			dst = appendDeletion(dst, c.Deletion)
 		}
 	}
-	for i := range r.Cells {
-		if c := &r.Cells[i]; c.Tombstone || c.TTL > 0 {
-			flags |= flagMortal
-		}
-		dst = appendCell(dst, &r.Cells[i], &state)
-	}
-	dst[at] = flags
-	return dst
+	return dst, flags
 }
 
 // appendSizedRow appends the size of r's encoding, as a uvarint, and the encoding.
@@ -94,10 +99,21 @@ func appendSizedRow(dst []byte, r *Row) []byte {
 	for i := range r.Cells {
 		guess += len(r.Cells[i].Value) + len(r.Cells[i].Path) + 4
 	}
-	left := uvarintLen(guess)
-	var room [binary.MaxVarintLen64]byte
 	at := len(dst)
-	dst = AppendRow(append(dst, room[:left]...), r)
+	dst, left := appendRoom(dst, guess)
+	return finishSized(AppendRow(dst, r), at, left)
+}
+
+// appendRoom appends room for the uvarint of a size that is probably guess, and returns its length.
+func appendRoom(dst []byte, guess int) (out []byte, left int) {
+	var room [binary.MaxVarintLen64]byte
+	left = uvarintLen(guess)
+	return append(dst, room[:left]...), left
+}
+
+// finishSized sets the size of what follows appendRoom, which was called at at.
+func finishSized(dst []byte, at, left int) []byte {
+	var room [binary.MaxVarintLen64]byte
 	size := len(dst) - at - left
 	if n := uvarintLen(size); n != left {
 		if n > left {
@@ -173,29 +189,8 @@ func DecodeRow(r *Row, b []byte) error {
 	r.Reset()
 	r.Clustering = clustering
 	c := wire.NewCursor(b)
-	flags := c.Uint8()
-	if badFlags(flags) {
-		c.Fail(wire.ErrMalformed)
-	}
 	state := cellState{timestamp: NoTimestamp}
-	r.HasRangeTombstones = flags&flagRangeTombstones != 0
-	if flags&flagLiveness != 0 {
-		r.Liveness.Timestamp = c.Int64()
-		state.timestamp = r.Liveness.Timestamp
-	}
-	if flags&flagLivenessTTL != 0 {
-		consumeExpiry(&c, &state)
-		r.Liveness.TTL, r.Liveness.LocalTime = state.ttl, state.localTime
-	}
-	if flags&flagDeletion != 0 {
-		r.Deletion = consumeDeletion(&c)
-	}
-	if flags&flagComplex != 0 {
-		for n := c.Count(10); n > 0; n-- {
-			column := consumeColumn(&c)
-			r.Complex = append(r.Complex, ComplexDeletion{column, consumeDeletion(&c)})
-		}
-	}
+	flags := consumeHead(&c, r, &state)
 	mortal := false
 	for c.Len() > 0 {
 		r.Cells = append(r.Cells, Cell{})
@@ -207,6 +202,33 @@ func DecodeRow(r *Row, b []byte) error {
 		c.Fail(wire.ErrMalformed)
 	}
 	return c.Err()
+}
+
+// consumeHead decodes everything but the cells into r, which is empty.
+func consumeHead(c *wire.Cursor, r *Row, state *cellState) (flags byte) {
+	flags = c.Uint8()
+	if badFlags(flags) {
+		c.Fail(wire.ErrMalformed)
+	}
+	r.HasRangeTombstones = flags&flagRangeTombstones != 0
+	if flags&flagLiveness != 0 {
+		r.Liveness.Timestamp = c.Int64()
+		state.timestamp = r.Liveness.Timestamp
+	}
+	if flags&flagLivenessTTL != 0 {
+		consumeExpiry(c, state)
+		r.Liveness.TTL, r.Liveness.LocalTime = state.ttl, state.localTime
+	}
+	if flags&flagDeletion != 0 {
+		r.Deletion = consumeDeletion(c)
+	}
+	if flags&flagComplex != 0 {
+		for n := c.Count(10); n > 0; n-- {
+			column := consumeColumn(c)
+			r.Complex = append(r.Complex, ComplexDeletion{column, consumeDeletion(c)})
+		}
+	}
+	return flags
 }
 
 func consumeDeletion(c *wire.Cursor) Deletion {

@@ -2,6 +2,8 @@ package row
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 
 	"github.com/spaolacci/murmur3"
 
@@ -72,6 +74,23 @@ func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 	w.bytes(encoded)
 }
 
+// Canonical appends what Streamer.Canonical leaves of an encoded row, unless that is empty.
+func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (live, empty bool, err error) {
+	mark := len(w.b)
+	w.b = slices.Grow(w.b, EncodedRowLen(clustering, encoded)+8)
+	w.b = append(w.b, 1)
+	w.bytes(clustering)
+	at := len(w.b)
+	dst, left := appendRoom(w.b, len(encoded))
+	dst, live, empty, err = s.Canonical(dst, encoded, d, gcBefore, now)
+	if empty || err != nil {
+		w.b = w.b[:mark]
+		return false, empty, err
+	}
+	w.b = finishSized(dst, at, left)
+	return live, false, nil
+}
+
 // EndPartition ends the current partition.
 func (w *PageWriter) EndPartition() { w.b = append(w.b, 0) }
 
@@ -101,6 +120,14 @@ func ContinueAfter(page []byte, p *Position) []byte {
 	w := PageWriter{b: page[:len(page)-2]}
 	return w.FinishAfter(p)
 }
+
+// EncodedRowLen returns at most how many bytes EncodedRow appends.
+func EncodedRowLen(clustering, encoded []byte) int {
+	return 1 + 2*binary.MaxVarintLen32 + len(clustering) + len(encoded)
+}
+
+// Undo removes everything after the first n bytes, which Len has returned before.
+func (w *PageWriter) Undo(n int) { w.b = w.b[:n] }
 
 // Len returns the number of bytes so far, including those of dst.
 func (w *PageWriter) Len() int { return len(w.b) }
@@ -146,9 +173,13 @@ type PageReader struct {
 	Header          Row
 	RangeTombstones []RangeTombstone
 
+	// Runs makes the reader decode rows with DecodeRuns.
+	Runs bool
+
 	c      wire.Cursor
 	inside bool
 	rows   bool // the current partition has a row
+	size   int  // of the current row
 	ended  bool
 	more   bool
 	at     *Position
@@ -162,9 +193,7 @@ func (r *PageReader) Reset(page []byte) {
 
 // NextPartition advances to the next partition, and skips the rest of the current one.
 func (r *PageReader) NextPartition() bool {
-	var skipped Row
-	for r.inside && r.NextRow(&skipped) {
-	}
+	r.skipRows()
 	if r.ended || r.c.Err() != nil {
 		return false
 	}
@@ -174,9 +203,7 @@ func (r *PageReader) NextPartition() bool {
 	}
 	r.rows = false
 	r.Key = consumeKey(&r.c)
-	if err := DecodeRow(&r.Header, consumeShort(&r.c)); err != nil {
-		r.c.Fail(err)
-	}
+	r.decode(&r.Header, consumeShort(&r.c))
 	r.RangeTombstones = r.RangeTombstones[:0]
 	for n := r.c.Count(11); n > 0; n-- {
 		t := RangeTombstone{Start: consumeShort(&r.c), End: consumeShort(&r.c)}
@@ -185,6 +212,31 @@ func (r *PageReader) NextPartition() bool {
 	}
 	r.inside = r.c.Err() == nil
 	return r.inside
+}
+
+// skipRows skips the remaining rows of the partition without decoding them.
+func (r *PageReader) skipRows() {
+	for r.inside {
+		if r.inside = r.c.Uint8() != 0; r.inside {
+			r.rows = true
+			consumeShort(&r.c)
+			consumeShort(&r.c)
+			r.inside = r.c.Err() == nil
+		}
+	}
+}
+
+// decode decodes a row.
+func (r *PageReader) decode(row *Row, encoded []byte) {
+	var err error
+	if r.Runs {
+		err = DecodeRuns(row, encoded)
+	} else {
+		err = DecodeRow(row, encoded)
+	}
+	if err != nil {
+		r.c.Fail(err)
+	}
 }
 
 // end decodes the end of the page.
@@ -216,12 +268,15 @@ func (r *PageReader) NextRow(row *Row) bool {
 	}
 	r.rows = true
 	row.Clustering = consumeShort(&r.c)
-	if err := DecodeRow(row, consumeShort(&r.c)); err != nil {
-		r.c.Fail(err)
-	}
+	encoded := consumeShort(&r.c)
+	r.size = len(encoded)
+	r.decode(row, encoded)
 	r.inside = r.c.Err() == nil
 	return r.inside
 }
+
+// RowBytes returns the encoded size of the row that NextRow returned last.
+func (r *PageReader) RowBytes() int { return r.size }
 
 // Continues reports, after the rows of a partition, whether the page ends within it: the partition may have further rows. A
 // page without an explicit position ends within its last partition if that has rows; without rows, it was read completely.

@@ -10,6 +10,7 @@ type Row struct {
 	Deletion   Deletion
 	Complex    []ComplexDeletion // by column
 	Cells      []Cell            // by column, then path
+	Runs       []Run             // of DecodeRuns: the multi-cell columns, which are then not in Cells
 	// HasRangeTombstones is set in a header if the partition has, or had, range tombstones.
 	HasRangeTombstones bool
 }
@@ -23,13 +24,13 @@ func NewRow() *Row {
 
 // Reset empties r and keeps its memory.
 func (r *Row) Reset() {
-	*r = Row{Liveness: NoLiveness(), Deletion: NoDeletion(), Complex: r.Complex[:0], Cells: r.Cells[:0]}
+	*r = Row{Liveness: NoLiveness(), Deletion: NoDeletion(), Complex: r.Complex[:0], Cells: r.Cells[:0], Runs: r.Runs[:0]}
 }
 
 // Empty reports whether r contains nothing.
 func (r *Row) Empty() bool {
 	return !r.Liveness.Present() && !r.Deletion.Present() && len(r.Complex) == 0 && len(r.Cells) == 0 &&
-		!r.HasRangeTombstones
+		len(r.Runs) == 0 && !r.HasRangeTombstones
 }
 
 // Live reports whether the row exists for a reader at now: it was inserted, or has a live cell.
@@ -75,6 +76,10 @@ func (r *Row) Clone() Row {
 	for i := range c.Cells {
 		c.Cells[i].Path = slices.Clone(c.Cells[i].Path)
 		c.Cells[i].Value = slices.Clone(c.Cells[i].Value)
+	}
+	c.Runs = slices.Clone(r.Runs)
+	for i := range c.Runs {
+		c.Runs[i] = r.Runs[i].Clone()
 	}
 	return c
 }

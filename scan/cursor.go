@@ -69,6 +69,7 @@ func (c *Cursor) Reset() {
 	c.Tokens, c.PerPartition = ring.Range{}, 0
 	c.At = Position{Clustering: c.At.Clustering[:0]}
 	c.Reader.Reset(nil)
+	c.Reader.Runs = false
 	c.Reader.Key = row.PartitionKey{}
 	c.state = state{}
 }

@@ -35,18 +35,6 @@ func (b *budget) reserve(n int64) bool {
 	return false
 }
 
-// reserveShare reserves n bytes if no more than percent of the bound would then be in use.
-func (b *budget) reserveShare(n, percent int64) bool {
-	if b.used.Add(n) <= b.limit/100*percent {
-		return true
-	}
-	b.release(n)
-	return false
-}
-
-// reserveAlone reserves n bytes if nothing else is in use: a request larger than its share runs alone.
-func (b *budget) reserveAlone(n int64) bool { return n <= b.limit && b.used.CompareAndSwap(0, n) }
-
 // charge adds n bytes that already exist, such as a reply.
 func (b *budget) charge(n int64) { b.used.Add(n) }
 

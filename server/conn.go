@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cqld/auth"
+	"cqld/internal/memory"
 	"cqld/query"
 	"cqld/server/frame"
 	"cqld/tlsconfig"
@@ -76,6 +77,9 @@ type conn struct {
 		free []*lease
 	}
 	budget *budget
+	owner  *memory.Owner // of the address
+	flow   memory.Flow
+	parked atomic.Bool    // out.parked is not empty
 	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
 	stage  atomic.Uint32  // written by the reader
 	// executing is the number of requests being executed.
@@ -126,6 +130,7 @@ func (c *conn) serve() {
 	err := c.read()
 	if err != nil && !errors.Is(err, errHangUp) && !c.stopping.Load() {
 		c.cancel() // the client has disconnected, so replies would not be read
+		c.breakOutput()
 	}
 	c.jobs.Wait()
 	c.closeOutput()
@@ -239,23 +244,24 @@ func (c *conn) setReadDeadline(t time.Time) {
 // waitForMemory pauses the reader while too many bytes are in flight.
 func (c *conn) waitForMemory() {
 	c.budget.wait(c.stopping.Load)
-	if !c.throw {
+	if !c.throw && c.budget.used.Load() > 0 { // a connection without requests may send one
 		if c.shared != nil {
 			c.shared.wait(c.stopping.Load)
 		}
-		c.server.budget.wait(c.stopping.Load)
+		c.server.memory.Calm(c.stopping.Load)
 	}
 }
 
-func (c *conn) reserve(n int64) bool {
+func (c *conn) reserve(n int64) (h memory.Held, ok bool) {
 	if !c.reserveOwn(n) {
-		return false
+		return h, false
 	}
-	if !c.server.budget.reserve(n) {
+	if h, ok = c.server.memory.Reserve(n); !ok {
 		c.releaseOwn(n)
-		return false
+		return h, false
 	}
-	return true
+	c.owner.Hold(n)
+	return h, true
 }
 
 // reserveOwn reserves n bytes in the budgets of the connection and its address.
@@ -285,23 +291,30 @@ func (c *conn) wake() {
 	if c.shared != nil {
 		c.shared.wake()
 	}
-	c.server.budget.wake()
+	c.server.memory.Wake()
 }
 
-func (c *conn) charge(n int64) {
+// charge counts n bytes of a small reply that exists already.
+func (c *conn) charge(n int64) memory.Held {
+	c.chargeOwn(n)
+	c.owner.Hold(n)
+	return c.server.memory.Charge(n)
+}
+
+// chargeOwn counts n bytes in the budgets of the connection and its address.
+func (c *conn) chargeOwn(n int64) {
 	c.budget.charge(n)
 	if c.shared != nil {
 		c.shared.charge(n)
 	}
-	c.server.budget.charge(n)
 }
 
-func (c *conn) release(n int64) {
-	if n == 0 {
-		return
+func (c *conn) release(h memory.Held) {
+	if n := h.Bytes(); n > 0 {
+		c.releaseOwn(n)
+		c.owner.Hold(-n)
+		c.server.memory.Return(h)
 	}
-	c.releaseOwn(n)
-	c.server.budget.release(n)
 }
 
 // readEnvelope reads and handles one envelope of v3 or v4, or one of v5 before its segments begin.
@@ -319,14 +332,14 @@ func (c *conn) readEnvelope() error {
 	}
 	h, err := frame.DecodeHeader(raw)
 	if err != nil {
-		c.refuse(h, err, 0)
+		c.refuse(h, err, memory.Held{})
 		return errHangUp
 	}
 	if fatal, err := c.judge(h); err != nil {
 		if stage(c.stage.Load()) == stageStartup && c.server.refusesVersion(h.Version) {
 			h.Version = c.server.limits.VersionMax // which the client may understand
 		}
-		c.refuse(h, err, 0)
+		c.refuse(h, err, memory.Held{})
 		if fatal {
 			return errHangUp
 		}
@@ -334,7 +347,7 @@ func (c *conn) readEnvelope() error {
 	}
 	body, charge, err := c.readBody(h.Length)
 	if errors.Is(err, errOverloaded) {
-		c.refuse(h, err, 0)
+		c.refuse(h, err, memory.Held{})
 		return nil
 	}
 	if err != nil {
@@ -358,13 +371,13 @@ func (c *conn) refuseVersion(err error) error {
 		return err
 	}
 	if size == frame.LegacyHeaderSize {
-		c.send(frame.AppendUnsupportedVersion(nil, unsupported, int16(int8(raw[2]))), 0)
+		c.send(frame.AppendUnsupportedVersion(nil, unsupported, int16(int8(raw[2]))), memory.Held{})
 		return errHangUp
 	}
 	// Future versions are likely to have the same header.
 	raw = append([]byte{byte(frame.V5)}, raw[1:]...)
 	h, err := frame.DecodeHeader(raw)
-	c.send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), 0)
+	c.send(frame.AppendUnsupportedVersion(nil, unsupported, h.Stream), memory.Held{})
 	if err != nil || h.Length > handshakeFrameMax {
 		return errHangUp
 	}
@@ -372,10 +385,10 @@ func (c *conn) refuseVersion(err error) error {
 }
 
 // takeBody is readBody for a body in memory that the reader reuses.
-func (c *conn) takeBody(b []byte) (body []byte, charge int64, err error) {
-	charge = requestOverhead + int64(len(b))
-	if !c.reserveRequest(charge) {
-		return nil, 0, errOverloaded
+func (c *conn) takeBody(b []byte) (body []byte, charge memory.Held, err error) {
+	charge, ok := c.reserveRequest(requestOverhead + int64(len(b)))
+	if !ok {
+		return nil, charge, errOverloaded
 	}
 	return bytes.Clone(b), charge, nil
 }

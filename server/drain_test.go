@@ -138,3 +138,25 @@ func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
 		t.Errorf("a request on the next connection has %d answers", n)
 	}
 }
+
+// TestDrainReturnsWithoutARequestThatDoesNotEnd drains a server with a request that ignores the end of its context, as a
+// function that is compiled does. Drain reports it, and a later Drain succeeds once it has ended.
+func TestDrainReturnsWithoutARequestThatDoesNotEnd(t *testing.T) {
+	entered, end := make(chan struct{}), make(chan struct{})
+	s, addr := start(t, Options{Limits: Limits{CancelTimeout: 20 * time.Millisecond}, Processor: &fake{
+		query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
+			close(entered)
+			<-end
+			return &query.Result{}, nil
+		},
+	}})
+	connect(t, addr, 5).send(1, "x")
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var running request.StillRunning
+	if err := s.Drain(ctx); !errors.As(err, &running) || running != 1 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Drain: %v", err)
+	}
+	close(end)
+}

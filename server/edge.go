@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/server/frame"
 )
 
@@ -28,13 +29,14 @@ const (
 	BoundRateDelayed                  // RequestsPerSecond: requests delayed
 	BoundAddressInFlight              // AddressBytesMax: requests refused
 	BoundVersion                      // VersionMax, OlderVersionsRefused: requests refused
+	BoundStuck                        // stuckGrace: connections closed whose clients do not read while memory is short
 	Bounds
 )
 
 // String returns the name in metrics.
 func (b Bound) String() string {
 	return [Bounds]string{"connections", "connections_per_address", "handshakes", "handshake_time", "handshake_bytes", "idle_time",
-		"rate_refused", "rate_delayed", "address_in_flight", "protocol_version"}[b]
+		"rate_refused", "rate_delayed", "address_in_flight", "protocol_version", "unread_replies"}[b]
 }
 
 // Limited returns how often a bound has been reached.
@@ -62,13 +64,11 @@ func (e *refusedError) Error() string {
 type address struct {
 	connections int
 	budget      *budget // nil without AddressBytesMax
+	owner       memory.Owner
 }
 
 // enterLocked counts a connection of an address. It returns an error if there are too many.
 func (s *Server) enterLocked(c *conn) error {
-	if s.limits.ConnectionsPerAddressMax <= 0 && s.limits.AddressBytesMax <= 0 {
-		return nil
-	}
 	addr := c.client.Addr()
 	a := s.mu.addresses[addr]
 	if a == nil {
@@ -82,7 +82,7 @@ func (s *Server) enterLocked(c *conn) error {
 		return &refusedError{BoundPerAddress, bound}
 	}
 	a.connections++
-	c.shared = a.budget
+	c.shared, c.owner = a.budget, &a.owner
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"cqld/coordinator"
 	"cqld/cql"
 	"cqld/internal/guard"
+	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/ring"
@@ -142,10 +143,13 @@ func (s *Server) replicaError(err error) *frame.Error {
 		dropped      *coordinator.UnknownTable
 		over         *overRate
 		logins       *AuthenticationOverloaded
+		tooLarge     *memory.TooLarge
 	)
 	e := &frame.Error{Message: err.Error()}
 	switch {
-	case errors.Is(err, errOverloaded), errors.As(err, &overloaded), errors.As(err, &logins), errors.As(err, &over):
+	case errors.As(err, &tooLarge):
+		e.Code = frame.CodeInvalid
+	case errors.Is(err, errOverloaded), errors.Is(err, memory.ErrExhausted), errors.As(err, &overloaded), errors.As(err, &logins), errors.As(err, &over):
 		e.Code = frame.CodeOverloaded
 	case errors.As(err, &unavailable):
 		e.Code, e.Consistency = frame.CodeUnavailable, unavailable.Consistency

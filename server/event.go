@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"cqld/internal/memory"
 	"cqld/query"
 	"cqld/server/frame"
 )
@@ -56,6 +57,6 @@ func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte
 			frame.FinishEnvelope(e, 0)
 			encoded[c.version] = e
 		}
-		c.send(encoded[c.version], 0)
+		c.send(encoded[c.version], memory.Held{})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cqld/cql"
+	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/request"
@@ -25,45 +26,101 @@ type worker struct {
 	batch   frame.Batch
 
 	request request.Request
-	began   time.Time // of a request that is measured
+	memory  memory.Account // of request
+	began   time.Time      // of a request that is measured
 	params  query.Params
 	entries []query.BatchEntry
 	columns []frame.Column // of the result's metadata
 	reply   []byte
 }
 
-// run executes and answers j.
+// run executes and answers j, or parks it.
 func (w *worker) run(j job) {
 	c := j.conn
+	if c.park(j) {
+		return
+	}
 	defer c.jobs.Done()
 	defer c.executing.Add(-1)
+	defer c.unpark()
 	sent := false
+	c.server.memory.Open(&w.memory, c.owner, &c.flow)
+	defer w.memory.Close()
 	defer func() {
-		if !sent { // a panic is propagating
+		if !sent { // the connection has ended, or a panic is propagating
 			c.release(j.charge)
 		}
 	}()
+	if c.ctx.Err() != nil {
+		return
+	}
 	defer c.server.guard.Recover("CQL reply", c.fail)
 	w.enter(j)
 	result, err := w.processGuarded(j)
 	err = w.leave(c, err)
+	reply, charge := w.encode(j, result, err)
+	sent = true
+	c.served.Store(true)
+	if !c.enqueue(reply, j.charge.Plus(charge), true) {
+		w.keep(reply)
+	}
+}
+
+// encode returns the reply to j, given the result or error, and the memory that is reserved for it.
+func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, charge memory.Held) {
+	c := j.conn
 	payload := w.costPayload(c.server)
-	w.reply = w.reply[:0]
+	if err == nil {
+		if err = w.reserveReply(c, result); err != nil {
+			result.Release()
+		}
+	}
 	if err != nil {
-		w.reply = appendErrorReply(w.reply, j.request, c.server.wireError(err), payload)
+		reply = appendErrorReply(w.buffer(c, 0), j.request, c.server.wireError(err), payload)
 	} else {
 		if result.Kind == query.KindSetKeyspace {
 			c.use(result.Keyspace)
 		}
-		w.reply = w.appendReply(w.reply, j.request, result, payload)
+		reply = w.appendReply(w.buffer(c, len(result.Rows)), j.request, result, payload)
 		result.Release()
 	}
 	if j.request.Version < frame.V5 && c.compression != frame.NoCompression {
-		w.reply = c.server.compressor.CompressBody(w.reply, 0, c.compression)
+		reply = c.server.compressor.CompressBody(reply, 0, c.compression)
 	}
-	sent = true
-	c.served.Store(true)
-	if c.enqueueOwned(w.reply, j.charge) || cap(w.reply) > outputBufferKeep {
+	if n := int64(len(reply)); n <= w.memory.Bytes() {
+		w.memory.Shrink(w.memory.Bytes() - n)
+	} else if more := n - w.memory.Bytes(); !w.memory.TryGrow(more) {
+		charge = c.server.memory.Charge(more) // metadata and warnings
+		c.owner.Hold(more)
+	}
+	charge = charge.Plus(w.memory.Detach())
+	c.chargeOwn(charge.Bytes())
+	return reply, charge
+}
+
+// reserveReply reserves memory for the reply, in addition to that of the result. With compression, it takes twice its size.
+func (w *worker) reserveReply(c *conn, result *query.Result) error {
+	n := len(result.Rows)
+	if n <= replyFree {
+		return nil
+	}
+	if c.compression != frame.NoCompression && c.version < frame.V5 {
+		n *= 2
+	}
+	return w.request.Grow(n)
+}
+
+// buffer returns memory for a reply with n bytes of rows.
+func (w *worker) buffer(c *conn, n int) []byte {
+	if n += replyHead; n > outputBufferKeep {
+		return c.server.buffers.sized(n)[:0]
+	}
+	return w.reply[:0]
+}
+
+// keep keeps the memory of a reply that was copied.
+func (w *worker) keep(reply []byte) {
+	if w.reply = reply; cap(reply) > outputBufferKeep {
 		w.reply = nil
 	}
 }
@@ -127,7 +184,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 
 // begin prepares the worker's request for connection c and returns it.
 func (w *worker) begin(c *conn) *request.Request {
-	w.request = request.Request{Context: w.lease.ctx, Principal: c.principal(), Client: c.client}
+	w.request = request.Request{Context: w.lease.ctx, Principal: c.principal(), Client: c.client, Memory: &w.memory}
 	return &w.request
 }
 
@@ -172,15 +229,11 @@ func (w *worker) batchParams(j job) *query.BatchParams {
 // forget releases the memory of the last request before the worker waits: an idle worker must not keep a request's
 // body.
 func (w *worker) forget() {
-	*w = worker{
-		next:    w.next,
-		slot:    w.slot,
-		query:   frame.Query{Params: frame.Params{Values: emptied(w.query.Params.Values)}},
-		execute: frame.Execute{Params: frame.Params{Values: emptied(w.execute.Params.Values)}},
-		entries: emptied(w.entries),
-		columns: emptied(w.columns),
-		reply:   w.reply,
-	}
+	w.query = frame.Query{Params: frame.Params{Values: emptied(w.query.Params.Values)}}
+	w.prepare, w.batch = frame.Prepare{}, frame.Batch{}
+	w.execute = frame.Execute{Params: frame.Params{Values: emptied(w.execute.Params.Values)}}
+	w.entries, w.columns = emptied(w.entries), emptied(w.columns)
+	w.id, w.lease, w.request, w.began, w.params = 0, nil, request.Request{}, time.Time{}, query.Params{}
 }
 
 // emptied returns s without its elements, or nil if it is large.

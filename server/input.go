@@ -2,28 +2,48 @@ package server
 
 import (
 	"io"
+	"math/bits"
 	"sync"
 )
 
-// buffers lends byte slices to busy connections. All have the size readBufferLarge; others may be returned to it, and
-// are kept if they are usable.
-type buffers struct{ pool sync.Pool }
+// buffers lends byte slices of readBufferLarge to busy connections, and larger ones for replies, in sizes that double. Others may be
+// returned to it, and are kept if they are usable.
+type buffers struct{ pools [bufferSizes]sync.Pool }
 
-func newBuffers() *buffers {
-	return &buffers{pool: sync.Pool{New: func() any {
-		b := make([]byte, readBufferLarge)
-		return &b
-	}}}
+func newBuffers() *buffers { return new(buffers) }
+
+func (p *buffers) get() []byte { return p.sized(readBufferLarge) }
+
+// sized returns a slice of at least n bytes.
+func (p *buffers) sized(n int) []byte {
+	class := sizeClass(n)
+	if class == bufferSizes {
+		return make([]byte, n)
+	}
+	if b, ok := p.pools[class].Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, readBufferLarge<<class)
 }
 
-func (p *buffers) get() []byte { return *p.pool.Get().(*[]byte) }
-
 func (p *buffers) put(b []byte) {
-	if cap(b) < readBufferLarge || cap(b) > outputBufferKeep {
+	if cap(b) < readBufferLarge {
 		return
 	}
-	b = b[:cap(b)]
-	p.pool.Put(&b)
+	class := sizeClass(cap(b))
+	if class == bufferSizes || cap(b) < readBufferLarge<<class {
+		class-- // it suffices for the smaller size
+	}
+	if cap(b) > 2*readBufferLarge<<class {
+		return // it would waste memory
+	}
+	b = b[:readBufferLarge<<class]
+	p.pools[class].Put(&b)
+}
+
+// sizeClass returns the index of the least size that is n or more, or bufferSizes.
+func sizeClass(n int) int {
+	return min(bits.Len(uint(max(n, 1)-1)/readBufferLarge), bufferSizes)
 }
 
 // input reads a connection through a buffer that is small while the connection is quiet. Only the reader uses it.

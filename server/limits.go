@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/server/frame"
 )
 
@@ -50,6 +51,8 @@ type Limits struct {
 	// DrainHold is how long an answer is held while the server drains, so that the
 	// client of the connection stops sending.
 	DrainHold time.Duration // drainHold
+	// CancelTimeout is how long canceled requests may take to end when the server is closed.
+	CancelTimeout time.Duration // cancelTimeout
 	// WriteTimeout is how long one write to a client may take. A client that does not read for that long is
 	// disconnected.
 	WriteTimeout time.Duration // writeTimeout
@@ -68,9 +71,8 @@ const (
 	receivingBytesMax = 64 << 20
 	smallShare        = 4
 
-	// Complete requests larger than bodyStep leave 40 % of the memory to smaller ones, of which 20 % are below
-	// pausePercent. They wait briefly, as long as a write may take, and are then refused.
-	largePercent  = 60
+	// Complete requests larger than bodyStep wait briefly until their clients have read replies, as long as a write may
+	// take, and are then refused.
 	largeWait     = 2 * time.Second
 	largeWaitStep = 2 * time.Millisecond
 
@@ -106,6 +108,7 @@ const (
 	receiveTimeout = 30 * time.Second
 	writeTimeout   = 30 * time.Second
 	drainTimeout   = 4 * time.Second
+	cancelTimeout  = 5 * time.Second
 	drainQuiet     = 10 * time.Millisecond
 
 	// A client whose requests are not answered stops sending when all its threads wait. A thread that pauses for 5 ms
@@ -136,6 +139,27 @@ const (
 	readBufferSmall = 1 << 10
 	readBufferLarge = 32 << 10
 
+	// A connection with more unsent bytes of replies executes no further requests: two pages of the default size.
+	unsentMax = 2 << 20
+	unparkMax = 8
+
+	// While requests wait for memory, clients that have not read anything of a write of at most 128 KiB for this time are
+	// disconnected, until a part of the memory is free.
+	stuckGrace = time.Second
+	stuckShare = 4
+
+	// What a request may hold at least, in frames of the largest size: the frame and its decoded values.
+	frameCopies = 2
+
+	// Replies of this size exist before they are charged: those of writes, which cannot be refused when they were applied.
+	replyFree = 4 << 10
+
+	// A reply without its rows: header and metadata of some columns.
+	replyHead = 1 << 10
+
+	// Buffers of readBufferLarge, twice that, and so on are kept for replies until a second garbage collection: up to 2 MiB.
+	bufferSizes = 7
+
 	// Larger output buffers are not kept for reuse.
 	outputBufferKeep = 64 << 10
 
@@ -165,8 +189,14 @@ func (l Limits) withDefaults() Limits {
 	setDuration(&l.ReceiveTimeout, receiveTimeout)
 	setDuration(&l.DrainTimeout, drainTimeout)
 	setDuration(&l.DrainHold, drainHold)
+	setDuration(&l.CancelTimeout, cancelTimeout)
 	setDuration(&l.WriteTimeout, writeTimeout)
 	return l
+}
+
+// memory returns the limits of the memory of requests. Any request may be as large as a frame with its decoded values.
+func (l *Limits) memory() memory.Limits {
+	return memory.Limits{Bytes: l.InFlightBytesMax, Reserve: max(l.InFlightBytesMax/2, frameCopies*int64(l.FrameBytesMax))}
 }
 
 func setInt(field *int, value int) {

@@ -375,7 +375,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	const n = 1000
 	s, addr := start(t, Options{})
 	clients := make([]*client, n)
-	before := memory()
+	before := heapInUse()
 	for i := range clients {
 		clients[i] = connect(t, addr, frame.Version(3+i%3))
 	}
@@ -390,7 +390,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 		clients[i].works()
 	}
 	eventually(t, "all is answered", func() bool { return s.InFlightBytes() == 0 })
-	perConnection := (memory() - before) / n
+	perConnection := (heapInUse() - before) / n
 	// The client's side of this process, its own buffers included, is in it.
 	if const24 := int64(24 << 10); perConnection > const24 {
 		t.Errorf("an idle connection costs %d bytes", perConnection)
@@ -403,8 +403,8 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	}
 }
 
-// memory returns the heap and stacks in use.
-func memory() int64 {
+// heapInUse returns the heap and stacks in use.
+func heapInUse() int64 {
 	runtime.GC()
 	runtime.GC() // the first only moves pools to their victim caches
 	var m runtime.MemStats

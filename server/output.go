@@ -3,8 +3,10 @@ package server
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/server/frame"
 )
 
@@ -12,9 +14,8 @@ import (
 // only while there is something to write, so a quiet connection has none.
 type output struct {
 	mu       sync.Mutex
-	pending  []byte    // whole envelopes
-	unframed int       // bytes of pending that are sent without v5 segments
-	charge   int64     // bytes to release when pending is written
+	pending  []chunk
+	bytes    int       // of pending, and of what the flusher is writing: the replies that the client has not read
 	flushing bool      // a flusher is running and will write pending
 	framed   bool      // v5, after READY or AUTHENTICATE
 	held     bool      // pending waits for the end of the connection; see drain.go
@@ -23,21 +24,29 @@ type output struct {
 	released time.Time // when held answers were last written
 	closed   bool      // no more envelopes are accepted
 	broken   bool      // the socket failed; nothing is written any more
+	parked   []job     // requests that are executed when the client has read more; see park.go
 
 	flushers sync.WaitGroup
+	stuck    atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
+}
+
+// chunk is a buffer of whole envelopes: several small ones, or a large one.
+type chunk struct {
+	envelopes []byte
+	charge    memory.Held // bytes to release when it is written
+	plain     bool        // it is sent without v5 segments
+	large     bool        // a single envelope, in memory of its own
 }
 
 // send appends whole envelopes to the output. charge is the number of bytes that their requests have reserved; they
 // are released once the envelopes are written.
-func (c *conn) send(envelopes []byte, charge int64) { c.enqueue(envelopes, charge, false) }
-
-// enqueueOwned is send for a slice that the caller owns. It may keep the slice instead of copying it; then enqueueOwned
-// returns true and the caller must not use it again.
-func (c *conn) enqueueOwned(envelopes []byte, charge int64) bool {
-	return c.enqueue(envelopes, charge, true)
+func (c *conn) send(envelopes []byte, charge memory.Held) {
+	c.enqueue(envelopes, charge.Plus(c.charge(int64(len(envelopes)))), false)
 }
 
-func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) {
+// enqueue is send for envelopes that charge includes. If owned, the caller owns the slice, and enqueue may keep it instead of copying it; then
+// it returns true and the caller must not use it again. It must then be a single envelope.
+func (c *conn) enqueue(envelopes []byte, charge memory.Held, owned bool) (taken bool) {
 	o := &c.out
 	o.mu.Lock()
 	if o.closed || o.broken {
@@ -45,22 +54,20 @@ func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) 
 		c.release(charge)
 		return false
 	}
-	switch {
-	case len(o.pending) > 0:
-		o.pending = append(o.pending, envelopes...)
-	case o.held:
-		o.pending, o.since = append(c.server.buffers.get()[:0], envelopes...), time.Now()
+	if len(o.pending) == 0 && o.held {
+		o.since = time.Now()
+	}
+	o.bytes += len(envelopes)
+	switch last := o.lastLocked(len(envelopes)); {
 	case owned && len(envelopes) > readBufferLarge:
-		o.pending, taken = envelopes, true
+		taken = true
+		o.pending = append(o.pending, chunk{envelopes: envelopes, charge: charge, plain: !o.framed, large: true})
+	case last != nil:
+		last.envelopes, last.charge = append(last.envelopes, envelopes...), last.charge.Plus(charge)
 	default:
-		o.pending = append(c.server.buffers.get()[:0], envelopes...)
+		o.pending = append(o.pending, chunk{envelopes: append(c.server.buffers.get()[:0], envelopes...), charge: charge, plain: !o.framed})
 	}
-	if !o.framed {
-		o.unframed = len(o.pending)
-	}
-	c.charge(int64(len(envelopes)))
-	o.charge += charge + int64(len(envelopes))
-	if o.held && (len(o.pending) > holdBytesMax || c.server.budget.used.Load() > c.server.budget.limit/2) {
+	if o.held && (o.bytes > holdBytesMax || c.server.memory.Used() > c.server.memory.Limits().Bytes/2) {
 		o.held = false
 	}
 	start := o.startLocked()
@@ -69,6 +76,18 @@ func (c *conn) enqueue(envelopes []byte, charge int64, owned bool) (taken bool) 
 		go c.flush()
 	}
 	return taken
+}
+
+// lastLocked returns the last chunk if n bytes can be appended to it.
+func (o *output) lastLocked(n int) *chunk {
+	if len(o.pending) == 0 {
+		return nil
+	}
+	last := &o.pending[len(o.pending)-1]
+	if last.large || last.plain == o.framed || len(last.envelopes)+n > readBufferLarge {
+		return nil
+	}
+	return last
 }
 
 // startLocked reports whether the caller must call flush, because something is pending and no flusher runs.
@@ -129,20 +148,16 @@ func (c *conn) flush() {
 	o.mu.Lock()
 	for len(o.pending) > 0 && !o.broken && (!o.held || o.due) {
 		o.due = false
-		batch, unframed, charge := o.pending, o.unframed, o.charge
-		o.pending, o.unframed, o.charge = nil, 0, 0
+		batch := o.pending
+		o.pending = nil
 		o.mu.Unlock()
-		err := c.write(batch[:unframed])
-		if rest := batch[unframed:]; len(rest) > 0 && err == nil {
-			// Bytes that are not unframed are v5; framed exists only then.
-			if segments == nil {
-				segments = c.server.buffers.get()
+		var err error
+		for i := range batch {
+			if err == nil {
+				segments, err = c.writeChunk(&batch[i], segments)
 			}
-			segments = frame.AppendSegments(segments[:0], rest, c.segmentCompressor())
-			err = c.write(segments)
+			c.written(&batch[i])
 		}
-		c.server.buffers.put(batch)
-		c.release(charge)
 		if err != nil {
 			c.fail(err)
 		}
@@ -151,6 +166,49 @@ func (c *conn) flush() {
 	o.flushing = false
 	o.mu.Unlock()
 	c.server.buffers.put(segments)
+	c.unpark()
+}
+
+// written releases a chunk that was written, or that cannot be.
+func (c *conn) written(b *chunk) {
+	c.out.mu.Lock()
+	c.out.bytes -= len(b.envelopes)
+	c.out.mu.Unlock()
+	c.server.buffers.put(b.envelopes)
+	b.envelopes = nil
+	c.release(b.charge)
+	c.unpark()
+}
+
+// writeChunk writes a chunk. segments is memory for v5 segments, or nil.
+func (c *conn) writeChunk(b *chunk, segments []byte) ([]byte, error) {
+	if !b.plain && segments == nil {
+		segments = c.server.buffers.get()
+	}
+	switch rest := b.envelopes; {
+	case b.plain:
+		for len(rest) > 0 { // in parts, so that progress shows
+			n := min(len(rest), frame.SegmentPayloadMax)
+			if err := c.write(rest[:n]); err != nil {
+				return segments, err
+			}
+			rest = rest[n:]
+		}
+		return segments, nil
+	case b.large && len(rest) > frame.SegmentPayloadMax:
+		for len(rest) > 0 {
+			n := min(len(rest), frame.SegmentPayloadMax)
+			segments = frame.AppendSegmentSlice(segments[:0], rest[:n], c.segmentCompressor())
+			if err := c.write(segments); err != nil {
+				return segments, err
+			}
+			rest = rest[n:]
+		}
+		return segments, nil
+	default:
+		segments = frame.AppendSegments(segments[:0], rest, c.segmentCompressor())
+		return segments, c.write(segments)
+	}
 }
 
 func (c *conn) write(b []byte) error {
@@ -162,18 +220,26 @@ func (c *conn) write(b []byte) error {
 	if err := c.net.SetWriteDeadline(now.Add(c.server.limits.WriteTimeout)); err != nil {
 		return err
 	}
+	c.out.stuck.Store(now.UnixNano())
 	_, err := c.net.Write(b)
+	c.out.stuck.Store(0)
 	return err
 }
 
-// breakOutput drops pending and all later envelopes.
+// breakOutput drops pending and all later envelopes, and requests that wait for the client to read.
 func (c *conn) breakOutput() {
 	o := &c.out
 	o.mu.Lock()
-	charge := o.charge
-	o.broken, o.pending, o.unframed, o.charge = true, nil, 0, 0
+	pending := o.pending
+	o.broken, o.pending = true, nil
+	for _, b := range pending {
+		o.bytes -= len(b.envelopes)
+	}
 	o.mu.Unlock()
-	c.release(charge)
+	for _, b := range pending {
+		c.release(b.charge)
+	}
+	c.dropParked()
 }
 
 // closeOutput accepts no more envelopes, and returns when the pending ones are written or the socket has failed. It

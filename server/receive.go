@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cqld/internal/intake"
+	"cqld/internal/memory"
 )
 
 // Incomplete requests use the memory of the intake, not that of the budgets: a client that sends slowly, or stops,
@@ -23,24 +24,25 @@ func (c *conn) tooSlow() {
 
 // readBody reads a body of n bytes into newly allocated memory, which is reserved in the budgets when it is complete.
 // If it fails with errOverloaded, it has skipped the body.
-func (c *conn) readBody(n int) (body []byte, charge int64, err error) {
-	charge = requestOverhead + int64(n)
+func (c *conn) readBody(n int) (body []byte, charge memory.Held, err error) {
+	size := requestOverhead + int64(n)
+	ok := false
 	if n <= c.in.buffered() || n <= readBufferSmall { // it is buffered, or uses no more memory than a quiet connection
-		if !c.reserveRequest(charge) {
-			return nil, 0, c.skipOverloaded(n)
+		if charge, ok = c.reserveRequest(size); !ok {
+			return nil, charge, c.skipOverloaded(n)
 		}
 		body = make([]byte, n)
 		if err = c.in.readFull(body); err != nil {
 			c.release(charge)
-			return nil, 0, err
+			return nil, charge, err
 		}
 		return body, charge, nil
 	}
 	if body, err = c.receiveBody(n); err != nil {
-		return nil, 0, err
+		return nil, charge, err
 	}
-	if !c.reserveRequest(charge) {
-		return nil, 0, errOverloaded
+	if charge, ok = c.reserveRequest(size); !ok {
+		return nil, charge, errOverloaded
 	}
 	return body, charge, nil
 }
@@ -87,21 +89,23 @@ func (c *conn) receive(held *intake.Body, body []byte, at int) ([]byte, error) {
 
 // reserveRequest reserves the memory of a complete request. Large requests leave a part of it to small ones, and wait
 // briefly.
-func (c *conn) reserveRequest(n int64) bool {
+func (c *conn) reserveRequest(n int64) (h memory.Held, ok bool) {
 	if n <= bodyStep+requestOverhead {
 		return c.reserve(n)
 	}
-	for late := time.Now().Add(largeWait); ; time.Sleep(largeWaitStep) {
-		if c.reserveOwn(n) {
-			if c.server.budget.reserveShare(n, largePercent) || c.server.budget.reserveAlone(n) {
-				return true
-			}
-			c.releaseOwn(n)
-		}
+	for late := time.Now().Add(largeWait); !c.reserveOwn(n); time.Sleep(largeWaitStep) { // the client reads no replies
 		if c.throw || c.stopping.Load() || time.Now().After(late) {
-			return false
+			return h, false
 		}
 	}
+	var a memory.Account
+	c.server.memory.Open(&a, c.owner, nil)
+	defer a.Close()
+	if !a.TryGrow(n) && (c.throw || a.Grow(c.ctx, n) != nil) {
+		c.releaseOwn(n)
+		return h, false
+	}
+	return a.Detach(), true
 }
 
 func (c *conn) skipOverloaded(n int) error {

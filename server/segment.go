@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cqld/internal/intake"
+	"cqld/internal/memory"
 	"cqld/server/frame"
 )
 
@@ -42,10 +43,10 @@ func (c *conn) readSegment() error {
 	}
 	n := sh.PayloadLength + frame.SegmentTrailerSize
 	arriving := n > readBufferLarge && n > c.in.buffered()
-	if memory := segmentMemory(sh, arriving); memory > 0 && c.large.held == nil { // otherwise the envelope's memory is used
-		held, err := c.server.small.Admit(memory, c.served.Load(), c.tooSlow, c.halt)
+	if n := segmentMemory(sh, arriving); n > 0 && c.large.held == nil { // otherwise the envelope's memory is used
+		held, err := c.server.small.Admit(n, c.served.Load(), c.tooSlow, c.halt)
 		if err != nil {
-			c.refuse(header{Version: c.version}, errOverloaded, 0)
+			c.refuse(header{Version: c.version}, errOverloaded, memory.Held{})
 			return errHangUp // the requests in the segment are unknown
 		}
 		defer held.End()
@@ -108,7 +109,7 @@ func (c *conn) expectSegment() {
 
 // corrupt answers, on stream 0, input after which no further envelope can be found.
 func (c *conn) corrupt(message string) error {
-	c.refuse(header{Version: c.version}, &frame.ProtocolError{Message: message}, 0)
+	c.refuse(header{Version: c.version}, &frame.ProtocolError{Message: message}, memory.Held{})
 	return errHangUp
 }
 
@@ -129,7 +130,7 @@ func (c *conn) handleWhole(payload []byte) error {
 		body := payload[:h.Length]
 		payload = payload[h.Length:]
 		if fatal, err := c.judge(h); err != nil {
-			c.refuse(h, err, 0)
+			c.refuse(h, err, memory.Held{})
 			if fatal {
 				return errHangUp
 			}
@@ -137,7 +138,7 @@ func (c *conn) handleWhole(payload []byte) error {
 		}
 		owned, charge, err := c.takeBody(body)
 		if err != nil {
-			c.refuse(h, err, 0)
+			c.refuse(h, err, memory.Held{})
 			continue
 		}
 		if err := c.handle(h, owned, charge); err != nil {
@@ -158,7 +159,7 @@ func (c *conn) segmentHeader(payload []byte) (header, error) {
 		err = versionMismatch(frame.Version(unsupported.Version), c.version)
 	}
 	if err != nil {
-		c.refuse(header{Version: c.version, Stream: h.Stream}, err, 0)
+		c.refuse(header{Version: c.version, Stream: h.Stream}, err, memory.Held{})
 		return header{}, errHangUp
 	}
 	return h, nil
@@ -185,7 +186,7 @@ func (c *conn) beginLarge(payload []byte) error {
 	}
 	payload = payload[frame.HeaderSize:]
 	if fatal, err := c.judge(h); err != nil {
-		c.refuse(h, err, 0)
+		c.refuse(h, err, memory.Held{})
 		if fatal {
 			return errHangUp
 		}
@@ -214,8 +215,8 @@ func (c *conn) appendLarge(payload []byte) error {
 	if len(payload) < missing {
 		return nil
 	}
-	charge := requestOverhead + int64(len(l.body))
-	if !c.reserveRequest(charge) {
+	charge, ok := c.reserveRequest(requestOverhead + int64(len(l.body)))
+	if !ok {
 		return c.abandonLarge(0)
 	}
 	done := *l
@@ -228,7 +229,7 @@ func (c *conn) appendLarge(payload []byte) error {
 func (c *conn) abandonLarge(rest int) error {
 	l := &c.large
 	l.held.End()
-	c.refuse(l.header, errOverloaded, 0)
+	c.refuse(l.header, errOverloaded, memory.Held{})
 	*l = partial{skip: max(0, rest)}
 	return nil
 }

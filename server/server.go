@@ -14,6 +14,7 @@ import (
 
 	"cqld/internal/guard"
 	"cqld/internal/intake"
+	"cqld/internal/memory"
 	"cqld/query"
 	"cqld/request"
 	"cqld/ring"
@@ -49,6 +50,8 @@ type Options struct {
 	Logger     *slog.Logger // nil means slog.Default()
 	// Guard recovers panics of requests. Nil means one that logs to Logger.
 	Guard *guard.Guard
+	// Memory is the memory of requests. Nil means one of Limits.InFlightBytesMax.
+	Memory *memory.Pool
 }
 
 // ErrClosed is returned by Serve after Drain or Close.
@@ -59,7 +62,7 @@ type Server struct {
 	options    Options
 	limits     Limits
 	log        *slog.Logger
-	budget     *budget
+	memory     *memory.Pool
 	small      *intake.Intake // memory for small requests being received, and for the first parts of large ones
 	large      *intake.Intake // memory for the other requests being received
 	buffers    *buffers
@@ -105,7 +108,7 @@ func New(o Options) *Server {
 		options:    o,
 		limits:     limits,
 		log:        o.Logger,
-		budget:     newBudget(limits.InFlightBytesMax),
+		memory:     o.Memory,
 		small:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax / smallShare)),
 		large:      intake.New(intake.DefaultLimits(limits.ReceivingBytesMax - limits.ReceivingBytesMax/smallShare)),
 		buffers:    newBuffers(),
@@ -120,6 +123,10 @@ func New(o Options) *Server {
 			{Key: "CQL_VERSION", Values: []string{o.CQLVersion}},
 		},
 	}
+	if s.memory == nil {
+		s.memory = memory.New(memory.Options{Limits: limits.memory()})
+	}
+	s.memory.OnShortage(s.disconnectStuck)
 	if s.guard == nil {
 		s.guard = guard.New(o.Logger, func(f func()) { go f() })
 	}
@@ -234,7 +241,8 @@ func (s *Server) connections() []*conn {
 }
 
 // Drain stops accepting connections, answers the clients' requests, and closes each connection when it is quiet. If
-// ctx ends first, it closes the connections, cancels their requests, and returns ctx's error.
+// ctx ends first, it closes the connections, cancels their requests, and returns ctx's error, joined with
+// request.StillRunning if some have not ended CancelTimeout later.
 func (s *Server) Drain(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
@@ -259,8 +267,14 @@ func (s *Server) Drain(ctx context.Context) error {
 	for _, c := range s.connections() {
 		c.fail(ctx.Err())
 	}
-	<-done
-	return ctx.Err()
+	late := time.NewTimer(s.limits.CancelTimeout)
+	defer late.Stop()
+	select {
+	case <-done:
+		return ctx.Err()
+	case <-late.C:
+		return errors.Join(ctx.Err(), request.StillRunning(s.Load().Active))
+	}
 }
 
 // Close closes all connections without sending pending answers. It returns when the requests being executed have
@@ -284,11 +298,14 @@ func (s *Server) stopAccepting() {
 	clear(s.mu.listeners)
 }
 
+// Memory returns the memory of requests.
+func (s *Server) Memory() *memory.Pool { return s.memory }
+
 // InFlightBytes returns the bytes of requests, including incomplete ones, and of unsent replies.
 func (s *Server) InFlightBytes() int64 {
 	small, _ := s.small.Used()
 	large, _ := s.large.Used()
-	return s.budget.used.Load() + small + large
+	return s.memory.Used() + small + large
 }
 
 // oncePerSecond limits log messages that clients can cause.

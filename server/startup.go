@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cqld/auth"
+	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/server/frame"
@@ -76,7 +77,7 @@ func versionMismatch(got, want frame.Version) error {
 }
 
 // handle handles an envelope whose header judge has accepted. It owns body.
-func (c *conn) handle(h header, body []byte, charge int64) error {
+func (c *conn) handle(h header, body []byte, charge memory.Held) error {
 	c.requests.Add(1)
 	if h.Flags&frame.FlagCompressed != 0 && h.Version < frame.V5 {
 		inflated, more, err := c.decompress(body)
@@ -84,8 +85,8 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 			c.refuse(h, err, charge)
 			return nil
 		}
-		c.release(int64(len(body))) // the compressed body is not kept
-		charge += more - int64(len(body))
+		c.release(charge) // the compressed body is not kept
+		charge = more
 		body = inflated
 	}
 	cur := wire.NewCursor(body)
@@ -122,28 +123,28 @@ func (c *conn) handle(h header, body []byte, charge int64) error {
 }
 
 // decompress decompresses a body. It reserves memory according to the declared size before it allocates any.
-func (c *conn) decompress(body []byte) (inflated []byte, charge int64, err error) {
+func (c *conn) decompress(body []byte) (inflated []byte, charge memory.Held, err error) {
 	most := c.server.limits.FrameBytesMax
 	if stage(c.stage.Load()) != stageReady {
 		most = handshakeFrameMax // a client that is not authenticated gets no memory for what it only declares
 	}
 	size, err := frame.DecompressedSize(body, c.compression, most)
 	if err != nil {
-		return nil, 0, err
+		return nil, charge, err
 	}
-	charge = int64(size)
-	if !c.reserveRequest(charge) {
-		return nil, 0, errOverloaded
+	charge, ok := c.reserveRequest(requestOverhead + int64(size))
+	if !ok {
+		return nil, charge, errOverloaded
 	}
 	if inflated, err = frame.DecompressBody(body, c.compression, most); err != nil {
 		c.release(charge)
-		return nil, 0, err
+		return nil, charge, err
 	}
 	return inflated, charge, nil
 }
 
 // startup sets the version, compression and options of the connection.
-func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge int64) error {
+func (c *conn) startup(h header, pairs []frame.StringPair, err error, charge memory.Held) error {
 	options := make(map[string]string, len(pairs))
 	for _, p := range pairs {
 		options[strings.ToUpper(p.Key)] = p.Value
@@ -195,7 +196,7 @@ func (c *conn) ready() {
 }
 
 // authenticate handles one token of the client.
-func (c *conn) authenticate(h header, token []byte, err error, charge int64) error {
+func (c *conn) authenticate(h header, token []byte, err error, charge memory.Held) error {
 	if err != nil {
 		c.refuse(h, err, charge)
 		return errHangUp
@@ -218,7 +219,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge int64) err
 }
 
 // answer sends a message of the handshake; body may be nil.
-func (c *conn) answer(h header, op frame.Opcode, charge int64, body func([]byte) []byte) {
+func (c *conn) answer(h header, op frame.Opcode, charge memory.Held, body func([]byte) []byte) {
 	dst := frame.AppendHeader(c.reply[:0], header{Version: h.Version, Response: true, Stream: h.Stream, Opcode: op})
 	if body != nil {
 		dst = body(dst)
@@ -229,7 +230,7 @@ func (c *conn) answer(h header, op frame.Opcode, charge int64, body func([]byte)
 }
 
 // refuse sends an error about a request that does not reach a worker.
-func (c *conn) refuse(h header, err error, charge int64) {
+func (c *conn) refuse(h header, err error, charge memory.Held) {
 	e := c.server.wireError(err)
 	c.answer(h, frame.OpError, charge, func(dst []byte) []byte { return frame.AppendError(dst, h.Version, e) })
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"sync"
 	"time"
+
+	"cqld/internal/memory"
 )
 
 // job is a request whose body has been read but not decoded.
@@ -10,8 +12,8 @@ type job struct {
 	conn    *conn
 	request header
 	body    []byte
-	charge  int64     // bytes reserved in both budgets, released when the reply is written
-	queued  time.Time // when it began to wait for a worker; zero if it did not
+	charge  memory.Held // released when the reply is written
+	queued  time.Time   // when it began to wait for a worker; zero if it did not
 }
 
 // workers executes jobs on a bounded number of goroutines. It prefers goroutines that have worked before, the most

@@ -19,7 +19,10 @@ const freeBytesEnough = 1 << 30
 // diskState is the state of the disk's free space. On a full disk Pebble retries flushes forever while writers block,
 // so writes are refused earlier, and a ballast file is deleted if that was too late.
 type diskState struct {
-	full    atomic.Bool
+	full atomic.Bool
+	// written is set by writes, and cleared by the watcher when it looks at the free space.
+	written atomic.Bool
+	wake    chan struct{} // ends the watcher's rest
 	mu      sync.Mutex
 	ballast bool // the file exists
 	dropped bool // the file existed, and its space is in use
@@ -30,7 +33,7 @@ type diskState struct {
 func (e *Engine) watchedFS() vfs.FS {
 	fs := e.opts.FS
 	if fs == vfs.Default { // in memory, a file of zeros frees nothing
-		fs = newLogAheadFS(fs)
+		fs = logguard.Ahead(fs)
 	}
 	e.guard = logguard.New(vfs.OnDiskFull(fs, func() {
 		e.disk.full.Store(true)
@@ -124,9 +127,40 @@ func (e *Engine) checkSpace() {
 	}
 }
 
-// watchSpace checks the free space while the engine is open.
+// use records a write, so that the free space is checked soon.
+func (d *diskState) use() {
+	if d.written.Load() || d.written.Swap(true) {
+		return
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default: // the watcher does not rest, or has been woken
+	}
+}
+
+// watchSpace checks the free space while the engine is open: every freeSpaceEvery while something is written or the
+// disk is full, and otherwise, for the state that is shown, every freeSpaceRest.
 func (e *Engine) watchSpace() {
 	for e.pause(freeSpaceEvery) {
+		written := e.disk.written.Swap(false)
 		e.checkSpace()
+		for stopped := false; !written && !stopped && !e.disk.full.Load(); e.checkSpace() {
+			written, stopped = e.restUntilWrite()
+		}
+	}
+}
+
+// restUntilWrite waits for freeSpaceRest or a write. stopped means that the engine is being closed.
+func (e *Engine) restUntilWrite() (written, stopped bool) {
+	elapsed := make(chan struct{})
+	timer := e.opts.Clock.After(freeSpaceRest, func() { close(elapsed) })
+	defer timer.Stop()
+	select {
+	case <-elapsed:
+		return false, false
+	case <-e.disk.wake:
+		return true, false
+	case <-e.stop:
+		return false, true
 	}
 }

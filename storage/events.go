@@ -15,11 +15,11 @@ import (
 type pebbleLog struct{ e *Engine }
 
 func (l pebbleLog) Infof(format string, args ...any) {
-	l.e.opts.Logger.Debug("pebble: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.e.opts.Logger.Debug("storage: message of Pebble", "text", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.e.opts.Logger.Error("pebble: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.e.opts.Logger.Error("storage: error of Pebble", "err", strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
 // Fatalf does not return to Pebble's background work, which would continue with a state that differs from the disk:

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/merging"
 )
 
 // Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
@@ -58,7 +59,8 @@ func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n R
 	}
 	if err != nil {
 		var tooMany *TooManyTombstones
-		if errors.As(err, &tooMany) || errors.Is(err, ErrInvalid) {
+		var tooSmall *row.PageTooSmall
+		if errors.As(err, &tooMany) || errors.As(err, &tooSmall) || errors.Is(err, ErrInvalid) {
 			return dst, n, err
 		}
 		if canceled(err) {
@@ -88,6 +90,7 @@ type reader struct {
 	tombstones  int
 	looked      int64 // entries scanned
 	full        bool  // a limit ended the page
+	cut         bool  // Limits.Bytes ended it, before a row
 
 	// The partition being read.
 	key       row.PartitionKey
@@ -99,6 +102,7 @@ type reader struct {
 	shownRT   []row.RangeTombstone
 	begun     bool   // the page contains its header
 	liveRows  uint32 // live rows of it
+	shadowed  int    // rows of it of which a deletion leaves nothing
 
 	filter       row.FilterMatcher
 	omitted      int          // rows, and whole partitions, that the filter omitted
@@ -106,6 +110,8 @@ type reader struct {
 	end          row.Position // where the page ends; Key.Bytes is nil unless rows after the last one were read
 
 	lower, upper, seek []byte
+	// stepping means that the iterator may step to the next key: it was moved by anything but SeekPrefixGE.
+	stepping bool
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
 	wide              schema.StorageID
 	headerValue       []byte
@@ -113,6 +119,7 @@ type reader struct {
 	raw               []row.RangeTombstone
 	stored, canonical row.Row
 	nothing           row.Row
+	stream            row.Streamer
 }
 
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
@@ -120,7 +127,7 @@ func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
 	r.w = row.NewPageWriter(dst)
 	r.pageStart, r.pageBytes, r.pageAllowed = len(dst), e.opts.PageBytes, 0
 	r.info = e.opts.Table(cmd.Table)
-	r.live, r.tombstones, r.looked, r.full = 0, 0, 0, false
+	r.live, r.tombstones, r.looked, r.full, r.cut = 0, 0, 0, false, false
 	r.omitted, r.omittedBytes, r.end.Key.Bytes = 0, 0, nil
 	r.filter.Reset(cmd.Filter, cmd.Now)
 	r.nothing.Reset()
@@ -131,6 +138,7 @@ func (r *reader) safely(f func() error) (err error) {
 	defer func() {
 		if iter := r.iter; iter != nil {
 			r.iter = nil
+			r.e.countSeeks(iter)
 			err = errors.Join(err, iter.Close())
 		}
 	}()
@@ -141,8 +149,12 @@ func (r *reader) safely(f func() error) (err error) {
 func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
 	r.filter.Reset(nil, 0)
+	r.stream.Release()
+	if cap(r.stored.Cells)+cap(r.canonical.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
+		r.stored, r.canonical, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}, row.Row{}
+	}
 	r.deletions, r.shownRT = nil, nil
-	if cap(r.arena) > mergeArenaBytes {
+	if cap(r.arena) > merging.ArenaBytes {
 		r.arena, r.raw = nil, nil
 	}
 }
@@ -195,7 +207,7 @@ func (r *reader) readOne() error {
 func (r *reader) readOpened() error {
 	r.beginPartition(r.cmd.Key)
 	// The flag must be checked after the iterator was created: see headerFlags.
-	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
+	if r.stepping = false; r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
 		if err := r.readHeader(); err != nil {
 			return err
 		}
@@ -216,6 +228,7 @@ func (r *reader) readRange() error {
 		return err
 	}
 	valid := r.iter.First()
+	r.stepping = true
 	for valid && !r.full {
 		if err := r.look(); err != nil {
 			return err
@@ -230,9 +243,6 @@ func (r *reader) readRange() error {
 		if row.EntryKind(suffix[0]) == row.KindHeader {
 			if err := r.readHeader(); err != nil {
 				return err
-			}
-			if !r.header.HasRangeTombstones { // otherwise it has already advanced
-				r.iter.Next()
 			}
 		}
 		if err := r.readPartition(); err != nil {
@@ -254,25 +264,14 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 	return ok
 }
 
-// toNextPartition advances to the next partition.
-func (r *reader) toNextPartition() bool {
-	if r.full {
-		return false
-	}
-	r.seek = append(append(r.seek[:0], r.prefix...), kindEnd)
-	if r.iter.Valid() && !r.cmd.Reversed && bytes.Compare(r.iter.Key(), r.seek) > 0 {
-		return true
-	}
-	return r.iter.SeekGE(r.seek)
-}
-
 func (r *reader) open() (err error) {
 	r.wide = 0
 	if r.iter != nil { // that of the previous partition
 		r.iter.SetBounds(r.lower, r.upper)
 		return nil
 	}
-	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper}
+	// Reads by key often find nothing, and the filter saves them the block of the last level.
+	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
 	r.iter, err = r.e.db.NewIter(&r.opts)
 	return err
 }
@@ -311,7 +310,7 @@ func (r *reader) readHeader() error {
 func (r *reader) readRangeTombstones() error {
 	r.raw, r.arena = r.raw[:0], r.arena[:0]
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
-	for valid := r.iter.SeekGE(r.seek); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
+	for valid := r.toKey(); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
 		t, err := r.rangeTombstone()
 		if err != nil {
 			return err
@@ -358,14 +357,19 @@ func (r *reader) readPartition() error {
 	}
 	before := r.omitted
 	err := r.readSlices()
+	r.noteShadowed()
 	if err != nil {
 		return err
 	}
-	if err := r.iter.Error(); err != nil {
+	if err := r.iterError(); err != nil {
 		return err
 	}
-	if !r.begun && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
+		mark := r.w.Len()
 		r.beginPage()
+		if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+			return r.undo(mark, false, n)
+		}
 	}
 	if r.begun {
 		r.w.EndPartition()
@@ -400,41 +404,28 @@ func (r *reader) readSlices() error {
 // readSlice reads the rows of a slice. done means that no further slice of the partition is needed.
 func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	start := len(r.prefix) + 1
-	switch {
-	case s.Exact():
+	if s.Exact() && r.cmd.SinglePartition() {
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
-		if r.iter.SeekPrefixGE(r.seek) {
+		if r.stepping = false; r.iter.SeekPrefixGE(r.seek) {
 			return r.readRow(s.Start)
 		}
-		return false, r.iter.Error()
-	case r.cmd.Reversed:
-		r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
-		if s.End == nil {
-			r.seek[len(r.prefix)] = kindEnd
-		} else {
-			r.seek = append(r.seek, s.End...)
-		}
-		for valid := r.iter.SeekLT(r.seek); valid && r.inSlice(s); valid = r.iter.Prev() {
+		return false, r.iterError()
+	}
+	if r.cmd.Reversed {
+		for valid := r.toEnd(s); valid && r.inSlice(s); valid = r.iter.Prev() {
 			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
 				return done, err
 			}
 		}
-	default:
-		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
-		valid := r.iter.Valid() && r.atFirstRow(s) || r.iter.SeekGE(r.seek)
-		for ; valid && r.inSlice(s); valid = r.iter.Next() {
-			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
-				return done, err
-			}
+		return false, r.iterError()
+	}
+	r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+	for valid := r.toKey(); valid && r.inSlice(s); valid = r.iter.Next() {
+		if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
+			return done, err
 		}
 	}
-	return false, r.iter.Error()
-}
-
-// atFirstRow reports whether the iterator, which was advanced key by key, is at the beginning of a slice that begins
-// with the partition.
-func (r *reader) atFirstRow(s row.Slice) bool {
-	return len(s.Start) == 0 && !r.cmd.SinglePartition() && r.inSlice(s)
+	return false, r.iterError()
 }
 
 // inSlice reports whether the iterator is at a row of the slice in this partition.
@@ -468,9 +459,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 				return omit && r.dropRow(clustering, len(value)), err
 			}
 		}
-		r.beginPage()
-		r.w.EncodedRow(clustering, value)
-		return r.wrote(true), nil
+		return r.writeEncoded(clustering, value, true)
 	}
 	return r.readMortalRow(clustering, value, deletion)
 }
@@ -490,6 +479,9 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	switch {
 	case sum.Empty:
 		return false, nil
+	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
+		r.shadowed++
+		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
 		// Nothing is removed: the bytes are canonical as they are.
 		if r.filter.Active() {
@@ -497,9 +489,11 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 				return omit && r.dropRow(clustering, len(value)), err
 			}
 		}
-		r.beginPage()
-		r.w.EncodedRow(clustering, value)
+		return r.writeEncoded(clustering, value, live)
 	default:
+		if !r.filter.Active() {
+			return r.writeCanonical(clustering, value, deletion)
+		}
 		if err := row.DecodeRow(&r.stored, value); err != nil {
 			return false, r.badValue(err)
 		}
@@ -511,13 +505,11 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		}
 		r.canonical.Clustering = clustering
 		live = r.canonical.Live(r.cmd.Now)
-		if r.filter.Active() && (!r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical)) {
+		if !r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical) {
 			return r.dropRow(clustering, len(value)), nil
 		}
-		r.beginPage()
-		r.w.Row(&r.canonical)
+		return r.writeCanonical(clustering, value, deletion)
 	}
-	return r.wrote(live), nil
 }
 
 // wrote counts a row that was added to the page. done means that no further row of the partition is needed.
@@ -586,5 +578,9 @@ func (r *reader) met(n int) error {
 }
 
 func (r *reader) badValue(err error) error {
-	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", r.iter.Key(), err)}
+	return badRow(r.iter.Key(), err)
+}
+
+func badRow(key []byte, err error) error {
+	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", key, err)}
 }

@@ -20,8 +20,11 @@ internal/histogram:
 internal/intake:
 internal/invariant:
 internal/keyword:
+internal/loglimit:
 internal/wire:
+internal/memory: internal/env
 internal/testclock: internal/env
+internal/repetition:
 
 # The data model, and who may do what: pure values.
 auth:
@@ -57,15 +60,19 @@ tlsconfig/authority: tlsconfig
 
 # Storage and messages.
 storage/faultfs:
+storage/compaction:
+storage/format:
+storage/latch: ring
 storage/logguard:
-storage: internal/env internal/guard internal/wire ring row schema storage/logguard
+storage/merging: row
+storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/format storage/latch storage/logguard storage/merging
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
 messaging/internodetls: tlsconfig
 
 # Cluster metadata.
-cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/logguard
+cluster: auth internal/env internal/invariant internal/wire messaging ring schema storage/compaction storage/logguard
 
 # Protocols between replicas.
 coordinator/fence:
@@ -96,7 +103,7 @@ simulation/testcluster: coordinator ring schema types
 simulation/scenario: batchlog coordinator counters hints internal/env internal/testclock simulation/testcluster internal/wire listing messaging paxos replica ring row schema search storage storage/index types types/similarity
 
 # One request of either protocol.
-request: auth coordinator internal/env internal/histogram listing paxos ring row scan schema search
+request: auth coordinator internal/env internal/histogram internal/memory listing paxos ring row scan schema search
 
 # The meaning of statements and of requests to Azure Tables.
 query/function: internal/wire ring types types/similarity
@@ -116,7 +123,7 @@ query/access: query/restriction schema
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/levels: coordinator query/function ring schema
-query/trace: coordinator internal/env internal/wire query/term ring types
+query/trace: coordinator cql internal/env internal/wire query/term ring types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
 query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
@@ -134,7 +141,7 @@ azuretables/entity: auth azuretables/odata coordinator internal/env internal/wir
 
 # Protocol servers.
 server/frame: internal/wire ring types
-server: auth coordinator cql internal/guard internal/intake internal/wire query request ring server/frame tlsconfig
+server: auth coordinator cql internal/guard internal/intake internal/memory internal/wire query request ring server/frame tlsconfig
 login: auth internal/env query server
 login/certificate: login server tlsconfig
 azuretables: auth azuretables/entity azuretables/odata coordinator internal/env internal/guard internal/intake request ring schema tlsconfig
@@ -144,8 +151,8 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env listing messaging paxos rebalance repair replica ring schema search storage storage/index view
-node/config: audit azuretables cluster internal/env login/certificate messaging messaging/internodetls node/assembly query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator cql hints internal/env internal/guard internal/histogram internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node/config: audit azuretables cluster internal/env internal/memory login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
@@ -155,7 +162,7 @@ azuretables/client:
 cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl node node/config node/control tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit internal/memory node node/config node/control tlsconfig/authority
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view watermark
 integration/cqlclient:

@@ -38,6 +38,7 @@ func (p *Plan) hashGroups(stmt *cql.Select, declared error) error {
 type hashedGroups struct {
 	index  map[string]int
 	groups []hashedGroup
+	bytes  int // approximately, of their first rows
 }
 
 // hashedGroup is one group: its first row, and its aggregates so far.
@@ -61,6 +62,10 @@ func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
 		}
 		if h.index == nil {
 			h.index = map[string]int{}
+		}
+		h.bytes += hashRowCopies*run.rowBytes + orderedOverhead + len(key)
+		if err := run.reserve(run.kept()); err != nil {
+			return 0, err
 		}
 		g := hashedGroup{first: v.Clone()}
 		for _, a := range run.plan.selection.Aggregates {

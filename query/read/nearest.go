@@ -211,7 +211,7 @@ func (run *reading) nearRow(v *rowview.View) error {
 	if near.bytes += len(row.encoded); near.bytes > pageBytesMax {
 		return invalidf("The rows to sort are larger than %d bytes; use a smaller LIMIT", pageBytesMax)
 	}
-	return nil
+	return run.reserve(run.kept())
 }
 
 func (n *nearestRows) push(row nearestRow) {
@@ -247,7 +247,10 @@ func (n *nearestRows) pop() nearestRow {
 }
 
 // endNearest appends the rows to the result, the best one first.
-func (run *reading) endNearest() {
+func (run *reading) endNearest() error {
+	if err := run.reserve(run.kept() + run.near.bytes); err != nil {
+		return err
+	}
 	slices.SortFunc(run.near.rows, func(a, b nearestRow) int {
 		if a.after(&b) {
 			return 1
@@ -258,4 +261,5 @@ func (run *reading) endNearest() {
 		run.count++
 		run.buf.b = append(run.buf.b, r.encoded...)
 	}
+	return nil
 }

@@ -100,6 +100,9 @@ func (run *reading) orderRow(v *rowview.View) error {
 			return err
 		}
 	}
+	if err := run.reserve(run.kept()); err != nil {
+		return err
+	}
 	if run.ordered.bytes > pageBytesMax {
 		return invalidf("The rows to sort are larger than %d bytes; remove the ORDER BY or the IN and sort client side", pageBytesMax)
 	}
@@ -133,12 +136,15 @@ func (p *Plan) compareOrdered(a, b orderedRow) int {
 }
 
 // endOrdered sorts the collected rows and appends as many as the LIMIT allows to the result.
-func (run *reading) endOrdered() {
+func (run *reading) endOrdered() error {
 	compare := run.plan.compareOrdered
 	if run.plan.sorted {
 		compare = run.plan.compareSorted
 	}
 	slices.SortStableFunc(run.ordered.rows, compare)
+	if err := run.reserve(run.kept() + run.ordered.bytes); err != nil {
+		return err
+	}
 	omitted := min(int(run.skip), len(run.ordered.rows))
 	for _, r := range run.ordered.rows[omitted:] {
 		if uint32(run.count) >= run.pageLimit {
@@ -147,4 +153,5 @@ func (run *reading) endOrdered() {
 		run.count++
 		run.buf.b = append(run.buf.b, r.encoded...)
 	}
+	return nil
 }

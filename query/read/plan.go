@@ -2,6 +2,7 @@ package read
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"cqld/cql"
 	"cqld/query/execution"
@@ -37,6 +38,23 @@ type Plan struct {
 	fragments    *fragments.Shape // of MUTATION_FRAGMENTS
 
 	allowFiltering bool
+
+	bytes atomic.Int64 // of a recent page, for firstBytes
+}
+
+// firstBytes returns the size of the first page that is requested: twice that of a recent result, so that most SELECTs send one
+// command.
+func (p *Plan) firstBytes() int { return int(2 * p.bytes.Load()) }
+
+// observe records the size of a result. A smaller one than the previous ones counts for an eighth.
+func (p *Plan) observe(n int) {
+	size := int64(n)
+	if was := p.bytes.Load(); size < was {
+		size = was - (was-size)/8
+	} else if size == was {
+		return
+	}
+	p.bytes.Store(size)
 }
 
 // Columns returns the columns of the result.

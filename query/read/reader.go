@@ -28,8 +28,13 @@ type Options struct {
 	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	PagingKey    func() []byte // authenticates paging states
+	// PageBytes ends a page; zero means 1 MiB.
+	PageBytes int
 	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.
 	Hidden func(t *schema.Table, client auth.Principal) *schema.Column
+	// Visible returns which partitions of a table the client may read; nil means all. The error is that of a client that may read some of
+	// them, for a statement that does not name partitions.
+	Visible func(r *request.Request, t *schema.Table) (visible func(key []byte) bool, denied error)
 }
 
 // Reader compiles and executes SELECT and EXPLAIN. Its methods are safe for concurrent use.
@@ -41,6 +46,9 @@ type Reader struct {
 
 // New returns a Reader.
 func New(o Options) *Reader {
+	if o.PageBytes == 0 {
+		o.PageBytes = pageBytesDefault
+	}
 	reader := &Reader{o: o}
 	reader.readings.New = func() any { return new(reading) }
 	reader.buffers.New = func() any { return &Buffer{pool: &reader.buffers} }

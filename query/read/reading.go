@@ -1,6 +1,7 @@
 package read
 
 import (
+	"slices"
 	"time"
 
 	"cqld/internal/env"
@@ -44,6 +45,10 @@ type state struct {
 	buf    *Buffer
 	count  int32
 
+	request  *request.Request
+	reserved int // bytes of its memory for what is kept
+	rowBytes int // encoded size of the current row
+
 	timeouts execution.Timeouts
 	deadline time.Duration // of USING TIMEOUT, by the monotonic clock; 0: none
 
@@ -85,7 +90,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		}
 		paged = false
 	}
-	empty, err := run.where()
+	empty, err := run.visibleWhere(r)
 	if err != nil {
 		return Rows{}, err
 	}
@@ -188,7 +193,7 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 }
 
 func (run *reading) begin(r *request.Request, reader *Reader, plan *Plan, values []wire.Value, now execution.Moment) {
-	run.reader, run.plan = reader, plan
+	run.reader, run.plan, run.request = reader, plan, r
 	run.env = reader.o.Environment(r, now)
 	run.x = selection.Context{Scope: term.Scope{Values: values, Env: &run.env}, Masks: run.masks, Aggregates: run.x.Aggregates[:0]}
 	for _, a := range plan.selection.Aggregates {
@@ -297,6 +302,27 @@ func (run *reading) where() (empty bool, err error) {
 	return empty, nil
 }
 
+// visibleWhere is where without the partitions that the client may not read.
+func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
+	empty, err = run.where()
+	if err != nil || run.reader.o.Visible == nil {
+		return empty, err
+	}
+	t := run.plan.table
+	if run.plan.fragments != nil {
+		t = run.plan.fragments.Base
+	}
+	visible, denied := run.reader.o.Visible(r, t)
+	if visible == nil {
+		return empty, denied
+	}
+	if run.cursor.Keys == nil && !empty {
+		return false, denied
+	}
+	run.cursor.Keys = slices.DeleteFunc(run.cursor.Keys, func(k row.PartitionKey) bool { return !visible(k.Bytes) })
+	return empty || len(run.cursor.Keys) == 0, nil
+}
+
 // singleRow is where for the key of one row: it builds no lists.
 func (run *reading) singleRow() (err error) {
 	rs, s := run.plan.where, &run.x.Scope
@@ -369,11 +395,8 @@ func (run *reading) consume(v *rowview.View) (request.Verdict, error) {
 	if uint32(run.count) >= run.pageLimit {
 		return request.StopAfter, nil
 	}
-	if len(run.buf.b) >= pageBytesMax {
-		if !run.paged {
-			return 0, invalidf("The result is larger than %d bytes; fetch it by pages", pageBytesMax)
-		}
-		return request.StopAfter, nil
+	if full, err := run.full(); full || err != nil {
+		return request.StopAfter, err
 	}
 	return run.afterRow(), nil
 }
@@ -391,10 +414,10 @@ func (run *reading) appendRow(v *rowview.View) error {
 	dst := run.buf.b
 	if columns := run.plan.selection.Plain; columns != nil && run.x.Masks == nil {
 		for _, c := range columns {
-			dst = wire.AppendBytes(dst, v.Value(c))
+			dst = v.Append(dst, c)
 		}
 		run.buf.b = dst
-		return nil
+		return run.reserve(run.kept())
 	}
 	run.x.Row = v
 	for _, s := range run.plan.selection.Selectors {
@@ -405,12 +428,12 @@ func (run *reading) appendRow(v *rowview.View) error {
 		dst = wire.AppendBytes(dst, b)
 	}
 	run.buf.b = dst
-	return nil
+	return run.reserve(run.kept())
 }
 
 // enough reports whether the result is complete. A sorted result is cut after the sort.
 func (run *reading) enough() bool {
-	return run.plan.order == nil && uint32(run.count) >= run.pageLimit
+	return run.plan.order == nil && (uint32(run.count) >= run.pageLimit || run.paged && len(run.buf.b) >= run.reader.o.PageBytes)
 }
 
 // end appends the remaining results after the last row: the last group, and sorted rows.
@@ -431,16 +454,17 @@ func (run *reading) end() error {
 		}
 	}
 	if run.plan.order != nil {
-		run.endOrdered()
+		return run.endOrdered()
 	}
 	if run.plan.near != nil {
-		run.endNearest()
+		return run.endNearest()
 	}
 	return nil
 }
 
 // result returns the rows of the page, and warns of what they cost.
 func (run *reading) result(r *request.Request, params *execution.Params, remaining uint32) Rows {
+	run.plan.observe(len(run.buf.b))
 	rows := Rows{Count: run.count, Values: run.buf.b, Buffer: run.buf}
 	run.buf = nil
 	if run.plan.aggregates() {

@@ -17,6 +17,7 @@ func (run *reading) read(r *request.Request) error {
 	}
 	s := &run.scan
 	s.Executor, s.Request, s.Source, s.Consumer, s.Row = run.reader.o.Executor, r, run, run, &run.view.Row
+	s.Runs = true
 	if run.reader.o.IsVirtual(run.plan.table) {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) {
 			if err := levels.CheckLocal(run.plan.table, r.Consistency); err != nil {
@@ -31,6 +32,7 @@ func (run *reading) read(r *request.Request) error {
 	if run.plan.where.Index() != nil {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }
 	}
+	s.FirstBytes, s.PageBytes = run.plan.firstBytes(), run.reader.o.PageBytes
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)
 	return s.Run()
 }
@@ -86,8 +88,11 @@ func (run *reading) Partition(r *request.Read) {
 func (run *reading) Live(x *row.Row) bool { return run.view.Live(x) }
 
 // Row implements request.Consumer.
-func (run *reading) Row(_ *request.Read, x *row.Row) (request.Verdict, error) {
+func (run *reading) Row(r *request.Read, x *row.Row) (request.Verdict, error) {
 	v := &run.view
+	if err := run.reserveRow(r); err != nil {
+		return 0, err
+	}
 	if x == nil {
 		v.Next(run.fixed, nil)
 	} else {

@@ -25,17 +25,22 @@ type View struct {
 	now       int64 // seconds
 	keyValues [][]byte
 
-	cells  []cellSpan // by column id
-	marked []schema.ColumnID
+	cells   []cellSpan // by column id
+	marked  []schema.ColumnID
+	element row.Cell // of a run
 
 	clusteringValues [][]byte // decoded on demand
 	memory           []byte   // memory of clusteringValues
 }
 
-// cellSpan is the cells of one column.
+// cellsKept is the number of cells for which a released View keeps memory.
+const cellsKept = 4096
+
+// cellSpan is the cells of one column, or its run.
 type cellSpan struct {
 	of      *row.Row
 	from, n int32
+	run     *row.Run // instead of cells; nil if the row was decoded with row.DecodeRow
 }
 
 // Reset prepares v for rows of table.
@@ -56,6 +61,10 @@ func (v *View) Release() {
 	v.table, v.Key, v.Header = nil, row.PartitionKey{}, row.Row{}
 	v.Row.Clustering = nil
 	v.Row.Reset()
+	if cap(v.Row.Cells) > cellsKept {
+		v.Row = row.Row{}
+	}
+	v.element = row.Cell{}
 	clear(v.keyValues)
 }
 
@@ -88,6 +97,13 @@ func (v *View) Mark(r *row.Row) {
 		*s = cellSpan{of: r, from: int32(i), n: 1}
 		v.marked = append(v.marked, c.Column)
 	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if int(run.Column) < len(v.cells) {
+			v.cells[run.Column] = cellSpan{of: r, n: int32(run.Cells), run: run}
+			v.marked = append(v.marked, run.Column)
+		}
+	}
 }
 
 // clearSpans clears the column indexes from the nth on.
@@ -101,7 +117,7 @@ func (v *View) clearSpans(n int) {
 // LiveCell returns the cell of a single-cell column, or nil.
 func (v *View) LiveCell(c *schema.Column) *row.Cell {
 	s := v.cells[c.ID]
-	if s.n == 0 {
+	if s.n == 0 || s.run != nil {
 		return nil
 	}
 	cell := &s.of.Cells[s.from]
@@ -171,10 +187,19 @@ func (v *View) Next(fixed int, clustering []byte) {
 	v.Clustering = clustering
 }
 
-// Elements calls f for every live cell of a multi-cell column, in order.
+// Elements calls f for every live cell of a multi-cell column, in order. The cell is valid during the call.
 func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 	s := v.cells[c.ID]
 	if s.n == 0 {
+		return
+	}
+	if s.run != nil {
+		s.run.Each(&v.element, func(cell *row.Cell) bool {
+			if cell.Live(v.now) && (c.DroppedMicros == 0 || cell.Timestamp > c.DroppedMicros) {
+				f(cell)
+			}
+			return true
+		})
 		return
 	}
 	for i := s.from; i < s.from+s.n; i++ {
@@ -185,31 +210,62 @@ func (v *View) Elements(c *schema.Column, f func(*row.Cell)) {
 	}
 }
 
+// Append appends the value of a column as [bytes]. It makes no copy of a collection.
+func (v *View) Append(dst []byte, c *schema.Column) []byte {
+	if !c.Type.MultiCell() || c.Type.Kind() == types.UDT || c.Kind == schema.PartitionKey || c.Kind == schema.Clustering {
+		return wire.AppendBytes(dst, v.Value(c))
+	}
+	start := len(dst)
+	dst, n := v.appendElements(append(dst, make([]byte, 8)...), c)
+	if n == 0 {
+		return wire.AppendBytes(dst[:start], nil)
+	}
+	wire.AppendInt32(dst[:start], int32(len(dst)-start-4))
+	wire.AppendInt32(dst[:start+4], int32(n))
+	return dst
+}
+
 // multiCell returns the value of a collection or user-defined type from its cells; no cells mean null.
 func (v *View) multiCell(c *schema.Column) []byte {
 	t := c.Type
 	if t.Kind() == types.UDT {
 		return v.udt(c)
 	}
-	var out []byte
-	n := 0
-	v.Elements(c, func(cell *row.Cell) {
-		if out == nil {
-			out = make([]byte, 4, 64)
-		}
-		n++
-		if t.Kind() != types.List {
-			key := pathValue(t.Elems()[0], cell.Path)
-			out = wire.AppendBytes(out, key)
-		}
-		if t.Kind() != types.Set {
-			out = wire.AppendBytes(out, term.NotNil(cell.Value))
-		}
-	})
+	if v.cells[c.ID].n == 0 {
+		return nil
+	}
+	out, n := v.appendElements(make([]byte, 4, 64), c)
 	if n == 0 {
 		return nil
 	}
 	wire.AppendInt32(out[:0], int32(n))
+	return out
+}
+
+// appendElements appends the live elements of a collection, and returns their number.
+func (v *View) appendElements(dst []byte, c *schema.Column) (out []byte, n int) {
+	kind := c.Type.Kind()
+	v.Elements(c, func(cell *row.Cell) {
+		n++
+		if kind != types.List {
+			dst = appendPathValue(dst, c.Type.Elems()[0], cell.Path)
+		}
+		if kind != types.Set {
+			dst = wire.AppendBytes(dst, term.NotNil(cell.Value))
+		}
+	})
+	return dst, n
+}
+
+// appendPathValue appends the key of an element as [bytes].
+func appendPathValue(dst []byte, t *types.Type, path []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	out, _, err := t.ConsumeOrdered(dst, path, false)
+	if err != nil || out == nil {
+		return dst
+	}
+	wire.AppendInt32(out[:start], int32(len(out)-start-4))
 	return out
 }
 
@@ -263,7 +319,8 @@ func fieldIndex(path []byte) int {
 func (v *View) FindElement(c *schema.Column, path []byte) (found *row.Cell) {
 	v.Elements(c, func(cell *row.Cell) {
 		if bytes.Equal(cell.Path, path) {
-			found = cell
+			own := *cell
+			found = &own
 		}
 	})
 	return found
@@ -284,7 +341,25 @@ func (v *View) Live(r *row.Row) bool {
 			return true
 		}
 	}
+	for i := range r.Runs {
+		if v.liveRun(&r.Runs[i]) {
+			return true
+		}
+	}
 	return false
+}
+
+// liveRun reports whether a column has a live cell.
+func (v *View) liveRun(run *row.Run) (live bool) {
+	col := v.table.ColumnByID(run.Column)
+	if col == nil {
+		return false
+	}
+	run.Each(&v.element, func(c *row.Cell) bool {
+		live = c.Live(v.now) && (col.DroppedMicros == 0 || c.Timestamp > col.DroppedMicros)
+		return !live
+	})
+	return live
 }
 
 // Clone returns a copy of v that stays valid. The row that represents a partition without rows has no cells of its
@@ -322,7 +397,8 @@ func (v *View) counterValue(c *schema.Column) []byte {
 func (v *View) CounterCell(c *schema.Column) (newest *row.Cell) {
 	v.Elements(c, func(cell *row.Cell) {
 		if newest == nil || cell.Timestamp > newest.Timestamp {
-			newest = cell
+			own := *cell
+			newest = &own
 		}
 	})
 	return newest

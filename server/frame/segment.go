@@ -120,6 +120,12 @@ func AppendSegments(dst, envelopes []byte, lz4 *Compressor) []byte {
 	return dst
 }
 
+// AppendSegmentSlice appends one segment with a part of an envelope that is larger than SegmentPayloadMax. The part has at most
+// that size.
+func AppendSegmentSlice(dst, part []byte, lz4 *Compressor) []byte {
+	return appendSegment(dst, part, false, lz4)
+}
+
 // wholeEnvelopes returns the size of the leading envelopes that fit into one segment, or 0 if the first one does not.
 func wholeEnvelopes(b []byte) int {
 	if len(b) <= SegmentPayloadMax {

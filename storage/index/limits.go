@@ -40,6 +40,12 @@ const (
 	// graceExpired is for how many seconds a value that expired counts as stored: clocks of coordinators differ, and their
 	// requests last minutes.
 	graceExpired = 3_600
+	// A sweep for stale entries begins when one entry in sweepShare can be stale, or sweepPatience seconds after the last one if
+	// anything has changed: with 10,000 entries a second, changes to a table cost at most sweepShare reads of a row each.
+	sweepShare    = 8
+	sweepPatience = 3_600
+	// ingestChanges is counted for an ingestion, and for other changes of unknown size: a sweep follows.
+	ingestChanges = 1 << 40
 	// pendingMax is how many entries wait for a graph: they are compared by each search, in 1 ms for 128 dimensions. A graph that is
 	// behind by more is not used until it has caught up. compareMax is how many entries one step of that looks at.
 	pendingMax = 2_000

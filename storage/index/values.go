@@ -40,7 +40,7 @@ type Values struct {
 	entering scratch // of Enter, which is never called twice at a time
 	voiding  bool    // Enter holds deciding until Settle
 	scratch  sync.Pool
-	swept    sweptTo
+	sweeps   sweeps
 	graphs   graphs
 	rows     int   // that a step of a build reads
 	bytes    int64 // that a graph may have
@@ -78,8 +78,9 @@ type Unsafe struct {
 	NoCompare bool
 }
 
-// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes. It is called before the engine is opened.
-func (x *Values) SetGraphBytes(n int64) { x.bytes = n }
+// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes, and of all graphs together; zero means no
+// bound of all. It is called before the engine is opened.
+func (x *Values) SetGraphBytes(one, all int64) { x.bytes, x.graphs.bytesMax = one, all }
 
 // SetBuildRows sets how many rows a step of a build reads, instead of buildRows; zero changes nothing. It is called before the engine is
 // opened.
@@ -105,7 +106,8 @@ type buildState uint8
 const (
 	unbuilt buildState = iota + 1 // new rows have entries, some older ones have not
 	built
-	void // new rows have no entries
+	void  // new rows have no entries
+	swept // of a table, not of an index: its entries are clean (sweeps)
 )
 
 // scratch is memory for the entries of rows.
@@ -122,6 +124,7 @@ type scratch struct {
 // concurrent use, and its answer may change.
 func NewValues(definitions func(schema.StorageID) []Definition) *Values {
 	return &Values{definitions: definitions, rows: buildRows, bytes: GraphBytes, ranges: usualRanges(),
+		sweeps:  sweeps{patience: sweepPatience},
 		scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
@@ -147,6 +150,10 @@ func (x *Values) Open(h *storage.Host) error {
 	err := h.MarkValues(func(id schema.StorageID, value []byte) {
 		if len(value) < markFixed {
 			bad = errors.New("index: malformed mark of an index")
+			return
+		}
+		if buildState(value[4]) == swept && len(value) == sweptMark {
+			x.sweeps.load(id, value)
 			return
 		}
 		s := indexState{id: id, state: buildState(value[4]), position: slices.Clone(value[markFixed:])}
@@ -217,12 +224,20 @@ func (x *Values) Enter(d storage.Derived, in *storage.Entering) {
 	var e storage.Entered
 	var of []Definition
 	var last schema.StorageID
+	var changes int64
 	for in.Next(&e) {
 		if e.Table != last {
-			last, of = e.Table, x.definitions(e.Table)
+			if changes > 0 {
+				x.sweeps.changed(d, last, changes)
+			}
+			last, of, changes = e.Table, x.definitions(e.Table), 0
 			x.decide(d, e.Table, of)
 		}
+		changes++
 		x.entering.enter(d, of, &e, true)
+	}
+	if changes > 0 {
+		x.sweeps.changed(d, last, changes)
 	}
 }
 
@@ -348,6 +363,7 @@ func (x *Values) Ingest(d storage.Derived, table schema.StorageID, _ bool, commi
 			}
 		}
 	}
+	x.sweeps.changed(d, table, ingestChanges)
 	if x.unsafe.NoCompare {
 		return commit()
 	}
@@ -392,7 +408,9 @@ func (x *Values) Purge(d storage.Derived, p *storage.Purged) {
 	before, after := Source{Key: p.Key, Kind: p.Kind, Row: &s.row}, Source{Key: p.Key, Kind: p.Kind, Row: &s.after}
 	for i := range of {
 		if of[i].OfKey() {
-			continue // other rows of the partition may have the term: Emptied removes it
+			// Other rows of the partition may have the term: Emptied removes it, in a batch that a crash may lose.
+			x.sweeps.changed(d, p.Table, 1)
+			continue
 		}
 		s.found.Reset()
 		s.left.Reset()
@@ -439,6 +457,7 @@ func (x *Values) Emptied(d storage.Derived, table schema.StorageID, key row.Part
 
 // Remove implements storage.Maintainer. The entries of a part of a table are not together; they are left to readers and to Sweep.
 func (x *Values) Remove(d storage.Derived, table schema.StorageID, tokens ring.Range) {
+	x.sweeps.changed(d, table, ingestChanges)
 	if tokens == ring.FullRange() {
 		d.DeleteRange(table, nil, nil)
 		for _, def := range x.definitions(table) {
@@ -453,6 +472,8 @@ func (x *Values) Drop(d storage.Derived, table schema.StorageID) {
 		d.Unmark(s.id)
 		x.put(table, indexState{id: s.id})
 	}
+	d.Unmark(table)
+	x.sweeps.forget(table)
 }
 
 // LoseEntries implements storage.Maintainer. The indexes that lose entries must be built again.

@@ -69,10 +69,7 @@ func runValues(t *testing.T, seed uint64) {
 	m := &valuesRun{t: t, rng: rand.New(rand.NewPCG(seed, 11)), clock: newTestClock(), disk: vfs.NewCrashableMem()}
 	m.known = testDefinitions()[:m.rng.IntN(5)]
 	m.model.GCBefore = func(_ ring.Token, now int64) int64 { return now - grace }
-	info := storage.TableInfo{Exists: true, GCGraceSeconds: grace, GC: storage.GCTimeout}
-	m.opts = storage.Options{Clock: m.clock, Dir: "db", Inline: m.rng.IntN(2) == 0, MemTableBytes: 1 << (14 + m.rng.IntN(8)),
-		Table: func(schema.StorageID) storage.TableInfo { return info }}
-	m.open()
+	m.openEmpty(m.rng.IntN(2) == 0)
 	defer func() { _ = m.engine.Close() }()
 	for i := range *opsFlag / 2 {
 		m.step()
@@ -84,6 +81,14 @@ func runValues(t *testing.T, seed uint64) {
 	}
 }
 
+// openEmpty opens a new engine.
+func (m *valuesRun) openEmpty(inline bool) {
+	info := storage.TableInfo{Exists: true, GCGraceSeconds: grace, GC: storage.GCTimeout}
+	m.opts = storage.Options{Clock: m.clock, Dir: "db", Inline: inline, MemTableBytes: 1 << (14 + m.rng.IntN(8)),
+		Table: func(schema.StorageID) storage.TableInfo { return info }}
+	m.open()
+}
+
 func (m *valuesRun) open() {
 	m.opts.FS, m.opts.Maintainers = m.disk, nil
 	m.values = NewValues(func(id schema.StorageID) []Definition {
@@ -92,6 +97,7 @@ func (m *valuesRun) open() {
 		}
 		return m.known
 	})
+	m.values.sweeps.patience = 0 // every change is swept
 	m.values.SetBuildRows(1 + m.rng.IntN(20))
 	MaintainValues(&m.opts, m.values)
 	var err error
@@ -206,12 +212,25 @@ func (m *valuesRun) sweep() {
 	}
 	m.model.Purge(m.clock.Now().Unix())
 	now := m.clock.Now().Unix() + graceExpired
-	for wrapped, err := false, error(nil); !wrapped && err == nil; {
-		_, wrapped, err = m.values.Sweep(1+m.rng.IntN(50), now)
-		m.check("sweep of entries", err)
-	}
+	m.sweepEntries(now)
 	m.noStale(now)
 	m.check("sync", m.engine.SetLocal([]byte("swept"), nil, true))
+	m.rests(now)
+}
+
+// rests checks that a sweep reads nothing before the next change: not now, and sometimes not after a restart.
+func (m *valuesRun) rests(now int64) {
+	if m.rng.IntN(4) == 0 {
+		m.restart()
+	}
+	for table := range m.values.all() {
+		if !m.values.sweeps.isClean(table) {
+			m.t.Errorf("table %d is not clean after a sweep without changes", table)
+		}
+	}
+	if _, wrapped, err := m.values.Sweep(1, now); !wrapped || err != nil {
+		m.t.Errorf("a sweep of clean entries reads some, or fails: %v", err)
+	}
 }
 
 // noStale checks that every entry has a row, or a partition, with its term.

@@ -1,0 +1,302 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"cqld/internal/env"
+)
+
+// ErrExhausted means that the node had no memory for a request in time. Nothing was changed by the attempt.
+var ErrExhausted = errors.New("the node has no memory for the request at present")
+
+// TooLarge means that a request needs more memory than any request may use.
+type TooLarge struct{ Bytes, Max int64 }
+
+// Error contains both figures.
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("The request needs %d bytes of memory, but a request may use at most %d", e.Bytes, e.Max)
+}
+
+// Owner is a role or an address. While memory is short, the owner that has least of it is first. A nil Owner has nothing.
+type Owner struct{ held atomic.Int64 }
+
+func (o *Owner) bytes() int64 {
+	if o == nil {
+		return 0
+	}
+	return o.held.Load()
+}
+
+// Hold counts n bytes, which may be negative, that were reserved for the owner without an account.
+func (o *Owner) Hold(n int64) {
+	if o != nil {
+		o.held.Add(n)
+	}
+}
+
+// Flow is a connection whose requests are executed concurrently. A nil Flow is never stopped.
+type Flow struct {
+	waiting atomic.Int32
+	stop    atomic.Bool
+}
+
+// Waiting reports whether a request of the connection waits for memory.
+func (f *Flow) Waiting() bool { return f.waiting.Load() > 0 }
+
+// Stop makes requests of the connection wait for further memory, or no longer wait: its client does not read the replies that
+// it has. Call Pool.Wake after Stop(false).
+func (f *Flow) Stop(stop bool) { f.stop.Store(stop) }
+
+func (f *Flow) stopped() bool { return f != nil && f.stop.Load() }
+
+// Account is the memory of one request. One goroutine at a time uses it. It is reused after Close. A nil Account, and one
+// that was not opened, have no bound.
+type Account struct {
+	pool  *Pool
+	owner *Owner
+	flow  *Flow
+	held  atomic.Int64
+	big   bool // held belongs to the large part
+
+	// The following fields belong to Pool.mu.
+	waiter  env.Waiter
+	waiting bool
+	size    int64 // that it waits for
+	since   time.Duration
+	round   int // number of waits, to recognize the timers of earlier ones
+	timer   env.Timer
+	err     error
+}
+
+// Open begins the account of a request. owner and flow may be nil.
+func (p *Pool) Open(a *Account, owner *Owner, flow *Flow) {
+	if p != nil {
+		a.pool, a.owner, a.flow = p, owner, flow
+	}
+}
+
+// Close returns the memory.
+func (a *Account) Close() {
+	if a == nil || a.pool == nil {
+		return
+	}
+	p := a.pool
+	h := a.Detach()
+	a.owner.Hold(-h.Bytes())
+	a.pool, a.owner, a.flow = nil, nil, nil
+	p.Return(h)
+}
+
+// Detach removes the memory from the account and returns it: Pool.Return returns it later, and Owner.Hold removes it from the
+// owner.
+func (a *Account) Detach() (h Held) {
+	if a == nil || a.pool == nil {
+		return h
+	}
+	p := a.pool
+	if p.privileged.Load() == a { // only this account ends its privilege
+		p.mu.Lock()
+		p.privileged.Store(nil)
+		p.grantLocked()
+		p.mu.Unlock()
+	}
+	if h.Small = a.held.Swap(0); a.big {
+		h.Small, h.Large = 0, h.Small
+	}
+	a.big = false
+	return h
+}
+
+// Bytes returns the memory that the account has.
+func (a *Account) Bytes() int64 {
+	if a == nil {
+		return 0
+	}
+	return a.held.Load()
+}
+
+// Max returns the largest size of an account; zero means that there is no bound.
+func (a *Account) Max() int64 {
+	if a == nil || a.pool == nil {
+		return 0
+	}
+	return a.pool.o.Reserve
+}
+
+// fitsSmall reports whether the account may have a size of the small part.
+func (a *Account) fitsSmall(size int64) bool { return !a.big && size <= smallMax }
+
+// needs returns what must be taken of the large part for a size: everything, if the account was small.
+func (a *Account) needs(size int64) int64 {
+	if a.big {
+		return size - a.held.Load()
+	}
+	return size
+}
+
+// grow sets the size after memory for it was taken, of the large part or of the small one.
+func (a *Account) grow(size int64, large bool) {
+	was := a.held.Swap(size)
+	a.owner.Hold(size - was)
+	if large && !a.big {
+		a.big = true
+		a.pool.small.Add(-was)
+	}
+}
+
+// exceed sets the size of the account that has the privilege.
+func (a *Account) exceed(size int64) {
+	a.pool.large.Add(a.needs(size))
+	a.grow(size, true)
+	a.pool.raise()
+}
+
+// TryGrow adds n bytes if there is memory now.
+func (a *Account) TryGrow(n int64) bool {
+	if a == nil || a.pool == nil || n <= 0 {
+		return true
+	}
+	p, size := a.pool, a.held.Load()+n
+	switch {
+	case size > p.o.Reserve || a.flow.stopped():
+		return false
+	case a.fitsSmall(size) && p.takeSmall(n):
+		a.grow(size, false)
+	case p.queued.Load() == 0 && p.takeLarge(a.needs(size)):
+		a.grow(size, true)
+	default:
+		return false
+	}
+	return true
+}
+
+// Grow adds n bytes. It waits until there is memory, and fails with TooLarge, ErrExhausted, or the error of ctx.
+func (a *Account) Grow(ctx context.Context, n int64) error {
+	if a.TryGrow(n) {
+		return nil
+	}
+	if size := a.held.Load() + n; size > a.pool.o.Reserve {
+		a.pool.oversized.Add(1)
+		return &TooLarge{size, a.pool.o.Reserve}
+	}
+	return a.wait(ctx, a.held.Load()+n)
+}
+
+// Resize grows or shrinks the account by what a part of it changes from one size to another.
+func (a *Account) Resize(ctx context.Context, from, to int64) error {
+	if to > from {
+		return a.Grow(ctx, to-from)
+	}
+	a.Shrink(from - to)
+	return nil
+}
+
+// Shrink returns n bytes.
+func (a *Account) Shrink(n int64) {
+	if a == nil || a.pool == nil || n <= 0 {
+		return
+	}
+	a.held.Add(-n)
+	a.owner.Hold(-n)
+	if a.big {
+		a.pool.Return(Held{Large: n})
+	} else {
+		a.pool.Return(Held{Small: n})
+	}
+}
+
+// wait waits for memory of a size.
+func (a *Account) wait(ctx context.Context, size int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := a.pool
+	p.mu.Lock()
+	if p.privileged.Load() == a {
+		a.exceed(size)
+		p.mu.Unlock()
+		return nil
+	}
+	if len(p.queue) >= p.o.Waiters {
+		p.mu.Unlock()
+		p.refused.Add(1)
+		return ErrExhausted
+	}
+	if a.waiter == nil {
+		a.waiter = p.o.NewWaiter()
+	}
+	p.waits.Add(1)
+	a.size, a.waiting, a.err, a.since = size, true, nil, p.o.Clock.Monotonic()
+	a.round++
+	p.queued.Add(1) // before the attempt of grantLocked: a later Return sees it
+	p.queue = append(p.queue, a)
+	p.grantLocked()
+	round := a.round
+	if a.waiting {
+		a.armLocked(p, round)
+	}
+	p.mu.Unlock()
+	if a.flow != nil {
+		a.flow.waiting.Add(1)
+		defer a.flow.waiting.Add(-1)
+	}
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { a.giveUp(p, round, ctx.Err()) })()
+	}
+	a.waiter.Wait()
+	p.mu.Lock()
+	err := a.err
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
+	}
+	p.mu.Unlock()
+	if err != nil {
+		p.refused.Add(1)
+	}
+	return err
+}
+
+// armLocked sets the timer of the next look.
+func (a *Account) armLocked(p *Pool, round int) {
+	a.timer = p.o.Clock.After(lookEvery, func() { a.look(p, round) })
+}
+
+// look ends the wait after the patience, or reclaims memory of clients that do not read.
+func (a *Account) look(p *Pool, round int) {
+	if p.o.Clock.Monotonic()-a.began(p, round) >= p.o.Patience {
+		a.giveUp(p, round, ErrExhausted)
+		return
+	}
+	p.shortage()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grantLocked()
+	if a.waiting && a.round == round {
+		a.armLocked(p, round)
+	}
+}
+
+// began returns when a wait began, or zero if it has ended.
+func (a *Account) began(p *Pool, round int) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !a.waiting || a.round != round {
+		return 0
+	}
+	return a.since
+}
+
+// giveUp ends a wait, unless it has ended.
+func (a *Account) giveUp(p *Pool, round int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.waiting && a.round == round {
+		p.endLocked(a, err)
+		p.grantLocked() // the next one may be smaller
+	}
+}

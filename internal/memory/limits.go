@@ -1,0 +1,22 @@
+package memory
+
+import "time"
+
+const (
+	// smallMax is the size up to which an account is small: requests for single rows, and their replies. Only small accounts
+	// use the last 1/smallShare of a pool, so that large ones never keep them waiting.
+	smallMax   = 64 << 10
+	smallShare = 8
+
+	// patienceDefault is less than the time after which drivers give up (12 s), and that of Cassandra's reads (5 s).
+	patienceDefault = 4 * time.Second
+
+	// Accounts that wait: each keeps a goroutine of a server, which has four times as many.
+	waitersDefault = 256
+
+	// lookEvery is the time between two looks of an account that waits at clients that do not read.
+	lookEvery = 250 * time.Millisecond
+
+	// calmPercent is the part of the bound up to which readers read further requests.
+	calmPercent = 80
+)

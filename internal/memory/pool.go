@@ -1,0 +1,304 @@
+// Package memory bounds the memory of requests. A request reserves memory before it allocates it, and returns it when its
+// client has the reply or has gone.
+//
+// A Pool has a bound for all requests together. Each request has an Account, which grows while the request is executed. If the
+// pool is exhausted, Grow waits. Accounts that hold memory and wait for more could wait for each other forever, so the one
+// that has waited longest may exceed the bound, from a reserve that suffices for any account. It proceeds and ends, and the
+// next one follows. Three statements hold at all times:
+//
+//  1. Accounts without the privilege, and what was reserved without an account, use at most Limits.Bytes. A part of it is for
+//     small accounts only, so that others do not keep them waiting.
+//  2. At most one account has the privilege, none exceeds Limits.Reserve, and the privilege is given only while at most
+//     Limits.Bytes are used. So the pool uses at most Bytes + Reserve.
+//  3. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read exceed the
+//     bound. Clients that do not read are disconnected (Options.Reclaim), so each wait ends.
+package memory
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"cqld/internal/env"
+)
+
+// Limits bound a Pool. A zero field means its default.
+type Limits struct {
+	// Bytes bounds all accounts together.
+	Bytes int64
+	// Reserve bounds each account. One account at a time may exceed Bytes. The default is half of Bytes.
+	Reserve int64
+	// Waiters is the maximum number of accounts that wait.
+	Waiters int
+	// Patience is how long an account waits at most.
+	Patience time.Duration
+}
+
+// Of returns the limits of a pool that uses at most total bytes: two thirds for all requests, and a third in reserve.
+func Of(total int64) Limits { return Limits{Bytes: total / 3 * 2, Reserve: total / 3} }
+
+// Options configure a Pool.
+type Options struct {
+	Limits
+	// Clock measures waits; nil means the system's.
+	Clock env.Clock
+	// NewWaiter creates the waiters of accounts; nil means channels.
+	NewWaiter func() env.Waiter
+}
+
+// Pool is memory that requests share. It is safe for concurrent use. A nil Pool has no bound.
+type Pool struct {
+	o          Options
+	small      atomic.Int64 // bytes in use by small accounts
+	large      atomic.Int64 // and by others
+	peak       atomic.Int64
+	queued     atomic.Int32            // length of queue
+	privileged atomic.Pointer[Account] // set with mu
+	pauses     atomic.Int32            // goroutines in Calm
+
+	waits, refused, oversized atomic.Int64
+
+	mu      sync.Mutex
+	queue   []*Account // those that wait, in the order in which they began
+	reclaim []func()
+	calm    *sync.Cond // of mu
+	watch   env.Timer  // while goroutines are in Calm
+}
+
+// Stats are the figures of a Pool.
+type Stats struct {
+	Used, Peak     int64 // bytes now, and at most since the start
+	Bytes, Reserve int64 // the limits
+	Waiting        int   // accounts that wait now
+	Waits          int64 // how often accounts had to wait
+	Refused        int64 // accounts that got no memory in time
+	Oversized      int64 // accounts that asked for more than Reserve
+}
+
+// New returns a Pool.
+func New(o Options) *Pool {
+	if o.Reserve == 0 {
+		o.Reserve = o.Bytes / 2
+	}
+	if o.Waiters == 0 {
+		o.Waiters = waitersDefault
+	}
+	if o.Patience == 0 {
+		o.Patience = patienceDefault
+	}
+	if o.Clock == nil {
+		o.Clock = wallClock{time.Now()}
+	}
+	if o.NewWaiter == nil {
+		o.NewWaiter = env.NewChannelWaiter
+	}
+	p := &Pool{o: o}
+	p.calm = sync.NewCond(&p.mu)
+	return p
+}
+
+// Limits returns the limits.
+func (p *Pool) Limits() Limits { return p.o.Limits }
+
+// OnShortage registers f, which is called regularly while accounts wait or Calm does, in a goroutine that must not block. It disconnects
+// clients that do not read their replies.
+func (p *Pool) OnShortage(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reclaim = append(p.reclaim, f)
+}
+
+// Stats returns the present figures.
+func (p *Pool) Stats() Stats {
+	return Stats{Used: p.Used(), Peak: p.peak.Load(), Bytes: p.o.Bytes, Reserve: p.o.Reserve, Waiting: int(p.queued.Load()),
+		Waits: p.waits.Load(), Refused: p.refused.Load(), Oversized: p.oversized.Load()}
+}
+
+// Used returns the bytes in use.
+func (p *Pool) Used() int64 { return p.small.Load() + p.large.Load() }
+
+// take takes n bytes of a part of the pool if no more than limit of it are then used.
+func (p *Pool) take(part *atomic.Int64, n, limit int64) bool {
+	for {
+		used := part.Load()
+		if used+n > limit {
+			return false
+		}
+		if part.CompareAndSwap(used, used+n) {
+			p.raise()
+			return true
+		}
+	}
+}
+
+func (p *Pool) takeSmall(n int64) bool { return p.take(&p.small, n, p.o.Bytes/smallShare) }
+
+func (p *Pool) takeLarge(n int64) bool { return p.take(&p.large, n, p.largeMax()) }
+
+func (p *Pool) largeMax() int64 { return p.o.Bytes - p.o.Bytes/smallShare }
+
+// raise records the greatest use.
+func (p *Pool) raise() {
+	used := p.Used()
+	for {
+		peak := p.peak.Load()
+		if used <= peak || p.peak.CompareAndSwap(peak, used) {
+			return
+		}
+	}
+}
+
+// Held is memory that belongs to no account, by the part of the pool from which it comes.
+type Held struct{ Small, Large int64 }
+
+// Bytes returns the sum.
+func (h Held) Bytes() int64 { return h.Small + h.Large }
+
+// Plus returns the sum of h and o.
+func (h Held) Plus(o Held) Held { return Held{h.Small + o.Small, h.Large + o.Large} }
+
+// Reserve reserves n bytes for a request that has no account yet, or fails without waiting.
+func (p *Pool) Reserve(n int64) (Held, bool) {
+	if n <= smallMax && p.takeSmall(n) {
+		return Held{Small: n}, true
+	}
+	return Held{Large: n}, p.takeLarge(n)
+}
+
+// Charge counts n bytes that exist already, without a bound. They are few: a reply to a write that was applied.
+func (p *Pool) Charge(n int64) Held {
+	p.small.Add(n)
+	p.raise()
+	return Held{Small: n}
+}
+
+// Return returns memory.
+func (p *Pool) Return(h Held) {
+	if h == (Held{}) {
+		return
+	}
+	p.small.Add(-h.Small)
+	p.large.Add(-h.Large)
+	if p.queued.Load() > 0 || p.pauses.Load() > 0 && p.Used() < p.pauseAt() {
+		p.Wake()
+	}
+}
+
+func (p *Pool) pauseAt() int64 { return max(1, p.o.Bytes*calmPercent/100) }
+
+// Calm returns once less than 80 % of the bound are in use or stop returns true. The goroutine that makes stop true must call
+// Wake.
+func (p *Pool) Calm(stop func() bool) {
+	if p.Used() < p.pauseAt() {
+		return
+	}
+	// Return sees pauses > 0, and blocks on mu until Wait has released it: no wake-up is lost.
+	p.mu.Lock()
+	if p.pauses.Add(1) == 1 {
+		p.watchLocked()
+	}
+	for p.Used() >= p.pauseAt() && !stop() {
+		p.calm.Wait()
+	}
+	if p.pauses.Add(-1) == 0 {
+		p.watch.Stop()
+	}
+	p.mu.Unlock()
+}
+
+// watchLocked reclaims memory of clients that do not read, as long as goroutines are in Calm.
+func (p *Pool) watchLocked() {
+	p.watch = p.o.Clock.After(lookEvery, func() {
+		p.shortage()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.pauses.Load() > 0 {
+			p.watchLocked()
+		}
+	})
+}
+
+// Wake makes each goroutine in Calm call stop, and looks at the accounts that wait: a Flow may have been resumed.
+func (p *Pool) Wake() {
+	p.mu.Lock()
+	p.calm.Broadcast()
+	p.grantLocked()
+	p.mu.Unlock()
+}
+
+// grantLocked gives memory to accounts that wait: to those whose owners have least, as long as it fits, and then the privilege to
+// the one that has waited longest.
+func (p *Pool) grantLocked() {
+	for len(p.queue) > 0 {
+		if a := p.nextLocked(); a != nil && p.takeLarge(a.needs(a.size)) {
+			a.grow(a.size, true)
+			p.endLocked(a, nil)
+			continue
+		}
+		if a := p.smallLocked(); a != nil {
+			a.grow(a.size, false)
+			p.endLocked(a, nil)
+			continue
+		}
+		if p.privileged.Load() != nil || p.large.Load() > p.largeMax() {
+			return
+		}
+		a := p.oldestLocked()
+		if a == nil {
+			return
+		}
+		p.privileged.Store(a)
+		a.exceed(a.size)
+		p.endLocked(a, nil)
+	}
+}
+
+// nextLocked returns the account that is given memory next.
+func (p *Pool) nextLocked() (next *Account) {
+	for _, a := range p.queue {
+		if !a.flow.stopped() && (next == nil || a.owner.bytes() < next.owner.bytes()) {
+			next = a
+		}
+	}
+	return next
+}
+
+// smallLocked takes memory for a small account for which there is some, and returns it.
+func (p *Pool) smallLocked() *Account {
+	for _, a := range p.queue {
+		if !a.flow.stopped() && a.fitsSmall(a.size) && p.takeSmall(a.size-a.Bytes()) {
+			return a
+		}
+	}
+	return nil
+}
+
+// oldestLocked returns the account that has waited longest.
+func (p *Pool) oldestLocked() *Account {
+	for _, a := range p.queue {
+		if !a.flow.stopped() {
+			return a
+		}
+	}
+	return nil
+}
+
+// endLocked ends the wait of an account.
+func (p *Pool) endLocked(a *Account, err error) {
+	i := slices.Index(p.queue, a)
+	p.queue = slices.Delete(p.queue, i, i+1)
+	p.queued.Add(-1)
+	a.waiting, a.err = false, err
+	a.waiter.Signal()
+}
+
+// shortage calls the functions that disconnect clients which do not read.
+func (p *Pool) shortage() {
+	p.mu.Lock()
+	all := p.reclaim
+	p.mu.Unlock()
+	for _, f := range all {
+		f()
+	}
+}

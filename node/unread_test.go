@@ -1,0 +1,193 @@
+package node
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cqld/integration/cqlclient"
+	"cqld/node/config"
+)
+
+// unreadClient is a connection of v4 that sends requests and reads nothing.
+type unreadClient struct {
+	t    *testing.T
+	sock net.Conn
+}
+
+func dialUnread(t *testing.T, address string) *unreadClient {
+	sock, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sock.Close() })
+	c := &unreadClient{t, sock}
+	c.send(0, 1, []byte("\x00\x01\x00\x0bCQL_VERSION\x00\x053.4.7")) // STARTUP
+	ready := make([]byte, 9)
+	sock.SetReadDeadline(time.Now().Add(3 * time.Second))
+	if _, err := sock.Read(ready); err != nil || ready[4] != 2 {
+		buf := make([]byte, 1<<20)
+		t.Fatalf("% x: %v\n%s", ready, err, buf[:runtime.Stack(buf, true)])
+	}
+	return c
+}
+
+func (c *unreadClient) send(stream uint16, opcode byte, body []byte) {
+	b := binary.BigEndian.AppendUint16([]byte{4, 0}, stream)
+	b = binary.BigEndian.AppendUint32(append(b, opcode), uint32(len(body)))
+	if _, err := c.sock.Write(append(b, body...)); err != nil {
+		c.t.Log(err) // it may have been disconnected
+	}
+}
+
+// query sends a QUERY with a page size; zero means without.
+func (c *unreadClient) query(stream uint16, text string, pageSize uint32) {
+	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+	body = append(body, 0, 1) // ONE
+	if pageSize == 0 {
+		c.send(stream, 7, append(body, 0))
+		return
+	}
+	c.send(stream, 7, binary.BigEndian.AppendUint32(append(body, 4), pageSize))
+}
+
+// peakHeap calls f and returns the largest heap meanwhile, as far as it is seen.
+func peakHeap(f func()) uint64 {
+	var peak atomic.Uint64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		var m runtime.MemStats
+		for {
+			runtime.ReadMemStats(&m)
+			peak.Store(max(peak.Load(), m.HeapInuse))
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	f()
+	close(stop)
+	<-stopped
+	return peak.Load()
+}
+
+// fillLarge writes a partition of n rows of size bytes.
+func (r *inProcess) fillLarge(c *cqlclient.Conn, n, size int) {
+	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	r.query(c, "CREATE TABLE k.t (k int, c int, v text, PRIMARY KEY (k, c))")
+	for i := range n {
+		r.query(c, fmt.Sprintf("INSERT INTO k.t (k, c, v) VALUES (1, %d, '%s')", i, strings.Repeat("x", size)))
+	}
+}
+
+// Clients that read nothing of the large results that they ask for neither take more memory than the bound of requests nor keep
+// others waiting. When they have gone, they have no memory.
+func TestUnreadReplies(t *testing.T) {
+	for _, pageSize := range []uint32{5000, 0} {
+		t.Run(fmt.Sprintf("page of %d rows", pageSize), func(t *testing.T) {
+			r := openNodes(t, 86, 1, func(o *config.Options) { o.ClientLimits.BytesInFlight = 64 << 20 })
+			c := r.connect(0)
+			r.fillLarge(c, 90, 100<<10)
+			pool := r.nodes[0].server.Load().Memory()
+			heap := peakHeap(func() {
+				var clients []*unreadClient
+				for range 40 {
+					client := dialUnread(t, r.nodes[0].opts.Native().String())
+					for i := range uint16(10) {
+						client.query(i, "SELECT * FROM k.t WHERE k = 1", pageSize)
+					}
+					clients = append(clients, client)
+				}
+				for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+					r.query(c, "SELECT c FROM k.t WHERE k = 1 AND c = 5")
+					time.Sleep(10 * time.Millisecond)
+				}
+				for _, client := range clients {
+					client.sock.Close()
+				}
+				r.eventually("nothing is held", func() bool { return pool.Used() == 0 })
+			})
+			s := pool.Stats()
+			if most := s.Bytes + s.Reserve; s.Peak > most {
+				t.Errorf("%d bytes were reserved of %d", s.Peak, most)
+			}
+			t.Logf("heap %d MiB, %+v", heap>>20, s)
+			if heap > 400<<20 { // twice what is reserved, as the collector has it, and what a node needs
+				t.Errorf("the heap had %d MiB", heap>>20)
+			}
+		})
+	}
+}
+
+// A collection is read in memory of some times its size, whatever the number of its elements.
+func TestLargeCollections(t *testing.T) {
+	r := openNodes(t, 87, 1, nil)
+	c := r.connect(0)
+	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+	r.query(c, "CREATE TABLE k.t (k int PRIMARY KEY, l list<int>, s set<int>)")
+	const n = 100_000
+	elements := make([]string, n)
+	for i := range elements {
+		elements[i] = fmt.Sprint(i)
+	}
+	all := strings.Join(elements, ",")
+	r.query(c, "INSERT INTO k.t (k, l) VALUES (1, ["+all+"])")
+	r.query(c, "INSERT INTO k.t (k, s) VALUES (2, {"+all+"})")
+	r.query(c, "UPDATE k.t SET s = s + {-1} WHERE k = 2") // a second version to merge
+	for k, name := range map[int]string{1: "l", 2: "s"} {
+		read := fmt.Sprintf("SELECT %s FROM k.t WHERE k = %d", name, k)
+		size := len(r.query(c, read).Rows[0][0])
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const reads = 5
+		for range reads {
+			r.query(c, read)
+		}
+		runtime.ReadMemStats(&after)
+		each := int(after.TotalAlloc-before.TotalAlloc) / reads
+		encoded := map[string]int{"l": 26, "s": 8}[name] * n // a path of 16 or 5 bytes, and at most 10 more
+		if each > 8*(encoded+size) {
+			t.Errorf("%s of %d bytes: %d bytes were allocated for each read", name, encoded, each)
+		}
+	}
+	if s := r.nodes[0].server.Load().Memory().Stats(); s.Peak > 8*26*n {
+		t.Errorf("a request of a collection reserved %d bytes", s.Peak)
+	}
+}
+
+// Concurrent reads of large rows wait for memory, and all of them are answered.
+func TestLargeRows(t *testing.T) {
+	r := openNodes(t, 88, 1, func(o *config.Options) { o.ClientLimits.BytesInFlight = 24 << 20 })
+	c := r.connect(0)
+	const size = 6 << 20
+	r.fillLarge(c, 3, size)
+	pool := r.nodes[0].server.Load().Memory()
+	heap := peakHeap(func() {
+		var all sync.WaitGroup
+		for i := range 24 {
+			own := r.connect(0)
+			all.Go(func() {
+				a, err := own.Query(fmt.Sprintf("SELECT v FROM k.t WHERE k = 1 AND c = %d", i%3), cqlclient.Options{})
+				if err != nil || len(a.Rows) != 1 || len(a.Rows[0][0]) != size {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+	r.eventually("nothing is held", func() bool { return pool.Used() == 0 })
+	s := pool.Stats()
+	if s.Peak > s.Bytes+s.Reserve || s.Waits == 0 {
+		t.Errorf("%+v", s)
+	}
+	t.Logf("heap %d MiB, %+v", heap>>20, s)
+}

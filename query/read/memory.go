@@ -1,0 +1,57 @@
+package read
+
+import (
+	"slices"
+
+	"cqld/request"
+)
+
+// reserve reserves memory for everything that the SELECT keeps, n bytes in all: the result, and rows, groups and vectors that are
+// not part of it yet. It doubles, as slices do.
+func (run *reading) reserve(n int) error {
+	if n <= max(run.reserved, resultFree) {
+		return nil
+	}
+	more := max(n, 2*run.reserved)
+	if most := run.request.Memory.Max(); most > 0 && int64(more) > most/2 {
+		more = n
+	}
+	if err := run.request.Grow(more - run.reserved); err != nil {
+		return err
+	}
+	run.reserved = more
+	return nil
+}
+
+// kept returns the bytes that the SELECT keeps.
+func (run *reading) kept() int {
+	return len(run.buf.b) + run.ordered.bytes + run.near.bytes + run.hash.bytes
+}
+
+// reserveRow reserves memory for the result of the current row before it is made, if the row is large.
+func (run *reading) reserveRow(r *request.Read) error {
+	if run.rowBytes = r.Reader.RowBytes(); run.rowBytes < rowLarge {
+		return nil
+	}
+	if err := run.reserve(run.kept() + run.rowBytes); err != nil {
+		return err
+	}
+	run.buf.b = slices.Grow(run.buf.b, run.rowBytes)
+	return nil
+}
+
+// full reports whether the page ends after the present row. A result that the client does not page has a bound.
+func (run *reading) full() (bool, error) {
+	n := len(run.buf.b)
+	if run.paged {
+		return n >= run.reader.o.PageBytes, nil
+	}
+	most := pageBytesMax
+	if m := run.request.Memory.Max(); m > 0 {
+		most = min(most, int(m/unpagedShare))
+	}
+	if n > most {
+		return false, invalidf("The result is larger than %d bytes; fetch it by pages", most)
+	}
+	return false, nil
+}

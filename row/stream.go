@@ -1,0 +1,260 @@
+package row
+
+import (
+	"bytes"
+	"slices"
+
+	"cqld/internal/wire"
+	"cqld/schema"
+)
+
+// The functions of this file work on encoded rows cell by cell. A cell takes three to ten times its encoded size when it is decoded, so
+// that collections of many elements are never decoded as a whole.
+
+// cells iterates over the cells of an encoded row.
+type cells struct {
+	Cell
+	c      wire.Cursor
+	state  cellState
+	ok     bool // there is a current cell
+	flags  byte // of the row
+	mortal bool // a cell is a tombstone or expires
+}
+
+// begin decodes everything but the cells of an encoded row into head, and moves to the first cell.
+func (s *cells) begin(head *Row, b []byte) {
+	clustering := head.Clustering
+	head.Reset()
+	head.Clustering = clustering
+	s.c = wire.NewCursor(b)
+	s.state = cellState{timestamp: NoTimestamp}
+	s.flags, s.mortal = consumeHead(&s.c, head, &s.state), false
+	s.next()
+}
+
+// next moves to the next cell.
+func (s *cells) next() {
+	if s.ok = s.c.Len() > 0 && s.c.Err() == nil; s.ok {
+		s.Cell = Cell{}
+		consumeCell(&s.c, &s.Cell, &s.state)
+		s.mortal = s.mortal || s.Cell.Tombstone || s.Cell.TTL > 0
+		s.ok = s.c.Err() == nil
+	} else if s.mortal != (s.flags&flagMortal != 0) {
+		s.c.Fail(wire.ErrMalformed)
+	}
+}
+
+// encoder appends an encoded row, whose cells follow its head.
+type encoder struct {
+	b      []byte
+	at     int // of the row
+	state  cellState
+	flags  byte
+	now    int64
+	live   bool // the row is live at now
+	filled bool // it has a cell
+}
+
+// begin appends everything but the cells of head.
+func (e *encoder) begin(dst []byte, head *Row, now int64) {
+	e.at, e.now, e.live, e.filled = len(dst), now, head.Liveness.Live(now), false
+	e.state = cellState{timestamp: NoTimestamp}
+	e.b, e.flags = appendHead(dst, head, &e.state)
+}
+
+func (e *encoder) cell(c *Cell) {
+	if c.Tombstone || c.TTL > 0 {
+		e.flags |= flagMortal
+	}
+	e.live, e.filled = e.live || c.Live(e.now), true
+	e.b = appendCell(e.b, c, &e.state)
+}
+
+func (e *encoder) end() []byte {
+	e.b[e.at] = e.flags
+	return e.b
+}
+
+// cover reports which cells the deletions of a row delete. Cells are asked for in their order.
+type cover struct {
+	row       Deletion
+	complexes []ComplexDeletion
+}
+
+func (d *cover) deletes(c *Cell) bool {
+	if d.row.Deletes(c.Timestamp) {
+		return true
+	}
+	for len(d.complexes) > 0 && d.complexes[0].Column < c.Column {
+		d.complexes = d.complexes[1:]
+	}
+	return len(d.complexes) > 0 && d.complexes[0].Column == c.Column && d.complexes[0].Deletes(c.Timestamp)
+}
+
+// Streamer is the memory of functions on encoded rows. It is reused.
+type Streamer struct {
+	a, b  cells
+	heads [2]Row
+	head  Row
+	shown Row
+	out   encoder
+}
+
+// Release removes all references to rows, and keeps memory of usual sizes.
+func (s *Streamer) Release() {
+	s.a, s.b, s.out = cells{}, cells{}, encoder{}
+	for _, r := range []*Row{&s.heads[0], &s.heads[1], &s.head, &s.shown} {
+		r.Clustering = nil
+	}
+}
+
+// Canonical appends an encoded row to dst in the form in which readers see it: reconciled, and without what d or its own deletions
+// delete, or what was purged. That is what Reconcile with an empty row, Shadow and Purge do. live reports whether the row exists at now.
+// An empty row appends nothing.
+func (s *Streamer) Canonical(dst, encoded []byte, d Deletion, gcBefore, now int64) (out []byte, live, empty bool, err error) {
+	s.a.begin(&s.heads[0], encoded)
+	s.heads[1].Reset()
+	Reconcile(&s.head, &s.heads[0], &s.heads[1])
+	own := cover{s.head.Deletion, s.head.Complex}
+	Reconcile(&s.shown, &s.head, &s.heads[1])
+	s.shown.Shadow(d)
+	s.shown.Purge(gcBefore)
+	start := len(dst)
+	s.out.begin(dst, &s.shown, now)
+	for ; s.a.ok; s.a.next() {
+		c := &s.a.Cell
+		if own.deletes(c) || d.Deletes(c.Timestamp) || (c.Tombstone || c.TTL > 0) && c.LocalTime < gcBefore {
+			continue
+		}
+		s.out.cell(c)
+	}
+	if err := s.a.c.Err(); err != nil {
+		return dst, false, false, err
+	}
+	out = s.out.end()
+	if !s.out.filled && s.shown.Empty() {
+		return out[:start], false, true, nil
+	}
+	return out, s.out.live, false, nil
+}
+
+// Reconcile appends the merge of two encoded rows to dst, as AppendRow appends that of Reconcile. dst shares no memory with them.
+func (s *Streamer) Reconcile(dst, a, b []byte) ([]byte, error) {
+	s.a.begin(&s.heads[0], a)
+	s.b.begin(&s.heads[1], b)
+	Reconcile(&s.head, &s.heads[0], &s.heads[1])
+	deleted := cover{s.head.Deletion, s.head.Complex}
+	dst = slices.Grow(dst, len(a)+len(b))
+	s.out.begin(dst, &s.head, 0)
+	for s.a.ok || s.b.ok {
+		var c *Cell
+		first, second := true, false
+		if s.a.ok && s.b.ok {
+			order := s.a.compareID(&s.b.Cell)
+			first, second = order <= 0, order >= 0
+		} else if !s.a.ok {
+			first, second = false, true
+		}
+		switch {
+		case first && second:
+			c = ReconcileCells(&s.a.Cell, &s.b.Cell)
+		case first:
+			c = &s.a.Cell
+		default:
+			c = &s.b.Cell
+		}
+		if !deleted.deletes(c) {
+			s.out.cell(c)
+		}
+		if first {
+			s.a.next()
+		}
+		if second {
+			s.b.next()
+		}
+	}
+	if err := s.a.c.Err(); err != nil {
+		return dst, err
+	}
+	if err := s.b.c.Err(); err != nil {
+		return dst, err
+	}
+	return s.out.end(), nil
+}
+
+// Covers reports whether merging the encoded row b into a changes nothing, as Covers does.
+func (s *Streamer) Covers(a, b []byte) (bool, error) {
+	s.a.begin(&s.heads[0], a)
+	s.b.begin(&s.heads[1], b)
+	covered := Covers(&s.heads[0], &s.heads[1])
+	for ; s.b.ok && covered; s.b.next() {
+		for s.a.ok && s.a.compareID(&s.b.Cell) < 0 {
+			s.a.next()
+		}
+		covered = s.a.ok && s.a.compareID(&s.b.Cell) == 0 && ReconcileCells(&s.a.Cell, &s.b.Cell) == &s.a.Cell
+	}
+	if err := s.a.c.Err(); err != nil {
+		return false, err
+	}
+	return covered, s.b.c.Err()
+}
+
+// Run is the cells of a multi-cell column of a decoded row, in their encoded form.
+type Run struct {
+	Column schema.ColumnID
+	Cells  int
+	bytes  []byte
+	state  cellState
+}
+
+// Each calls f for each cell, in their order, until f returns false. The cell is valid during the call.
+func (r *Run) Each(cell *Cell, f func(*Cell) bool) {
+	c, state := wire.NewCursor(r.bytes), r.state
+	for range r.Cells {
+		*cell = Cell{}
+		if consumeCell(&c, cell, &state); c.Err() != nil || !f(cell) {
+			return // DecodeRuns has decoded it without an error
+		}
+	}
+}
+
+// Clone returns a copy that shares no memory with r.
+func (r *Run) Clone() Run {
+	own := *r
+	own.bytes = bytes.Clone(r.bytes)
+	return own
+}
+
+// DecodeRuns is DecodeRow, but leaves the cells of multi-cell columns in b: r.Runs are those columns, in their order. Such a row is
+// for readers, and is not encoded again.
+func DecodeRuns(r *Row, b []byte) error {
+	clustering := r.Clustering
+	r.Reset()
+	r.Clustering = clustering
+	c := wire.NewCursor(b)
+	state := cellState{timestamp: NoTimestamp}
+	flags := consumeHead(&c, r, &state)
+	mortal := false
+	for c.Len() > 0 {
+		var cell Cell
+		at, before := len(b)-c.Len(), state
+		consumeCell(&c, &cell, &state)
+		mortal = mortal || cell.Tombstone || cell.TTL > 0
+		if cell.Path == nil {
+			r.Cells = append(r.Cells, cell)
+			continue
+		}
+		end := len(b) - c.Len()
+		if n := len(r.Runs); n > 0 && r.Runs[n-1].Column == cell.Column {
+			run := &r.Runs[n-1]
+			run.Cells++
+			run.bytes = run.bytes[:len(run.bytes)+end-at]
+			continue
+		}
+		r.Runs = append(r.Runs, Run{cell.Column, 1, b[at:end], before})
+	}
+	if mortal != (flags&flagMortal != 0) {
+		c.Fail(wire.ErrMalformed)
+	}
+	return c.Err()
+}

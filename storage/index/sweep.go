@@ -1,0 +1,304 @@
+package index
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync"
+
+	"cqld/row"
+	"cqld/schema"
+	"cqld/storage"
+)
+
+// sweeps is what is known about stale entries by table. A table is clean if a sweep has examined all its entries and nothing has
+// changed since the sweep began. A mark on disk says so, so that neither an idle node nor one that restarts reads its indexes:
+//
+//	sweep of all entries ──▶ clean, marked ── change ──▶ not marked, in the batch of the change
+//	                            │
+//	                            └── a value expires (due) ──▶ swept again
+type sweeps struct {
+	mu     sync.Mutex
+	tables map[schema.StorageID]*tableSweep
+	// patience is how long, in seconds, changes that are few compared with the entries wait for a sweep.
+	patience int64
+	at       sweepPosition // used only by Sweep
+}
+
+// tableSweep is what is known about the stale entries of one table.
+type tableSweep struct {
+	clean bool
+	due   int64 // seconds: when a value that a sweep has seen expires, plus graceExpired; 0 means never
+	// changes counts the changes in this process since the last complete sweep began; entries counts what that sweep examined, and
+	// ended is when it ended, in seconds. ended is 0 before the first sweep in this process.
+	changes, entries, ended int64
+}
+
+// sweepPosition is how far the sweep of a table has come.
+type sweepPosition struct {
+	table   schema.StorageID
+	active  bool
+	after   []byte // the last entry of the table that was examined
+	due     int64
+	entries int64
+	changes int64 // when it began
+}
+
+// changed records n changes that may leave entries of a table without their terms. d belongs to the batch of the changes.
+func (s *sweeps) changed(d storage.Derived, table schema.StorageID, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tableLocked(table)
+	t.changes += n
+	if t.clean {
+		t.clean = false
+		d.Unmark(table)
+	}
+}
+
+func (s *sweeps) tableLocked(table schema.StorageID) *tableSweep {
+	t := s.tables[table]
+	if t == nil {
+		if s.tables == nil {
+			s.tables = map[schema.StorageID]*tableSweep{}
+		}
+		t = new(tableSweep)
+		s.tables[table] = t
+	}
+	return t
+}
+
+// wanted reports whether a sweep of a table should begin at now, in seconds.
+func (s *sweeps) wanted(table schema.StorageID, now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tableLocked(table)
+	switch {
+	case t.due > 0 && t.due <= now:
+		return true
+	case t.clean:
+		return false
+	}
+	return t.ended == 0 || t.changes*sweepShare >= t.entries || now-t.ended >= s.patience
+}
+
+// begin sets the position to the first entry of a table.
+func (s *sweeps) begin(table schema.StorageID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = sweepPosition{table: table, active: true, changes: s.tableLocked(table).changes}
+}
+
+// complete ends the sweep of the table at the position. It reports whether the table is clean.
+func (s *sweeps) complete(now int64) (clean bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tableLocked(s.at.table)
+	t.changes -= s.at.changes
+	t.entries, t.due, t.ended = s.at.entries, s.at.due, max(now, 1)
+	t.clean = t.changes == 0
+	return t.clean
+}
+
+// isClean reports whether a table is clean.
+func (s *sweeps) isClean(table schema.StorageID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tableLocked(table).clean
+}
+
+// forget removes what is known about a dropped table.
+func (s *sweeps) forget(table schema.StorageID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tables, table)
+}
+
+// The mark of a clean table has the number of the table, which no index has: table 4 │ swept 1 │ due 8.
+const sweptMark = markFixed + 8
+
+// load sets the state of a table from its mark.
+func (s *sweeps) load(table schema.StorageID, mark []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tableLocked(table)
+	t.clean, t.due, t.ended = true, int64(binary.BigEndian.Uint64(mark[markFixed:])), 1
+}
+
+// Sweep examines up to n more entries, which no reader may meet, and removes those that are stale and those of indexes that are no
+// longer defined. now is in seconds. It passes over tables that are clean, and waits until the changes of a table are many. wrapped
+// means that it has reached the end and will begin again. One goroutine at a time may call it.
+func (x *Values) Sweep(n int, now int64) (removed int, wrapped bool, err error) {
+	at := &x.sweeps.at
+	if !at.active {
+		table, ok := x.nextSweep(at.table, now)
+		if !ok {
+			*at = sweepPosition{}
+			return 0, true, nil
+		}
+		x.sweeps.begin(table)
+	}
+	stale, scanned, err := x.staleEntries(at.table, n, now)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, entry := range stale {
+		if err := x.removeStale(at.table, entry, now); err != nil {
+			return removed, false, err
+		}
+		removed++
+	}
+	if at.entries += int64(scanned); scanned < n {
+		err = x.endSweep(now)
+	}
+	return removed, false, err
+}
+
+// endSweep marks the table as clean if it is. A change meanwhile removes the mark, but its batch may be committed before the mark.
+func (x *Values) endSweep(now int64) error {
+	at := &x.sweeps.at
+	table, due := at.table, at.due
+	clean := x.sweeps.complete(now)
+	*at = sweepPosition{table: table + 1}
+	if !clean {
+		return nil
+	}
+	if err := x.host.Write(false, func(d storage.Derived) error {
+		mark := append(binary.BigEndian.AppendUint32(nil, uint32(table)), byte(swept))
+		d.MarkWith(table, binary.BigEndian.AppendUint64(mark, uint64(due)))
+		return nil
+	}); err != nil || x.sweeps.isClean(table) {
+		return err
+	}
+	return x.host.Write(false, func(d storage.Derived) error { d.Unmark(table); return nil })
+}
+
+// nextSweep returns the first table from id on that has indexes with a mark and should be swept.
+func (x *Values) nextSweep(id schema.StorageID, now int64) (next schema.StorageID, ok bool) {
+	for table := range x.all() {
+		if table >= id && (!ok || table < next) && x.sweeps.wanted(table, now) {
+			next, ok = table, true
+		}
+	}
+	return next, ok
+}
+
+// staleEntries returns the stale ones of the next n entries of a table.
+func (x *Values) staleEntries(table schema.StorageID, n int, now int64) (stale [][]byte, scanned int, err error) {
+	at := &x.sweeps.at
+	entries, err := x.host.Entries(table, at.after, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if closeErr := entries.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	s := x.scratch.Get().(*scratch)
+	defer x.scratch.Put(s)
+	for valid := entries.First(); valid && scanned < n; valid = entries.Next() {
+		scanned++
+		suspect, err := x.suspect(table, s, entries.Key(), now)
+		if err != nil {
+			return nil, scanned, err
+		}
+		if suspect {
+			stale = append(stale, bytes.Clone(entries.Key()))
+		}
+		at.after = append(append(at.after[:0], entries.Key()...), 0)
+	}
+	return stale, scanned, nil
+}
+
+// suspect reports whether an entry may be stale, without a latch.
+func (x *Values) suspect(table schema.StorageID, s *scratch, entry []byte, now int64) (bool, error) {
+	e, ok := parseEntry(entry)
+	if !ok {
+		return true, nil
+	}
+	def, defined := x.definition(table, e.index)
+	if !defined {
+		_, marked := x.state(table, e.index)
+		return !marked, nil // DropIndex removes those of an index with a mark
+	}
+	if def.OfKey() {
+		return true, nil
+	}
+	value, err := x.host.Stored(table, e.key, e.kind, e.clustering)
+	if err != nil || !s.yields(&def, &e, value, now-graceExpired) {
+		return err == nil, err
+	}
+	if expiry := s.expiry(now - graceExpired); expiry > 0 {
+		if due := expiry + graceExpired; x.sweeps.at.due == 0 || due < x.sweeps.at.due {
+			x.sweeps.at.due = due
+		}
+	}
+	return false, nil
+}
+
+// expiry returns when the first value of the decoded row expires after now, in seconds; 0 means never.
+func (s *scratch) expiry(now int64) (first int64) {
+	note := func(ttl int32, at int64) {
+		if ttl > 0 && at > now && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	note(s.row.Liveness.TTL, s.row.Liveness.LocalTime)
+	for i := range s.row.Cells {
+		note(s.row.Cells[i].TTL, s.row.Cells[i].LocalTime)
+	}
+	return first
+}
+
+// removeStale removes an entry that suspect reported, unless it is not stale.
+func (x *Values) removeStale(table schema.StorageID, entry []byte, now int64) error {
+	if e, ok := parseEntry(entry); ok {
+		if def, defined := x.definition(table, e.index); defined {
+			return x.revise(table, &def, entry, now)
+		}
+		if _, marked := x.state(table, e.index); marked {
+			return nil
+		}
+	}
+	return x.host.Write(false, func(d storage.Derived) error { d.Delete(table, entry); return nil })
+}
+
+// revise removes an entry if nothing that is stored of its row, or of its partition, has its term. What expired graceExpired ago does
+// not count. now is in seconds.
+func (x *Values) revise(table schema.StorageID, def *Definition, entry []byte, now int64) error {
+	e, ok := parseEntry(entry)
+	if !ok {
+		return x.host.Write(false, func(d storage.Derived) error { d.Delete(table, entry); return nil })
+	}
+	if def.OfKey() {
+		return x.host.Emptied(table, e.key)
+	}
+	return x.host.Revise(table, e.key, e.kind, e.clustering, func(d storage.Derived, value []byte) {
+		s := x.scratch.Get().(*scratch)
+		defer x.scratch.Put(s)
+		if !s.yields(def, &e, value, now-graceExpired) {
+			d.Delete(table, entry)
+			x.forgetVector(def, entry)
+		}
+	})
+}
+
+// yields reports whether a stored value has the term of its entry at the time now. One that cannot be decoded does.
+func (s *scratch) yields(def *Definition, e *entryOf, value []byte, now int64) bool {
+	if value == nil {
+		return false
+	}
+	if row.DecodeRow(&s.row, value) != nil {
+		return true
+	}
+	s.row.Clustering = e.clustering
+	s.found.Reset()
+	def.Terms.Append(&s.found, &Source{Key: e.key, Kind: e.kind, Row: &s.row}, now)
+	for i := range s.found.Len() {
+		s.key = appendTerm(s.key[:0], def.cut(s.found.Term(i)))
+		if bytes.Equal(s.key, e.term) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,47 @@
+package storage
+
+import "cqld/row"
+
+// writeEncoded adds a row that is canonical as it is. done means that no further row of the partition is needed.
+func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, err error) {
+	mark, begun := r.w.Len(), r.begun
+	r.beginPage()
+	if n := r.w.Len() - r.pageStart + row.EncodedRowLen(clustering, value); r.exceeds(n) { // before a large row is copied
+		return true, r.undo(mark, begun, n)
+	}
+	r.w.EncodedRow(clustering, value)
+	return r.wrote(live), nil
+}
+
+// writeCanonical adds what is left of a row: deletion is that of the partition and of range tombstones there.
+func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
+	mark, begun := r.w.Len(), r.begun
+	r.beginPage()
+	live, empty, err := r.w.Canonical(&r.stream, clustering, value, deletion, r.gcBefore, r.cmd.Now)
+	if empty || err != nil {
+		r.w.Undo(mark)
+		if r.begun = begun; err != nil {
+			err = r.badValue(err)
+		}
+		return false, err
+	}
+	if n := r.w.Len() - r.pageStart; r.exceeds(n) {
+		return true, r.undo(mark, begun, n)
+	}
+	return r.wrote(live), nil
+}
+
+// exceeds reports whether a page of n bytes is larger than the command allows.
+func (r *reader) exceeds(n int) bool { return r.cmd.Limits.Bytes > 0 && n > int(r.cmd.Limits.Bytes) }
+
+// undo ends the page at mark, because the row after it would make it a page of n bytes. begun is whether the page had the
+// partition's header there. A page that would be empty is an error. The end depends only on the contents of the page, so that
+// replicas with the same data return the same bytes.
+func (r *reader) undo(mark int, begun bool, n int) error {
+	r.w.Undo(mark)
+	if r.begun = begun; mark == r.pageStart {
+		return &row.PageTooSmall{Bytes: n}
+	}
+	r.full, r.cut = true, true
+	return nil
+}
