@@ -2,9 +2,12 @@ package cql
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"cqld/internal/repetition"
 )
 
 // TestHostileTextsAreRefusedQuickly checks that nesting and size are bounded for every production that nests.
@@ -84,5 +87,25 @@ func TestManyMarkersAreRead(t *testing.T) {
 	values := s.(*Select).Where[0].(*InRelation).In.Values
 	if last := values[len(values)-1].(*BindMarker).Index; len(values) != 65535 || last != 65534 {
 		t.Fatalf("%d markers, the last has index %d", len(values), last)
+	}
+}
+
+// TestParserMemoryIsInProportionToTokens checks the bounds from which docs/limits.md computes the memory of the largest statement, for
+// each production of the grammar: the lexer and the tree take less than 1,700 bytes for each token, and a text less than 24 bytes for
+// each of its bytes, with errors and the copies of literals. The lexer of floats, whose predicate ANTLR does not cache, takes half of it.
+func TestParserMemoryIsInProportionToTokens(t *testing.T) {
+	for _, production := range repetition.All() {
+		text := production.Text(300)
+		if _, err := Parse(text); err != nil && strings.Contains(err.Error(), "nested deeper") {
+			continue
+		}
+		most := uint64(1700*(len(tokensOf(text))+1) + 24*len(text) + 64<<10)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = Parse(text) // an error costs as much
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > most {
+			t.Errorf("%s: %d bytes for %d tokens in %d bytes", production.String(), used, len(tokensOf(text)), len(text))
+		}
 	}
 }
