@@ -327,12 +327,22 @@ func (c *SetCIDRGroup) apply(d *Directory) error {
 		if !p.IsValid() {
 			return invalidf("CIDR group %s contains an invalid range", c.Name)
 		}
-		ranges = append(ranges, p.Masked())
+		ranges = append(ranges, unmapped(p.Masked()))
 	}
 	slices.SortFunc(ranges, netip.Prefix.Compare)
 	d.groups = cloned(d.groups)
 	d.groups[c.Name] = slices.Compact(ranges)
 	return nil
+}
+
+// unmapped returns a range of IPv4 addresses that is written as one of IPv6 (::ffff:10.0.0.0/104) as a range of IPv4: addresses of clients
+// are compared in that form.
+func unmapped(p netip.Prefix) netip.Prefix {
+	const mapped = 96 // bits before the IPv4 address
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p
 }
 
 func (c *DropCIDRGroup) apply(d *Directory) error {

@@ -6,7 +6,8 @@ import "context"
 // the current directory, which contains each change as soon as its statement has returned.
 //
 //  1. Superusers have all permissions, except that no client changes system keyspaces; package query refuses that.
-//  2. Every client, also an anonymous one, may read the tables that drivers need: see readable.
+//  2. Every client, also an anonymous one, may read the tables that drivers need: see readable. Package query shows a client its own
+//     traces without a permission.
 //  3. Permissions on ALL KEYSPACES exclude system keyspaces. Those are granted for each keyspace or table.
 //  4. Other permissions hold on the resource and on everything below it, for the role and its members.
 type CassandraAuthorizer struct {
@@ -36,7 +37,7 @@ func IsSystemKeyspace(name string) bool {
 }
 
 // readable reports whether every client may read a table: drivers and tools need the topology, the schema and the sizes of
-// tables, and a client reads its own traces.
+// tables.
 func readable(r Resource) bool {
 	if r.Kind != KindTable {
 		return false
@@ -49,8 +50,6 @@ func readable(r Resource) bool {
 		}
 	case "system_schema", "system_virtual_schema":
 		return true
-	case "system_traces":
-		return r.Name == "events" || r.Name == "sessions"
 	}
 	return false
 }

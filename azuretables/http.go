@@ -254,8 +254,10 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	defer c.server.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })
 	readRequest(ctx, conn, &p.req)
 	p.req.memory = &p.memory
-	var err error
-	held, err = c.readBody(ctx, p)
+	err := checkFraming(&ctx.Request.Header)
+	if err == nil {
+		held, err = c.readBody(ctx, p)
+	}
 	if err != nil {
 		ctx.Response.SetConnectionClose() // the rest of the body has not been read
 		c.server.reject(&p.req, &p.resp, err)

@@ -234,6 +234,9 @@ func (c *call) serve() error {
 	if err = c.authorize(); err != nil {
 		return err
 	}
+	if err = checkMD5(c.req.header.contentMD5, c.req.body); err != nil {
+		return err
+	}
 	if err = c.negotiate(); err != nil {
 		return err
 	}

@@ -24,9 +24,12 @@ type Limits struct {
 	Release time.Duration
 }
 
+// BytesMax is the default of Limits.Bytes.
+const BytesMax = 64 << 20
+
 // withDefaults replaces zero by the defaults.
 func (l Limits) withDefaults() Limits {
-	l.Bytes = cmp.Or(l.Bytes, 64<<20)
+	l.Bytes = cmp.Or(l.Bytes, BytesMax)
 	l.BytesPerSecond = cmp.Or(l.BytesPerSecond, 1<<20)
 	l.Retry = cmp.Or(l.Retry, 5*time.Second)
 	l.Spare = cmp.Or(l.Spare, 200*time.Millisecond)

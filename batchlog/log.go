@@ -127,6 +127,13 @@ type Stats struct{ Stored, Replayed uint64 }
 // Stats returns the counts.
 func (l *Log) Stats() Stats { return Stats{Stored: l.stored.Load(), Replayed: l.replayed.Load()} }
 
+// Bytes returns the size of the batches that this node stores, which are also in memory.
+func (l *Log) Bytes() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.bytes
+}
+
 // Held returns the number of batches that this node stores, including its own.
 func (l *Log) Held() int {
 	l.mu.Lock()

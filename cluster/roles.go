@@ -48,7 +48,8 @@ func rolesAfter(roles *auth.Directory, old, now *schema.Schema, creator string) 
 }
 
 // resourcesChanged returns the resources that a change of the schema created and dropped. A keyspace includes its
-// functions. Dropping a keyspace includes its tables.
+// functions. Dropping a keyspace includes its tables. A view that was created is none: permissions to use it are those on its base table, and
+// UNMASK on it would show its creator what the masks of the base table hide.
 func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource) {
 	for _, e := range schema.Diff(old, now) {
 		var list []auth.Resource
@@ -62,7 +63,9 @@ func resourcesChanged(old, now *schema.Schema) (created, dropped []auth.Resource
 		}
 		switch e.Change {
 		case schema.Created:
-			created = append(created, list...)
+			if t := now.Table(e.Keyspace, e.Name); e.Target != schema.TargetTable || t == nil || t.View == nil {
+				created = append(created, list...)
+			}
 		case schema.Dropped:
 			dropped = append(dropped, list...)
 		}

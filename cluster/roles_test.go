@@ -7,6 +7,7 @@ import (
 	"cqld/auth"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/types"
 )
 
 // TestRolesAreInTheMetadata applies changes of roles and of the schema as commands, and checks that snapshots contain the roles, that
@@ -55,6 +56,18 @@ func TestRolesAreInTheMetadata(t *testing.T) {
 	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(create), Creator: "maker"}})
 	if d := again().Roles; !d.Has("maker", auth.Modify, auth.Table("k", "t")) || !d.Has("maker", auth.Execute, auth.KeyspaceFunctions("k")) {
 		t.Errorf("the creator has %v", d.Grants("maker"))
+	}
+	columns := []schema.ColumnSpec{{Name: "a", Kind: schema.PartitionKey, Type: types.Native(types.Int)}, {Name: "b", Kind: schema.Regular, Type: types.Native(types.Int)}}
+	table := &schema.CreateTable{Keyspace: "k", Table: "t", ID: schema.UUID{1}, Columns: columns, Options: schema.DefaultOptions()}
+	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(table), Creator: "maker"}})
+	base := m.Schema.Table("k", "t")
+	view := &schema.CreateView{Keyspace: "k", View: "v", Base: "t", BaseID: base.ID, ID: schema.UUID{2}, Options: schema.DefaultOptions(),
+		Partition: []schema.ColumnID{base.Column("b").ID}, Clustering: []schema.ViewClustering{{Column: base.Column("a").ID}},
+		Where: []schema.ViewCondition{{Columns: []schema.ColumnID{base.Column("a").ID}, Operator: schema.ViewNotNull},
+			{Columns: []schema.ColumnID{base.Column("b").ID}, Operator: schema.ViewNotNull}}}
+	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(view), Creator: "maker"}})
+	if d := again().Roles; d.Granted("maker", auth.Table("k", "t")) == 0 || d.Granted("maker", auth.Table("k", "v")) != 0 {
+		t.Errorf("the creator of a table and its view has %v", d.Grants("maker"))
 	}
 	do(&command{Schema: &schemaCommand{Change: schema.EncodeChange(&schema.DropKeyspace{Keyspace: "k"})}})
 	if d := again().Roles; len(d.Grants("maker")) != 0 {

@@ -1,6 +1,7 @@
 package cql
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/antlr4-go/antlr/v4"
@@ -14,7 +15,10 @@ type builder struct {
 	parser  *parser
 	text    string
 	markers int
-	err     *SyntaxError // the first error that the grammar does not detect
+	// operators is the number of operators in the sums and products around the part that is being built: at most so many nodes of
+	// the AST are above it.
+	operators int
+	err       *SyntaxError // the first error that the grammar does not detect
 }
 
 // fail records an error, unless there is one already.
@@ -31,6 +35,21 @@ func (b *builder) failAt(token antlr.Token, expected int) {
 		b.err = b.parser.failureError(b.text, &failure{offending: token, decision: token.GetTokenIndex(), expected: expected})
 	}
 }
+
+// enterOperators begins a sum or product, whose children are operands with operators between them. It returns false if the AST
+// would become too deep.
+func (b *builder) enterOperators(children []antlr.Tree) bool {
+	b.operators += len(children) / 2
+	if b.operators <= operatorsMax {
+		return true
+	}
+	b.operators -= len(children) / 2
+	b.fail(fmt.Sprintf("Expression has more than %d operators", operatorsMax))
+	return false
+}
+
+// leaveOperators ends what enterOperators began.
+func (b *builder) leaveOperators(children []antlr.Tree) { b.operators -= len(children) / 2 }
 
 func (b *builder) statement(ctx grammar.IStatementContext) Statement {
 	switch c := ctx.GetChild(0).(type) {

@@ -1,6 +1,8 @@
 package cql
 
 import (
+	"fmt"
+
 	"github.com/antlr4-go/antlr/v4"
 
 	"cqld/grammar"
@@ -38,6 +40,10 @@ func (b *builder) selectorList(all []grammar.ISelectorContext) []Selector {
 
 func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 	children := ctx.GetChildren()
+	if !b.enterOperators(children) {
+		return &ColumnSelector{}
+	}
+	defer b.leaveOperators(children)
 	left := b.selectorProduct(children[0].(grammar.ISelectorProductContext))
 	for i := 2; i < len(children); i += 2 {
 		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
@@ -48,6 +54,10 @@ func (b *builder) selector(ctx grammar.ISelectorContext) Selector {
 
 func (b *builder) selectorProduct(ctx grammar.ISelectorProductContext) Selector {
 	children := ctx.GetChildren()
+	if !b.enterOperators(children) {
+		return &ColumnSelector{}
+	}
+	defer b.leaveOperators(children)
 	left := b.selectorUnary(children[0].(grammar.ISelectorUnaryContext))
 	for i := 2; i < len(children); i += 2 {
 		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
@@ -65,6 +75,10 @@ func (b *builder) selectorUnary(ctx grammar.ISelectorUnaryContext) Selector {
 
 // modified wraps a selector in the fields, elements and slices that follow it.
 func (b *builder) modified(of Selector, modifiers []grammar.ISelectorModifierContext) Selector {
+	if len(modifiers) > depthMax {
+		b.fail(fmt.Sprintf("More than %d fields, elements and slices of one selector", depthMax))
+		return of
+	}
 	for _, m := range modifiers {
 		if field := m.Ident(); field != nil {
 			of = &FieldSelector{Of: of, Field: name(field)}

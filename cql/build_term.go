@@ -25,6 +25,10 @@ func (b *builder) term(ctx grammar.ITermContext) Term {
 
 // sum builds product (± product)* from its children.
 func (b *builder) sum(children []antlr.Tree) Term {
+	if !b.enterOperators(children) {
+		return &Literal{}
+	}
+	defer b.leaveOperators(children)
 	left := b.product(children[0].(grammar.IProductContext))
 	for i := 2; i < len(children); i += 2 {
 		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])
@@ -35,6 +39,10 @@ func (b *builder) sum(children []antlr.Tree) Term {
 
 func (b *builder) product(ctx grammar.IProductContext) Term {
 	children := ctx.GetChildren()
+	if !b.enterOperators(children) {
+		return &Literal{}
+	}
+	defer b.leaveOperators(children)
 	left := b.simpleTerm(children[0].(grammar.ISimpleTermContext))
 	for i := 2; i < len(children); i += 2 {
 		op := Arithmetic(tokenOf(children[i-1]).GetText()[0])

@@ -20,6 +20,10 @@ const (
 	// depthMax bounds the nesting of brackets, types (without frozen), signs and type hints. A level takes about ten
 	// Go frames of the parser, and prediction visits all of them.
 	depthMax = 200
+
+	// operatorsMax bounds the operators of an expression on the way from its root to an operand. Since a sum of n terms is a tree of
+	// n levels, it also bounds the recursion of all that visits the tree: about 2 KiB of stack for each level, 8 MiB in all.
+	operatorsMax = 4096
 )
 
 func tooLong(size int) string {

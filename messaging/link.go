@@ -61,12 +61,18 @@ func (l *link) send(e *envelope) error {
 		l.mu.Unlock()
 		return errQueueFull
 	}
+	if n := len(l.mu.buf) + l.mu.writing; n+size > frameTarget && !l.t.admits(int64(size)) {
+		l.mu.Unlock()
+		return errQueueFull
+	}
+	before := len(l.mu.buf)
 	if len(l.mu.buf) == 0 || len(l.mu.buf)-l.mu.frame+size > frameTarget {
 		l.mu.frame = len(l.mu.buf)
 		l.mu.buf = beginFrame(l.mu.buf)
 	}
 	l.mu.buf = appendEnvelope(l.mu.buf, e)
 	setFrameLength(l.mu.buf[l.mu.frame:])
+	l.t.queued.Add(int64(len(l.mu.buf) - before))
 	wake := l.mu.idle
 	l.mu.idle = false
 	l.mu.Unlock()
@@ -95,7 +101,28 @@ func (l *link) run() (stop func()) {
 	return func() {
 		l.close()
 		writer.Wait()
+		l.dropQueued()
 	}
+}
+
+// dropQueued drops what is queued in a closed link whose writer has ended.
+func (l *link) dropQueued() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.t.queued.Add(-int64(len(l.mu.buf) + l.mu.writing))
+	l.mu.buf, l.mu.writing = nil, 0
+}
+
+// admits reports whether n more bytes may be queued for all peers together.
+func (t *StreamTransport) admits(n int64) bool {
+	return t.limits.QueuedTotal == 0 || t.queued.Load()+n <= int64(t.limits.QueuedTotal)
+}
+
+// Memory returns the bytes that wait to be written to all peers, those of large frames that are received or handled, and those of requests
+// that wait for a worker or run.
+func (t *StreamTransport) Memory() int64 {
+	received, _ := t.memory.Used()
+	return t.queued.Load() + received + t.pool.held()
 }
 
 // close makes the writer return, and ends the connection. What is queued is dropped. The reader returns as well.
@@ -140,6 +167,7 @@ func (l *link) take(written []byte) (buf []byte, closed bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.t.queued.Add(-int64(l.mu.writing))
 	buf = l.mu.buf
 	l.mu.buf, l.mu.frame, l.mu.writing = written[:0], 0, len(buf)
 	l.mu.idle = len(buf) == 0

@@ -97,6 +97,13 @@ func (p *pool) work() {
 }
 
 // close refuses further work and waits until the accepted work is done.
+// held returns the bytes of tasks that wait or run.
+func (p *pool) held() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(p.mu.bytes)
+}
+
 func (p *pool) close() {
 	p.mu.Lock()
 	p.mu.closed = true

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cqld/internal/guard"
@@ -48,6 +49,7 @@ type StreamTransport struct {
 	services [256]Service
 	pool     *pool
 	memory   *intake.Intake // of large frames that are received
+	queued   atomic.Int64   // bytes that wait to be written to all peers
 	clock    monotonicClock
 	cluster  clusterID
 	conns    *inboundConns

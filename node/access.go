@@ -49,9 +49,6 @@ func (n *Node) roleStatements() *roles.Statements {
 	})
 }
 
-// passwordBytesMax is the number of bytes of a password that bcrypt uses. As in Cassandra, the rest is ignored.
-const passwordBytesMax = 72
-
 // hashing bounds the passwords that are hashed for statements. Each takes tens of milliseconds of CPU time, and every role may
 // change its own password as often as it likes.
 type hashing struct {
@@ -63,7 +60,8 @@ func newHashing() hashing {
 	return hashing{admitted: make(chan struct{}, hashesMax+hashesWaitingMax), running: make(chan struct{}, hashesMax)}
 }
 
-// hashPassword returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed.
+// hashPassword returns the bcrypt hash of a password, or a coordinator.Overloaded if too many wait to be hashed. bcrypt refuses passwords of
+// more than 72 bytes, of which it would ignore the rest.
 func (n *Node) hashPassword(ctx context.Context, password string) (string, error) {
 	h := &n.hashing
 	select {
@@ -78,8 +76,7 @@ func (n *Node) hashPassword(ctx context.Context, password string) (string, error
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	b := []byte(password)
-	hash, err := bcrypt.GenerateFromPassword(b[:min(len(b), passwordBytesMax)], bcrypt.DefaultCost)
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
 	if err != nil {
 		return "", fmt.Errorf("node: hash password: %w", err)
 	}

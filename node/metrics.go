@@ -36,6 +36,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.answered(m)
 	c.logins(m)
 	c.storage(m)
+	c.memory(m)
 	c.vectors(m)
 	c.tables(m)
 	c.jobs(m)
@@ -44,6 +45,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.audit(m)
 	c.limits(m)
 	c.encryption(m)
+	c.traces(m)
 }
 
 // metricSink converts numbers to metrics.
@@ -260,6 +262,7 @@ func (c figuresCollector) storage(m metricSink) {
 	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
 	m.counter("storage_stalls", "Times that the storage engine stalled writes.", s.Stalls)
 	m.counter("storage_entries_read", "Entries scanned by reads.", s.Looked)
+	m.counter("storage_seeks", "Searches for a key in the database by reads.", s.Seeks)
 	m.counter("storage_reads_canceled", "Reads that ended early because their client no longer waited.", s.Canceled)
 	m.counter("storage_purged", "Entries removed by the purger.", s.Purged)
 	m.gauge("storage_corrupt_files", "Corrupt files found.", s.Corruptions)

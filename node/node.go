@@ -15,6 +15,7 @@ import (
 
 	"cqld/audit"
 	"cqld/azuretables"
+	"cqld/batchlog"
 	"cqld/cluster"
 	"cqld/coordinator"
 	"cqld/hints"
@@ -30,6 +31,7 @@ import (
 	"cqld/node/control"
 	"cqld/node/health"
 	"cqld/query"
+	"cqld/query/trace"
 	"cqld/rebalance"
 	"cqld/repair"
 	"cqld/request"
@@ -62,6 +64,8 @@ type Node struct {
 	autoRepair   *repair.Auto
 	jobs         *jobs.Registry
 	processor    *query.Processor
+	traces       *trace.Budget
+	returning    bool                               // this node was a member when it started
 	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
 	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
 	measured     *measured
@@ -117,6 +121,9 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
+	if err := opts.DivideMemory(memory.Local()); err != nil {
+		return nil, err
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
@@ -134,6 +141,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.guard = guard.New(n.log, n.running.Go)
 	n.running.guard, n.clock = n.guard, newClock(opts, n.guard)
 	n.estimates.n = n
+	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
 	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.mu.unannounced = map[ring.NodeID]bool{}
 	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
@@ -178,6 +186,9 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.instance.Join(ctx); err != nil {
 		return err
 	}
+	if err := n.checkMember(); err != nil {
+		return err
+	}
 	return n.serveWhenJoined()
 }
 
@@ -198,6 +209,9 @@ func (n *Node) assembled(i *assembly.Instance) error {
 		return err
 	}
 	if err := n.checkDisk(); err != nil {
+		return err
+	}
+	if err := n.checkPlace(); err != nil {
 		return err
 	}
 	n.serveControl()
@@ -225,7 +239,7 @@ func (n *Node) openTransport() error {
 		return err
 	}
 	n.transport = messaging.NewStreamTransport(messaging.Options{
-		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: messaging.DefaultLimits(), Guard: n.guard,
+		Cluster: n.opts.ClusterName, Listen: n.opts.Internode(), Network: n.opts.Network, Logger: n.log, Limits: n.messagingLimits(), Guard: n.guard,
 		Security: security,
 		Stamp:    n.hlc.Last,
 		Observe: func(stamp int64) {
@@ -263,6 +277,7 @@ func (n *Node) opening() (o assembly.Opening, err error) {
 		Stored:   n.stored, Assembled: n.assembled, Listen: n.listen,
 		Changed: n.metadataChanged, AliveChanged: n.aliveChanged, TableDropped: func(id schema.StorageID) { n.measured.forget(id) },
 		Retired: n.left, AutoRepair: n.opts.AutoRepair, GraphBytes: &n.opts.VectorGraphBytes,
+		AllGraphBytes: n.opts.Memory.Part[memory.Graphs],
 	}, nil
 }
 
@@ -273,7 +288,8 @@ func (n *Node) storageOptions() storage.Options {
 	}
 	return storage.Options{
 		Dir: filepath.Join(n.opts.DataDir, rowsDir), FS: n.opts.FS, Clock: n.clock, Logger: n.log, Sync: sync,
-		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes, OnFatal: n.fail,
+		SyncPeriod: n.opts.CommitLogSyncPeriod, CacheBytes: n.opts.CacheBytes, MemTableBytes: n.opts.MemTableBytes,
+		PendingBytes: int(min(n.opts.Memory.MemTable(), storage.PendingBytesMax)), OnFatal: n.fail,
 		Guard: n.guard,
 		OnCorruption: func(c storage.CorruptionInfo) {
 			n.log.Error("corrupt data is not served; run cqld ctl repair to restore it", "file", c.Path, "err", c.Err.Error())
@@ -302,12 +318,14 @@ func (n *Node) partsOptions() assembly.Options {
 		Clock: n.clock, Run: func(f func()) { n.running.Go(f) }, Memory: n.memory,
 		Coordinator: coordinator.Options{
 			Guard: n.guard,
-			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{TruncationMost: 2 * n.opts.TruncateTimeout},
+			Rand:  realRand{}, LocalDatacenter: n.opts.Datacenter, Stamps: n.hlc, Limits: coordinator.Limits{
+				TruncationMost: 2 * n.opts.TruncateTimeout, WriteBytesInFlight: n.opts.Memory.Part[memory.Writes]},
 			OnError: func(err error) { n.log.Error("background work of the coordinator failed", "err", err) },
 		},
 		Hints:   hints.Options{Limits: hints.Limits{Window: n.opts.HintWindow}},
+		Batches: batchlog.Options{Limits: batchlog.Limits{Bytes: min(n.opts.Memory.BackgroundBlock(), batchlog.BytesMax)}},
 		Builder: search.BuilderLimits{BuildThroughput: n.opts.IndexBuildThroughput}, Worked: n.builds.worked,
-		Streams: rebalance.Limits{BytesPerSecond: n.opts.StreamThroughput, TruncationWait: 2 * n.opts.TruncateTimeout},
+		Streams: n.streamLimits(),
 		Repair:  repair.Limits{BytesPerSecond: n.opts.RepairThroughput},
 		AutoRepair: repair.AutoOptions{Rand: realRand{}, Interval: n.opts.AutoRepairInterval, Note: func(message string, err error) {
 			if err != nil {
@@ -332,8 +350,9 @@ func (n *Node) openServer() error {
 	n.processor = query.New(query.Options{
 		Executor: n.executors.cql, View: n.parts.View, Changer: n.cluster, Roles: n.roleStatements(), Virtual: n.virtualTables(), Clock: n.clock, Rand: realRand{},
 		Timestamps: n.hlc, PageBytes: n.opts.ClientLimits.PageBytes, PagingKey: func() []byte { return n.cluster.Metadata().Secret }, Local: n.opts.Native(),
-		Stored: func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
-		Audit:  n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
+		TraceBudget: n.traces.Admit,
+		Stored:      func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
+		Audit:       n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
 		DropCompactStorage: n.opts.DropCompactStorage, Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},

@@ -2,8 +2,8 @@ package node
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -28,7 +28,8 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	load := n.load()
 	i.Load = &load
 	i.ClockAhead, i.ClockRefuses = n.cluster.ClockOffset()
-	i.HeapUsed, i.Goroutines = heap()
+	i.Memory = n.memoryUse()
+	i.HeapUsed, i.Goroutines = i.Memory.Heap.Objects, runtime.NumGoroutine()
 	if s := n.server.Load(); s != nil {
 		i.Clients = s.Load().Connections
 	}
@@ -37,7 +38,6 @@ func (n *Node) opInfo(context.Context, control.None, control.Report) (control.In
 	if p := figures.Pebble; p != nil {
 		i.CacheSize, i.CacheCapacity = p.BlockCache.Size, n.opts.CacheBytes
 		i.CacheHits, i.CacheMisses = p.BlockCache.Hits, p.BlockCache.Misses
-		i.OutsideHeap = p.BlockCache.Size + int64(p.MemTable.Size)
 	}
 	for _, c := range n.engine.Corruptions() {
 		i.Corrupt = append(i.Corrupt, c.Path)
@@ -68,11 +68,4 @@ func memoryLimit() int64 {
 		return l
 	}
 	return 0
-}
-
-// heap returns the bytes in use on Go's heap, including garbage, and the number of goroutines.
-func heap() (bytes int64, goroutines int) {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/sched/goroutines:goroutines"}}
-	metrics.Read(samples)
-	return int64(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())
 }

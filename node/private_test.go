@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"cqld/node/config"
@@ -32,31 +31,6 @@ func TestTheDataDirectoryIsPrivate(t *testing.T) {
 		}
 		if info.Mode().Perm() != 0o700 {
 			t.Errorf("mode %o before, %o after", before, info.Mode().Perm())
-		}
-	}
-}
-
-// TestReadableKeyFileCausesWarning checks that a file with keys causes a warning if, and only if, it is not private.
-func TestReadableKeyFileCausesWarning(t *testing.T) {
-	const keys = "tables_accounts: [ { name: races, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]\n"
-	for _, c := range []struct {
-		text  string
-		mode  os.FileMode
-		warns bool
-	}{{keys, 0o644, true}, {keys, 0o640, true}, {keys, 0o600, false}, {"cluster_name: x\n", 0o644, false}} {
-		path := filepath.Join(t.TempDir(), "cqld.yaml")
-		if err := os.WriteFile(path, []byte(c.text), c.mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, c.mode); err != nil { // independent of the umask
-			t.Fatal(err)
-		}
-		o := config.Default()
-		if err := o.LoadFile(path); err != nil {
-			t.Fatal(err)
-		}
-		if warned := len(o.Warnings) == 1 && strings.Contains(o.Warnings[0], path); warned != c.warns {
-			t.Errorf("mode %o of %q: warnings %q", c.mode, c.text, o.Warnings)
 		}
 	}
 }

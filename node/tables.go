@@ -31,7 +31,7 @@ func (n *Node) startTables() error {
 		TLS:         n.certificates.server(n.tablesPolicy()),
 		TLSOptional: n.opts.ClientEncryption.Optional,
 		Limits: azuretables.Limits{ConnectionsMax: n.opts.TablesMaxConnections, ConnectionsPerAddressMax: n.opts.ClientLimits.TablesConnectionsPerAddress,
-			IdleTimeout: n.opts.ClientLimits.TablesIdleTimeout, Entity: limits},
+			IdleTimeout: n.opts.ClientLimits.TablesIdleTimeout, Entity: limits, BodyBytesTotal: n.opts.Memory.Receiving()},
 		AccountTarget: n.opts.TablesAccountTarget, PartitionTarget: n.opts.TablesPartitionTarget, Answered: n.tablesAnswered,
 	})
 	if err != nil {

@@ -2,9 +2,11 @@ package paxos
 
 import (
 	"errors"
+	"math"
 
 	"cqld/coordinator"
 	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 )
 
@@ -31,6 +33,45 @@ func (c *Proposer) checkFactor(table *schema.Table, req *CASRequest) error {
 		return &coordinator.Unavailable{Consistency: level, Required: need, Alive: alive}
 	}
 	return nil
+}
+
+// commitUnavailable returns Unavailable if too few replicas are alive for the commit of a change at its level. A change
+// must not be proposed then: once a majority has accepted it, it is made, and can no longer be refused. Cassandra checks
+// only after the votes: it answers Unavailable, and the next proposer completes the change. At ANY, the client does not wait
+// for the commit. The voters' majority implies the level that overlaps with it.
+func (op *round) commitUnavailable() error {
+	if op.level == ring.Any || op.level == plainLevel(op.serial) {
+		return nil
+	}
+	return op.c.coordinator.Available(&row.Mutation{Table: op.cmd.Table, Key: op.cmd.Key}, op.level)
+}
+
+// refuseCommitLocked answers the members whose changes were about to be proposed with err, because their commit cannot meet
+// its level, and makes another attempt for the others: their conditions may have been evaluated on these changes. If earlier
+// proposals are in doubt, an empty change first makes them void. It unlocks mu.
+func (op *round) refuseCommitLocked(err error) {
+	switch {
+	case op.c.coordinator.MayArrive(err, math.MaxInt64): // againLocked determines which members have time left
+		op.againLocked(coordinator.ArrivalPause)
+		return
+	case len(op.own) > 0:
+		op.supersedeLocked()
+		return
+	}
+	outcomes := op.outcomes
+	op.phase = phaseIdle
+	op.attempt++ // ignore later answers to this attempt
+	op.answerSomeLocked(func(i int) error {
+		if outcomes[i].changes {
+			return err
+		}
+		return nil
+	})
+	if op.over {
+		op.mu.Unlock()
+		return
+	}
+	op.againLocked(0)
 }
 
 // asRead converts the error of a serial read's votes to the error that readers receive.

@@ -19,6 +19,7 @@ import (
 type Coordinator interface {
 	Read(req *coordinator.ReadRequest, done func(page []byte, err error))
 	Write(req *coordinator.WriteRequest, done func(error))
+	Available(m *row.Mutation, level ring.Consistency) error
 	MayArrive(err error, deadline time.Duration) bool
 }
 

@@ -432,6 +432,10 @@ func (op *round) decideLocked(page []byte) {
 	case update == nil:
 		op.proposeLocked(op.ballot, nil)
 	default:
+		if err := op.commitUnavailable(); err != nil {
+			op.refuseCommitLocked(err)
+			return
+		}
 		op.proposeLocked(op.ballot, row.AppendMutation(make([]byte, 0, update.Size()+proposalRest), update))
 	}
 }

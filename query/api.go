@@ -147,9 +147,11 @@ type Options struct {
 	Rand         env.Rand             // for uuid() and similar functions; query serializes its use
 	Timestamps   execution.Timestamps // nil means a generator from Clock
 	PageBytes    int                  // ends a page of a result; zero means 1 MiB
-	PagingKey    func() []byte        // authenticates paging states; must be equal on all nodes of a cluster
+	PagingKey    func() []byte        // authenticates paging states and trace ids; must be equal on all nodes of a cluster
 	Local        netip.AddrPort       // this node's native address, for traces
 	Timeouts     Timeouts             // zero means Cassandra's defaults
+	// TraceBudget reports whether a trace of some bytes may be stored, and counts it. nil means that all may.
+	TraceBudget func(bytes int) bool
 	// ClusterName is the name that DESCRIBE CLUSTER shows.
 	ClusterName string
 	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.

@@ -9,7 +9,9 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/definition"
 	"cqld/query/execution"
+	"cqld/query/function"
 	"cqld/query/guardrail"
+	"cqld/query/permissions"
 	"cqld/query/roles"
 	"cqld/request"
 	"cqld/schema"
@@ -32,6 +34,9 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 	d := &definition.Definer{Schema: now, Topology: p.services.View.Topology(), Keyspace: s.Keyspace, NewID: p.newTimeUUID,
 		NowMicros: p.services.Timestamps.Next, Functions: p.functions, UserFunctions: p.userFunctions.Named,
 		Masking: p.services.Masking, Indexes: p.o.Indexes,
+		Execute: func(fn *function.Function) error {
+			return p.services.Executor.Authorize(r, permissions.Execute([]*function.Function{fn})...)
+		},
 		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = p.runtime.Check

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -116,4 +117,62 @@ func TestTermsOfIndexesAndIntersections(t *testing.T) {
 		}
 		return out.String()
 	})
+}
+
+// TestDefaultBoundOfColumns creates and extends tables up to the default bound of columns, and beyond it.
+func TestDefaultBoundOfColumns(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{})
+	g := guardrail.Defaults()
+	p.services.Guardrails = &g
+	p.services.IsSuperuser = func(role string) bool { return role == "admin" }
+	columns := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, ", c%d int", i)
+		}
+		return b.String()
+	}
+	const message = "error 2200: Guardrail columns_per_table violated: Tables cannot have more than 10000 columns, but %d provided for table %s\n"
+	for _, c := range []struct{ role, text, want string }{
+		{"app", "CREATE TABLE a (k int PRIMARY KEY" + columns(10_000) + ")", fmt.Sprintf(message, 10_001, "a")},
+		{"app", "CREATE TABLE b (k int PRIMARY KEY" + columns(9_999) + ")", "ok\n"},
+		{"app", "ALTER TABLE b ADD d int", fmt.Sprintf(message, 10_001, "b")},
+		{"admin", "ALTER TABLE b ADD d int", "ok\n"},
+		{"admin", "CREATE TABLE c (k int PRIMARY KEY" + columns(10_000) + ")", "ok\n"},
+	} {
+		if got := runStatementAs(p, s, c.role, c.text); got != c.want {
+			t.Errorf("%s, %.20s…: %s, want %s", c.role, c.text, got, c.want)
+		}
+	}
+}
+
+// TestTypesCountWhereverTheyAreUsed creates tables whose columns have a large user-defined type, up to the bound of all parts.
+func TestTypesCountWhereverTheyAreUsed(t *testing.T) {
+	fields := "f0 int"
+	for i := range 999 {
+		fields += fmt.Sprintf(", f%d int", i+1)
+	}
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TYPE u ("+fields+")", "CREATE TYPE v (a int)")
+	columns := func(n int, of string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, ", c%d frozen<%s>", i, of)
+		}
+		return b.String()
+	}
+	const refused = "error 2200: The types have more than 131072 parts in all: those of a user-defined type count wherever it is used\n"
+	for _, c := range []struct{ text, want string }{
+		{"CREATE TABLE a (k int PRIMARY KEY" + columns(131, "u") + ")", refused},
+		{"CREATE TABLE b (k int PRIMARY KEY" + columns(130, "u") + ")", "ok\n"},
+		{"ALTER TABLE b ADD d frozen<u>", refused},
+		{"CREATE TABLE c (k int PRIMARY KEY" + columns(1000, "v") + ")", "ok\n"},
+		{"ALTER TYPE v ADD b frozen<u>", refused},
+		{"ALTER TYPE v ADD b int", "ok\n"},
+		{"CREATE FUNCTION f (" + strings.TrimPrefix(columns(131, "u"), ", ") + ") CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'", ""},
+	} {
+		got := runStatement(p, s, c.text)
+		if c.want != "" && got != c.want || c.want == "" && !strings.HasPrefix(got, "error") {
+			t.Errorf("%.30s…: %s, want %s", c.text, got, c.want)
+		}
+	}
 }

@@ -58,7 +58,7 @@ func newMaskingProcessorFor(t testing.TB, store *modelStore, authorizer auth.Aut
 	n, clock := newOneNode(), &testClock{now: time.Unix(1700000000, 0)}
 	p := New(Options{View: n, Changer: n, Clock: clock, Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") },
 		DynamicDataMasking: true,
-		Executor: request.New(request.Options{Coordinator: store, Proposer: store, Batches: testBatches{store}, Counters: testCounters{store},
+		Executor: request.New(request.Options{Coordinator: store, Searcher: store, Proposer: store, Batches: testBatches{store}, Counters: testCounters{store},
 			Clock: clock, Authorizer: authorizer})})
 	s := &Session{Version: 5}
 	const create = "CREATE KEYSPACE msk WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -193,7 +193,8 @@ func TestMetadataTellsNoElements(t *testing.T) {
 		{"writetime(s['a'..'z'])", "null", "[5]"},
 		{"writetime(m['secret'])", "null", "5"},
 		{"maxwritetime(m['a'..'z'])", "null", "5"},
-		{"writetime(s)", "[5]", "[5]"},
+		{"writetime(s)", "null", "[5]"}, // the list would have the length of the set
+		{"maxwritetime(s)", "5", "5"},
 		{"s['secret']", "null", "'secret'"},
 		{"m['secret']", "null", "1"},
 	} {

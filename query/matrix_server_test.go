@@ -88,7 +88,9 @@ func (s *matrixServer) ProposeSchemaAs(ctx context.Context, change schema.Change
 		}
 		switch e.Change {
 		case schema.Created:
-			created = append(created, resources...)
+			if t := s.Schema().Table(e.Keyspace, e.Name); e.Target != schema.TargetTable || t == nil || t.View == nil {
+				created = append(created, resources...)
+			}
 		case schema.Dropped:
 			dropped = append(dropped, resources...)
 		}

@@ -25,6 +25,8 @@ func nestings() map[string]func(n int) string {
 		"selected calls":        within("SELECT %s FROM t", repeat("abs(", "k", ")")),
 		"selected parentheses":  within("SELECT 1 + %s FROM t", repeat("(", "k", ")")),
 		"selected negations":    within("SELECT %s FROM t", repeat("-(", "k", ")")),
+		"selected hints":        within("SELECT %s FROM t", repeat("(int)", "k", "")),
+		"selected maps":         within("SELECT (map<int, int>)%s FROM t", repeat("{(int)k: (int)", "k", "}")),
 		"selected tuples":       within("SELECT to_json(%s) FROM t", repeat("(k, ", "k", ")")),
 		"selected lists":        within("SELECT to_json(%s) FROM t", repeat("[", "k", "]")),
 		"sums of markers":       within("SELECT 1 + %s FROM t", repeat("(", "?", " + 1)")),

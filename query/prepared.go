@@ -9,7 +9,7 @@ import (
 type PreparedStatement struct {
 	ID       [16]byte
 	Keyspace string // empty means none
-	Text     string
+	Text     string // without secrets
 }
 
 // PreparedStatements returns the cached prepared statements, in no particular order.
@@ -17,7 +17,7 @@ func (p *Processor) PreparedStatements() []PreparedStatement {
 	var out []PreparedStatement
 	for _, e := range p.prepared.Entries() {
 		pl := e.Plan()
-		out = append(out, PreparedStatement{ID: e.Key.ID, Keyspace: pl.keyspace, Text: pl.text})
+		out = append(out, PreparedStatement{ID: e.Key.ID, Keyspace: pl.keyspace, Text: cql.RedactStatement(pl.text)})
 	}
 	return out
 }

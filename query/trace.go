@@ -22,9 +22,9 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	if !params.Tracing {
 		return f()
 	}
-	text = cql.Redact(text)
+	text = trace.Shorten(cql.Redact(text))
 	started := p.services.Clock.Now()
-	id := p.services.IDs.TimeUUID(started.UnixMilli())
+	id := p.traces.id(r.Principal, p.services.IDs.TimeUUID(started.UnixMilli()))
 	t := trace.New(p.services.Clock, p.services.Executor.NewWaiter(), p.address)
 	if text != "" && bound == nil {
 		t.Add(p.services.View.Self(), "Parsing "+text)
@@ -38,7 +38,11 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	if b, err := shown.Append(nil); err == nil {
 		session.parameters = wire.BytesValue(b)
 	}
-	p.writeTrace(r, &session)
+	if p.traces.admit(&session) {
+		p.writeTrace(r, &session)
+	} else {
+		r.Warn("The trace was not stored: the traces on this node have reached their limit of disk space (trace_storage_limit)")
+	}
 	if result != nil {
 		result.TracingID, result.Traced = id, true
 	}
@@ -62,6 +66,16 @@ type traceSession struct {
 	started    time.Time
 	duration   time.Duration
 	events     []trace.Event
+}
+
+// bytes returns about how many bytes a trace takes on a replica. Each event is a row with an id, an address and the name of a thread.
+func (s *traceSession) bytes() int {
+	const session, event = 200, 100
+	n := session + len(s.parameters.Bytes)
+	for i := range s.events {
+		n += event + len(s.events[i].Activity)
+	}
+	return n
 }
 
 // writeTrace writes a trace. If that fails, the statement does not fail.

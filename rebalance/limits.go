@@ -30,12 +30,18 @@ type Limits struct {
 	TruncationWait time.Duration
 }
 
+// The defaults of the fields with these names.
+const (
+	BlockBytes = 256 << 10
+	HeldMax    = 64
+)
+
 func (l Limits) withDefaults() Limits {
-	l.BlockBytes = cmp.Or(l.BlockBytes, 256<<10)
+	l.BlockBytes = cmp.Or(l.BlockBytes, BlockBytes)
 	l.FileBytes = cmp.Or(l.FileBytes, 16<<20)
 	l.BytesPerSecond = cmp.Or(l.BytesPerSecond, 24<<20)
 	l.SessionsMax = cmp.Or(l.SessionsMax, 4)
-	l.HeldMax = cmp.Or(l.HeldMax, 64)
+	l.HeldMax = cmp.Or(l.HeldMax, HeldMax)
 	l.Timeout = cmp.Or(l.Timeout, 10*time.Second)
 	l.RetryMin = cmp.Or(l.RetryMin, 100*time.Millisecond)
 	l.RetryMax = cmp.Or(l.RetryMax, 5*time.Second)

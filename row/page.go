@@ -193,9 +193,7 @@ func (r *PageReader) Reset(page []byte) {
 
 // NextPartition advances to the next partition, and skips the rest of the current one.
 func (r *PageReader) NextPartition() bool {
-	var skipped Row
-	for r.inside && r.NextRow(&skipped) {
-	}
+	r.skipRows()
 	if r.ended || r.c.Err() != nil {
 		return false
 	}
@@ -214,6 +212,18 @@ func (r *PageReader) NextPartition() bool {
 	}
 	r.inside = r.c.Err() == nil
 	return r.inside
+}
+
+// skipRows skips the remaining rows of the partition without decoding them.
+func (r *PageReader) skipRows() {
+	for r.inside {
+		if r.inside = r.c.Uint8() != 0; r.inside {
+			r.rows = true
+			consumeShort(&r.c)
+			consumeShort(&r.c)
+			r.inside = r.c.Err() == nil
+		}
+	}
 }
 
 // decode decodes a row.

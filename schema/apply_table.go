@@ -263,21 +263,31 @@ func (t *Table) copyForChange() *Table {
 	return &c
 }
 
-// column finds a column in the lists. The table need not be sealed.
-func (t *Table) column(name string) *Column {
+// columnsByName returns the columns in the lists. The table need not be sealed.
+func (t *Table) columnsByName() map[string]*Column {
+	all := make(map[string]*Column, len(t.stored))
 	for _, list := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
 		for _, c := range list {
-			if c.Name == name {
-				return c
-			}
+			all[c.Name] = c
 		}
 	}
-	return nil
+	return all
+}
+
+// droppedByName returns the positions of dropped columns.
+func (t *Table) droppedByName() map[string]int {
+	all := make(map[string]int, len(t.Dropped))
+	for i := range t.Dropped {
+		all[t.Dropped[i].Name] = i
+	}
+	return all
 }
 
 func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
+	columns, dropped := t.columnsByName(), t.droppedByName()
+	counter := t.IsCounter()
 	for _, spec := range specs {
-		if t.column(spec.Name) != nil {
+		if columns[spec.Name] != nil {
 			if ifNotExists {
 				continue
 			}
@@ -293,11 +303,11 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 			return errStaticWithoutClustering()
 		}
 		col := &Column{Name: spec.Name, Kind: spec.Kind, Position: -1, Type: spec.Type, Mask: spec.Mask, Attributes: spec.Attributes}
-		dropped, err := t.reuseDropped(col)
-		if err != nil {
-			return err
-		}
-		if !dropped {
+		if at, ok := dropped[spec.Name]; ok {
+			if err := col.reuse(&t.Dropped[at]); err != nil {
+				return err
+			}
+		} else {
 			if t.NextColumn == math.MaxUint16 {
 				return invalidf("Table '%s' cannot have any more columns", t.Name)
 			}
@@ -305,7 +315,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 			t.NextColumn++
 		}
 		// The previous columns determine whether the table is a counter table.
-		if !t.IsCounter() && len(t.Statics)+len(t.Regulars) > 0 && spec.Type.Kind() == types.Counter {
+		if !counter && len(t.Statics)+len(t.Regulars) > 0 && col.IsCounter() {
 			return misconfiguredf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", t.Keyspace, t.Name, spec.Name)
 		}
 		if spec.Kind == Static {
@@ -313,29 +323,25 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 		} else {
 			t.Regulars = append(t.Regulars, col)
 		}
+		columns[spec.Name], counter = col, counter || col.IsCounter()
 	}
 	return nil
 }
 
-// reuseDropped gives col the id and drop time of the dropped column with its name, if there is one.
-func (t *Table) reuseDropped(col *Column) (bool, error) {
-	i := slices.IndexFunc(t.Dropped, func(d DroppedColumn) bool { return d.Name == col.Name })
-	if i < 0 {
-		return false, nil
-	}
-	d := &t.Dropped[i]
+// reuse gives c the id and drop time of the dropped column with its name.
+func (c *Column) reuse(d *DroppedColumn) error {
 	switch {
-	case !d.Type.Equal(col.Type):
-		return false, invalidf("Cannot add a column '%s' of type %s, incompatible with previously dropped column '%s' of type %s",
-			col.Name, col.Type, d.Name, d.Type)
-	case d.Kind != col.Kind:
-		return false, invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with previous kind %s",
-			col.Name, kindWord(col.Kind), kindWord(d.Kind))
-	case col.Type.Kind() == types.Counter:
-		return false, invalidf("Cannot re-add previously dropped counter column %s", col.Name)
+	case !d.Type.Equal(c.Type):
+		return invalidf("Cannot add a column '%s' of type %s, incompatible with previously dropped column '%s' of type %s",
+			c.Name, c.Type, d.Name, d.Type)
+	case d.Kind != c.Kind:
+		return invalidf("Cannot re-add previously dropped column '%s' of kind %s, incompatible with previous kind %s",
+			c.Name, kindWord(c.Kind), kindWord(d.Kind))
+	case c.Type.Kind() == types.Counter:
+		return invalidf("Cannot re-add previously dropped counter column %s", c.Name)
 	}
-	col.ID, col.DroppedMicros = d.ID, d.Micros
-	return true, nil
+	c.ID, c.DroppedMicros = d.ID, d.Micros
+	return nil
 }
 
 func kindWord(k ColumnKind) string {
@@ -346,8 +352,10 @@ func kindWord(k ColumnKind) string {
 }
 
 func (t *Table) alterDrop(c *AlterTable) error {
+	columns, dropped := t.columnsByName(), t.droppedByName()
+	removed := map[*Column]bool{}
 	for _, name := range c.Drop {
-		col := t.column(name)
+		col := columns[name]
 		switch {
 		case (col == nil || t.Hides(col)) && c.DropIfExists:
 			continue
@@ -363,29 +371,28 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		if names := t.dependent(col.ID); names != "" {
 			return invalidf("Cannot drop column %s because it has dependent secondary indexes (%s)", name, names)
 		}
-		is := func(o *Column) bool { return o == col }
-		t.Statics = slices.DeleteFunc(t.Statics, is)
-		t.Regulars = slices.DeleteFunc(t.Regulars, is)
-		t.rememberDropped(col, c.DropMicros)
+		delete(columns, name)
+		removed[col] = true
+		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a later drop
+		// with an older timestamp.
+		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
+		if at, again := dropped[name]; again {
+			t.Dropped[at] = d
+			continue
+		}
+		dropped[name] = len(t.Dropped)
+		t.Dropped = append(t.Dropped, d)
 	}
+	is := func(o *Column) bool { return removed[o] }
+	t.Statics = slices.DeleteFunc(t.Statics, is)
+	t.Regulars = slices.DeleteFunc(t.Regulars, is)
 	return nil
 }
 
-// rememberDropped keeps one entry for each name. Its time never decreases: cells hidden by an earlier drop must not
-// reappear after a later drop with an older timestamp.
-func (t *Table) rememberDropped(col *Column, micros int64) {
-	d := DroppedColumn{Column: *col, Micros: max(micros, col.DroppedMicros)}
-	i := slices.IndexFunc(t.Dropped, func(o DroppedColumn) bool { return o.Name == col.Name })
-	if i >= 0 {
-		t.Dropped[i] = d
-		return
-	}
-	t.Dropped = append(t.Dropped, d)
-}
-
 func (t *Table) alterRename(c *AlterTable) error {
+	columns := t.columnsByName()
 	for _, r := range c.Rename {
-		col := t.column(r.From)
+		col := columns[r.From]
 		switch {
 		case col == nil || t.Hides(col): // also with IF EXISTS, as in Cassandra
 			return invalidf("Undefined column name %s in table %s.%s", r.From, t.Keyspace, t.Name)
@@ -393,7 +400,7 @@ func (t *Table) alterRename(c *AlterTable) error {
 			return invalidf("Cannot rename non PRIMARY KEY column %s", r.From)
 		case col.CheckText() != "" && r.Check == "": // added after the change was defined
 			return invalidf("Cannot rename column %s: its CHECK constraint was changed at the same time", r.From)
-		case t.column(r.To) != nil:
+		case columns[r.To] != nil:
 			return invalidf("Cannot rename column %s to %s in table '%s.%s'; another column with that name already exists",
 				r.From, r.To, t.Keyspace, t.Name)
 		}
@@ -410,6 +417,8 @@ func (t *Table) alterRename(c *AlterTable) error {
 		} else {
 			t.Clustering[col.Position] = &renamed
 		}
+		delete(columns, r.From)
+		columns[r.To] = &renamed
 	}
 	return nil
 }

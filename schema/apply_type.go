@@ -45,32 +45,91 @@ func applyCreateType(s *Schema, c *CreateType) (*Schema, error) {
 const (
 	typeDepthMax = 256 // below the limit of types.ParseDeclaredClass
 	typePartsMax = 10000
+	// tablePartsMax bounds the types of a table, or of the arguments of a function, in all. A part takes about 40 bytes of an encoded
+	// definition, and so a table at most 5 MB in the metadata log.
+	tablePartsMax = 1 << 17
 )
 
 // checkExtent rejects types whose expansion is too deep or too large.
 func checkExtent(t *types.Type) error {
-	parts := 0
-	var walk func(t *types.Type, depth int) bool
-	walk = func(t *types.Type, depth int) bool {
-		if t.Frozen() {
-			depth++ // its class is nested in another class
-		}
-		parts++
-		if depth > typeDepthMax || parts > typePartsMax {
-			return false
-		}
-		for _, e := range t.Elems() {
-			if !walk(e, depth+1) {
-				return false
-			}
-		}
-		return true
-	}
-	if !walk(t, 1) {
+	if _, ok := extent(t, 1); !ok {
 		return invalidf("Type %s is too deep or too large: no more than %d levels and %d parts are possible",
 			t, typeDepthMax/2, typePartsMax)
 	}
 	return nil
+}
+
+// extent returns the number of parts of a type at a depth. It is not ok, and the number is incomplete, if a bound is exceeded.
+func extent(t *types.Type, depth int) (parts int, ok bool) {
+	if t.Frozen() {
+		depth++ // its class is nested in another class
+	}
+	if parts = 1; depth > typeDepthMax {
+		return parts, false
+	}
+	for _, e := range t.Elems() {
+		n, ok := extent(e, depth+1)
+		if parts += n; !ok || parts > typePartsMax {
+			return parts, false
+		}
+	}
+	return parts, true
+}
+
+// errParts returns the error for definitions with too many parts.
+func errParts() error {
+	return invalidf("The types have more than %d parts in all: those of a user-defined type count wherever it is used", tablePartsMax)
+}
+
+// CheckParts rejects a definition whose types have more than tablePartsMax parts in all. A statement that names a large type many times
+// would otherwise make an encoded definition of any size. Apply does not check this, because an older version does not.
+func CheckParts(all ...*types.Type) error {
+	sum := 0
+	for _, t := range all {
+		parts, _ := extent(t, 1)
+		if sum += parts; sum > tablePartsMax {
+			return errParts()
+		}
+	}
+	return nil
+}
+
+// ColumnTypes returns the types of the stored columns.
+func (t *Table) ColumnTypes() []*types.Type {
+	all := make([]*types.Type, len(t.stored))
+	for i, c := range t.stored {
+		all[i] = c.Type
+	}
+	return all
+}
+
+// CheckFieldParts is CheckParts for the tables of k, if the user-defined type gets a field.
+func (k *Keyspace) CheckFieldParts(name string, field *types.Type) error {
+	added, _ := extent(field, 1)
+	for _, t := range k.tables {
+		sum := 0
+		for _, c := range t.stored {
+			if n := occurrences(c.Type, name); n > 0 {
+				parts, _ := extent(c.Type, 1)
+				sum += parts + n*added
+			}
+		}
+		if sum > tablePartsMax {
+			return errParts()
+		}
+	}
+	return nil
+}
+
+// occurrences counts the user-defined type with a name in t.
+func occurrences(t *types.Type, name string) (n int) {
+	if t.Kind() == types.UDT && t.UDTName() == name {
+		return 1
+	}
+	for _, e := range t.Elems() {
+		n += occurrences(e, name)
+	}
+	return n
 }
 
 // checkExtents checks all types of k after one of them has changed.
@@ -121,10 +180,19 @@ func (k *Keyspace) current(t *types.Type) (*types.Type, error) {
 	if err := k.checkTypesExist(t); err != nil {
 		return nil, err
 	}
-	for _, name := range k.TypeNames() {
-		t = replaceType(t, k.types[name])
-	}
+	t = k.renewed(t)
 	return t, checkExtent(t)
+}
+
+// renewed returns t with the current versions of the user-defined types of k, which must exist. The types in these are current.
+func (k *Keyspace) renewed(t *types.Type) *types.Type {
+	if t.Kind() == types.UDT {
+		if t.Frozen() {
+			return k.types[t.UDTName()].Freeze()
+		}
+		return k.types[t.UDTName()]
+	}
+	return withParts(t, k.renewed)
 }
 
 func applyAlterType(s *Schema, c *AlterType) (*Schema, error) {
@@ -209,20 +277,29 @@ func qualifiedText(t *types.Type) string {
 
 func renameFields(old *types.Type, c *AlterType) (*types.Type, error) {
 	fields := slices.Clone(old.FieldNames())
+	positions := make(map[string][]int, len(fields)) // ascending; a name may be that of two fields in between
+	for i, f := range fields {
+		positions[f] = append(positions[f], i)
+	}
 	for _, r := range c.Rename {
-		i := slices.Index(fields, r.From)
-		if i < 0 {
+		at := positions[r.From]
+		if len(at) == 0 {
 			if c.RenameIfExists {
 				continue
 			}
 			return nil, invalidf("Unkown field %s in user type %s.%s", r.From, c.Keyspace, old) // Cassandra's spelling
 		}
-		fields[i] = r.To
+		fields[at[0]] = r.To
+		positions[r.From] = at[1:]
+		positions[r.To] = append(positions[r.To], at[0])
+		slices.Sort(positions[r.To])
 	}
-	for i, f := range fields {
-		if slices.Contains(fields[:i], f) {
+	seen := make(map[string]bool, len(fields))
+	for _, f := range fields {
+		if seen[f] {
 			return nil, invalidf("Duplicate field name %s in type %s", f, c.Keyspace) // Cassandra prints the keyspace
 		}
+		seen[f] = true
 	}
 	if slices.Equal(fields, old.FieldNames()) {
 		return nil, nil
@@ -320,9 +397,19 @@ func replaceType(t, u *types.Type) *types.Type {
 		}
 		return u
 	}
+	return withParts(t, func(e *types.Type) *types.Type { return replaceType(e, u) })
+}
+
+// withParts returns t with its parts replaced, or t itself if none changes.
+func withParts(t *types.Type, replace func(*types.Type) *types.Type) *types.Type {
 	parts := make([]*types.Type, len(t.Elems()))
+	changed := false
 	for i, e := range t.Elems() {
-		parts[i] = replaceType(e, u)
+		parts[i] = replace(e)
+		changed = changed || parts[i] != e
+	}
+	if !changed {
+		return t
 	}
 	switch t.Kind() {
 	case types.List:

@@ -36,14 +36,16 @@ type task struct {
 func (t *task) shown(textOf func(id [16]byte) string) string {
 	text := t.text
 	if text == "" && t.prepared != ([16]byte{}) {
-		if text = textOf(t.prepared); text == "" {
-			text = fmt.Sprintf("%x", t.prepared)
-		}
+		text = textOf(t.prepared)
 	}
 	if len(text) > taskBytesMax {
 		text = strings.ToValidUTF8(text[:taskBytesMax], "")
 	}
-	text = t.opcode.String() + " " + cql.Redact(text)
+	text = cql.Redact(text)
+	if text == "" && t.prepared != ([16]byte{}) {
+		text = fmt.Sprintf("%x", t.prepared)
+	}
+	text = t.opcode.String() + " " + text
 	if t.others > 0 {
 		text += fmt.Sprintf(" and %d more statements", t.others)
 	}

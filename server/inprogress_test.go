@@ -28,7 +28,7 @@ func TestTasksHaveNoSecrets(t *testing.T) {
 		{task{opcode: frame.OpExecute, prepared: [16]byte{1}}, "EXECUTE SELECT * FROM t WHERE k = ?"},
 		{task{opcode: frame.OpExecute, prepared: [16]byte{0xAB}}, "EXECUTE ab000000000000000000000000000000"},
 		{task{opcode: frame.OpBatch, text: "DELETE FROM t WHERE k = 1", others: 2}, "BATCH DELETE FROM t WHERE k = 1 and 2 more statements"},
-		{task{opcode: frame.OpQuery, text: strings.Repeat("x", taskBytesMax-1) + "é"}, "QUERY " + strings.Repeat("x", taskBytesMax-1)},
+		{task{opcode: frame.OpQuery, text: "USE " + strings.Repeat("x", taskBytesMax-5) + "é"}, "QUERY USE " + strings.Repeat("x", taskBytesMax-5)},
 	} {
 		if got := c.task.shown(textOf); got != c.want {
 			t.Errorf("%+v is shown as %s, want %s", c.task, got, c.want)
@@ -40,7 +40,7 @@ func TestTasksHaveNoSecrets(t *testing.T) {
 func TestKill(t *testing.T) {
 	release, running := make(chan struct{}), new(atomic.Int64)
 	processor := &fake{query: func(r *request.Request, _ *query.Session, text string, _ *query.Params) (*query.Result, error) {
-		if !strings.HasPrefix(text, "WAIT") {
+		if !strings.HasPrefix(text, "SELECT") {
 			return void()
 		}
 		running.Add(1)
@@ -53,14 +53,14 @@ func TestKill(t *testing.T) {
 	}}
 	s, addr := start(t, Options{Processor: processor})
 	c := connect(t, addr, frame.V5)
-	c.send(1, "WAIT one")
-	c.send(2, "WAIT two")
+	c.send(1, "SELECT 1")
+	c.send(2, "SELECT 2")
 	eventually(t, "both requests are executed", func() bool { return running.Load() == 2 && len(s.InProgress(noText)) == 2 })
 	ids := map[string]uint64{}
 	for _, p := range s.InProgress(noText) {
 		ids[p.Task] = p.ID
 	}
-	if !s.Kill(ids["QUERY WAIT one"]) {
+	if !s.Kill(ids["QUERY SELECT 1"]) {
 		t.Fatalf("%v is not being executed", ids)
 	}
 	h, e := c.readError()
@@ -68,7 +68,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("stream %d receives %+v", h.Stream, e)
 	}
 	eventually(t, "only the other request is shown", func() bool { return len(s.InProgress(noText)) == 1 })
-	if s.Kill(ids["QUERY WAIT one"]) || s.Kill(0) || s.Killed() != 1 {
+	if s.Kill(ids["QUERY SELECT 1"]) || s.Kill(0) || s.Killed() != 1 {
 		t.Errorf("a request that has ended is killed; %d were", s.Killed())
 	}
 	close(release)

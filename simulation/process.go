@@ -170,7 +170,7 @@ func (l *process) opening() assembly.Opening {
 	store := func(e *storage.Engine) slowEngine { return slowEngine{e, l} }
 	return assembly.Opening{
 		Storage: storage.Options{
-			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync,
+			Dir: dataDir, FS: l.disk, Clock: clock{l}, Inline: true, Sync: c.options.Sync, ShadowedRows: 2,
 			MemTableBytes: c.options.memTableBytes(), CacheBytes: 1 << 20, PageBytes: c.options.PageBytes, FilterRows: c.options.FilterRows,
 			OnFatal: l.fail, FreeSpace: l.node.faults.space,
 		},

@@ -11,6 +11,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // Apply applies mutations atomically: after a crash either all of them or none are part of the data. It copies them
@@ -107,7 +108,7 @@ func (e *Engine) enqueue(ms []*row.Mutation, size int, durable, wake bool, done 
 	if q.closing {
 		return ErrStopped
 	}
-	if q.bytes+size > pendingBytesMax && q.bytes > 0 {
+	if q.bytes+size > e.opts.PendingBytes && q.bytes > 0 {
 		e.counters.refused.Add(1)
 		return ErrOverloaded
 	}
@@ -282,8 +283,8 @@ func (e *Engine) publish(g *group) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	e.latches.rLock(g.stripes)
-	defer e.latches.rUnlock(g.stripes)
+	e.latches.RLock(g.stripes)
+	defer e.latches.RUnlock(g.stripes)
 	defer func() { e.settle(err) }()
 	defer e.commitPanic(&err)
 	e.watched.note(g.tokens)
@@ -373,9 +374,9 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 	// The purger must not apply a deletion that is gone, and no collapse may write back a row that it read before.
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
-	e.sweeper.restart()
-	e.latches.lock(allStripes)
-	defer e.latches.unlock(allStripes)
+	e.sweeper.forget()
+	e.latches.Lock(latch.AllStripes)
+	defer e.latches.Unlock(latch.AllStripes)
 	return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
 		e.remove(b, id, ring.FullRange())
 		if drop {

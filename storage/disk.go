@@ -33,7 +33,7 @@ type diskState struct {
 func (e *Engine) watchedFS() vfs.FS {
 	fs := e.opts.FS
 	if fs == vfs.Default { // in memory, a file of zeros frees nothing
-		fs = newLogAheadFS(fs)
+		fs = logguard.Ahead(fs)
 	}
 	e.guard = logguard.New(vfs.OnDiskFull(fs, func() {
 		e.disk.full.Store(true)

@@ -14,6 +14,7 @@ import (
 
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/format"
 )
 
 // crashAfterWrites lets writers write, takes the disk as a power loss would leave it, and returns how
@@ -166,7 +167,7 @@ func TestFormatIsChecked(t *testing.T) {
 	disk := vfs.NewMem()
 	openTest(t, Options{FS: disk}).Close()
 	write := func(content string) {
-		f, err := disk.Create("db/"+formatFile, vfs.WriteCategoryUnspecified)
+		f, err := disk.Create("db/"+format.FileName, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,9 +180,9 @@ func TestFormatIsChecked(t *testing.T) {
 		_, err := Open(Options{FS: disk, Dir: "db", Clock: newTestClock()})
 		return err
 	}
-	for _, other := range []int{FormatVersion - 1, FormatVersion + 1} {
+	for _, other := range []int{format.Version - 1, format.Version + 1} {
 		write(fmt.Sprintf("cqld storage format %d\n", other))
-		if err := open(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("format %d, this cqld reads format %d", other, FormatVersion)) {
+		if err := open(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("format %d, this cqld reads format %d", other, format.Version)) {
 			t.Fatalf("another format: %v", err)
 		}
 	}
@@ -189,7 +190,7 @@ func TestFormatIsChecked(t *testing.T) {
 	if err := open(); !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("no format: %v", err)
 	}
-	if err := disk.Remove("db/" + formatFile); err != nil {
+	if err := disk.Remove("db/" + format.FileName); err != nil {
 		t.Fatal(err)
 	}
 	if err := open(); err == nil || !strings.Contains(err.Error(), "it was not created by cqld") {

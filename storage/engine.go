@@ -15,7 +15,10 @@ import (
 	"cqld/internal/env"
 	"cqld/schema"
 	"cqld/storage/compaction"
+	"cqld/storage/format"
+	"cqld/storage/latch"
 	"cqld/storage/logguard"
+	"cqld/storage/merging"
 )
 
 // Engine is one node's storage. All methods are safe for concurrent use, except Close, which must come last.
@@ -26,7 +29,7 @@ type Engine struct {
 	// pebble contains the options with which db was opened.
 	pebble *pebble.Options
 
-	latches     latches
+	latches     latch.Latches
 	headers     headerFlags
 	maintainers []*maintainer
 	readers     sync.Pool // *reader
@@ -85,7 +88,10 @@ func Open(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFormat(o.FS, o.Dir); err != nil {
+	if err := format.Check(o.FS, o.Dir); err != nil {
+		if bad := new(format.Malformed); errors.As(err, &bad) {
+			err = &CorruptError{Path: bad.Path, Err: err}
+		}
 		return nil, err
 	}
 	lock, err := lockDirectory(o.FS, o.Dir)
@@ -115,7 +121,7 @@ func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
 // openLocked opens the storage in a directory that is locked. The caller releases the lock if it fails.
 func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e := &Engine{opts: o, lock: lock, stop: make(chan struct{}), broken: make(chan struct{})}
-	e.latches.off, e.disk.wake = o.noLatch, make(chan struct{}, 1)
+	e.latches.Off, e.disk.wake = o.noLatch, make(chan struct{}, 1)
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
 	e.openBallast()
@@ -136,7 +142,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	}
 	e.opened.Store(true)
 	e.guard.Opened()
-	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost()); err != nil {
+	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost(), e.loadPass()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.checkSpace()
@@ -145,14 +151,14 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 }
 
 // pebbleOptions returns the measured options for Pebble. The format major version is pinned: a newer Pebble must not
-// change the disk by itself (FormatVersion).
+// change the disk by itself (format.Version).
 func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          e.watchedFS(),
 		Cache:                       cache,
 		Logger:                      pebbleLog{e},
 		EventListener:               e.listener(),
-		Merger:                      newMerger(e.hot.add),
+		Merger:                      merging.New(e.hot.add, badRow),
 		FormatMajorVersion:          pebble.FormatValueSeparation,
 		MemTableSize:                uint64(e.opts.MemTableBytes),
 		MemTableStopWritesThreshold: memTablesMax,
@@ -172,7 +178,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		o.DisableTableStats = true
 	}
 	for i := range o.Levels {
-		o.Levels[i].BlockSize = 16 << 10
+		o.Levels[i].BlockSize = e.opts.blockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
@@ -196,7 +202,10 @@ func (e *Engine) start() {
 	}
 	e.owned.Go(e.commitLoop)
 	e.owned.Go(e.watchSpace)
-	e.owned.Go(e.sweepLoop)
+	e.sweeper.dead.wake = make(chan struct{}, 1)
+	if !e.opts.noSweep {
+		e.owned.Go(e.sweepLoop)
+	}
 	if e.opts.Sync == SyncPeriodic {
 		e.armPeriodic()
 	}
@@ -266,5 +275,5 @@ func (e *Engine) checkpoint(dir string, options ...pebble.CheckpointOption) erro
 	if err != nil {
 		return e.failure(err)
 	}
-	return writeFormat(e.opts.FS, dir)
+	return format.Write(e.opts.FS, dir)
 }

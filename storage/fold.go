@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/storage/latch"
 )
 
 // hotRows are keys whose merge had many operands: in the memtable, every reader pays for every operand. The read that
@@ -71,9 +73,9 @@ func (e *Engine) fold(key []byte) error {
 	if err != nil || e.failedErr() != nil || e.disk.full.Load() {
 		return err
 	}
-	stripe := stripeOf(k.Token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	stripe := latch.StripeOf(k.Token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0)})
 	if err != nil {
 		return e.failure(err)

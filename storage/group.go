@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // group is the mutations that are committed together: one batch, one fsync.
@@ -75,7 +76,7 @@ func (e *Engine) add(g *group, m *row.Mutation) {
 	if n := len(g.tables); n == 0 || g.tables[n-1] != m.Table && !slices.Contains(g.tables, m.Table) {
 		g.tables = append(g.tables, m.Table)
 	}
-	stripe := stripeOf(m.Key.Token)
+	stripe := latch.StripeOf(m.Key.Token)
 	g.stripes |= stripe
 	g.tokens = append(g.tokens, m.Key.Token)
 	var entry row.Entry

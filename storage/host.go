@@ -14,6 +14,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // Host is what a maintainer may ask of its engine. Its methods are safe for concurrent use. Those that write or wait
@@ -93,11 +94,12 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 		}
 		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), kindEnd)
 		f(k)
-		valid = iter.SeekGE(next)
+		valid = stepOrSeek(iter, next)
 	}
 	if !valid {
 		next = nil
 	}
+	h.e.countSeeks(iter)
 	return next, h.e.failure(errors.Join(iter.Error(), iter.Close()))
 }
 
@@ -111,8 +113,8 @@ func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
 
 // Latched calls f under the write latches of all partitions: no commit, ingestion or purge runs meanwhile.
 func (h *Host) Latched(f func()) {
-	h.e.latches.lock(allStripes)
-	defer h.e.latches.unlock(allStripes)
+	h.e.latches.Lock(latch.AllStripes)
+	defer h.e.latches.Unlock(latch.AllStripes)
 	f()
 }
 

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also ends
@@ -115,23 +116,30 @@ func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.Ent
 	if h.e.disk.full.Load() {
 		return nil
 	}
-	stripe := stripeOf(key.Token)
-	h.e.latches.lock(stripe)
-	defer h.e.latches.unlock(stripe)
+	stripe := latch.StripeOf(key.Token)
+	h.e.latches.Lock(stripe)
+	defer h.e.latches.Unlock(stripe)
 	at := appendSuffix(appendPartition(nil, table, key), kind, clustering, nil)
 	err := h.e.overwrite(func(b *pebble.Batch) error {
-		value, closer, err := h.e.db.Get(at)
-		switch {
-		case errors.Is(err, pebble.ErrNotFound):
-			f(Derived{batch: b, space: h.space}, nil)
-			return nil
-		case err != nil:
-			return err
-		}
-		f(Derived{batch: b, space: h.space}, value)
-		return closer.Close()
+		return h.e.lookUp(at, func(value []byte) { f(Derived{batch: b, space: h.space}, value) })
 	})
 	return h.e.failure(err)
+}
+
+// lookUp calls f with what is stored under a key, nil if nothing is. Unlike pebble.DB.Get, it uses the filters of all levels.
+func (e *Engine) lookUp(key []byte, f func(value []byte)) error {
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0), UseL6Filters: true})
+	if err != nil {
+		return err
+	}
+	var value []byte
+	if iter.SeekPrefixGE(key) {
+		value, err = iter.ValueAndErr()
+	}
+	if err = errors.Join(err, iter.Error()); err == nil {
+		f(value)
+	}
+	return errors.Join(err, iter.Close())
 }
 
 // Lost returns the error of a read whose partition, or range, this node may have lost.
@@ -208,13 +216,11 @@ func (r *reader) openRows() error {
 
 // Stored returns what is stored under a key of a partition, nil if nothing is: the header, or a row.
 func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte) ([]byte, error) {
-	value, closer, err := h.e.db.Get(appendSuffix(appendPartition(nil, table, key), kind, clustering, nil))
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
-		return nil, nil
-	case err != nil:
-		return nil, h.e.failure(err)
-	}
-	out := append([]byte{}, value...)
-	return out, h.e.failure(closer.Close())
+	var out []byte
+	err := h.e.lookUp(appendSuffix(appendPartition(nil, table, key), kind, clustering, nil), func(value []byte) {
+		if value != nil {
+			out = append([]byte{}, value...)
+		}
+	})
+	return out, h.e.failure(err)
 }

@@ -17,6 +17,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // ingestDir is the directory, in the engine's, for sstables under construction. Files that a crash leaves there are
@@ -206,8 +207,8 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 		}
 		e.headers.persisted([]schema.StorageID{id})
 	}
-	e.latches.rLock(allStripes)
-	defer e.latches.rUnlock(allStripes)
+	e.latches.RLock(latch.AllStripes)
+	defer e.latches.RUnlock(latch.AllStripes)
 	e.watched.noteAll()
 	return e.ingestStaged(g, g.staged)
 }

@@ -21,13 +21,10 @@ const (
 	// one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
-	// logAhead is the number of zeros that are written ahead in a log at a time: with 1 KB a write, one in two
-	// hundred syncs takes a millisecond longer.
-	logAhead = 256 << 10
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
-	// pendingBytesMax bounds the bytes that wait for the committer: one second of a disk with 64 MB/s.
-	pendingBytesMax = 64 << 20
+	// PendingBytesMax is the default of Options.PendingBytes: one second of a disk with 64 MB/s.
+	PendingBytesMax = 64 << 20
 	// pageBytesMax ends a page early: 5000 rows (the usual page) of 800 bytes.
 	pageBytesMax = 4 << 20
 	// filterRowsMax and filterBytesMax end a page of a filtered read that omits this much: 16,384 small rows take about
@@ -37,18 +34,15 @@ const (
 	// Reads that scan this many tombstones are logged, or refused; the thresholds are Cassandra's.
 	tombstonesWarn = 1_000
 	tombstonesFail = 100_000
-	// foldOperandsMin is the number of merge operands from which a row is collapsed: at 0.4 µs each, a read spends
-	// some 10 µs on merging them, as much as one collapse costs.
-	foldOperandsMin = 32
 	// foldQueueMax bounds the rows that wait to be collapsed; the next read finds further ones again.
 	foldQueueMax = 64
-	// mergeArenaBytes is the number of bytes that a merge gathers before it merges them.
-	mergeArenaBytes = 64 << 10
 	// cellsKept is the number of decoded cells, of 72 bytes, for which an idle reader keeps memory.
 	cellsKept = 4096
-	// mergeLargeBytes is the size from which an operand is merged immediately: copying it would cost more than
-	// checking whether it changes anything.
-	mergeLargeBytes = 4 << 10
+	// blockBytes is the size of a block of a file before compression.
+	blockBytes = 16 << 10
+	// stepsMax is the number of entries over which a read steps before it seeks: a seek costs as much as some ten steps,
+	// and the entry that it wants is nearly always the next one, or otherwise far away.
+	stepsMax = 4
 	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
 	probeBytesKept = 256 << 10
 	// quarantineMax bounds the corruptions that are remembered.
@@ -78,8 +72,21 @@ const (
 	sweepEvery = 10 * time.Minute
 	sweepRows  = 2_000
 	sweepPause = 20 * time.Millisecond
-	// sweepBatch is how many entries are overwritten under one latch: some 100 µs.
-	sweepBatch = 64
+	// sweepStart is how long the sweeper waits after a start before it continues.
+	sweepStart = 10 * time.Second
+	// sweepSaveEvery is the number of steps of a pass after which its position is saved: a restart repeats a second of it.
+	sweepSaveEvery = 32
+	// sweepBatch and sweepBatchBytes bound what is overwritten under one latch: some 0.5 ms. From purgeRangeMin adjacent
+	// rows on, one range deletion removes them: readers go over it in one step, but each costs every new iterator 0.1 µs.
+	sweepBatch      = 512
+	sweepBatchBytes = 1 << 20
+	purgeRangeMin   = 64
+	// shadowedMax is the number of rows shadowed by deletions from which a read has them purged: 0.3 ms of the read, and
+	// 1 ms of the purger. deadPartitionsMax bounds the partitions that wait; the next read finds further ones again.
+	// sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
+	shadowedMax       = 1_000
+	deadPartitionsMax = 64
+	sweepDeadRows     = 10_000
 	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
 	cancelEvery = 256
 )

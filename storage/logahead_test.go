@@ -95,7 +95,7 @@ func tear(t *testing.T, log string, n int) {
 
 // The length of a log's file changes seldom.
 func TestLogIsPreallocated(t *testing.T) {
-	fs := newLogAheadFS(vfs.Default)
+	fs := logguard.Ahead(vfs.Default)
 	name := filepath.Join(t.TempDir(), "1.log")
 	f, err := fs.Create(name, logguard.Category)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestLogIsPreallocated(t *testing.T) {
 	if !bytes.HasPrefix(got, want) || len(bytes.TrimRight(got[len(want):], "\x00")) > 0 {
 		t.Fatal("the file is not what was written, and zeros")
 	}
-	if most := len(want)/logAhead + 2; len(sizes) > most {
+	if most := len(want)/logguard.AheadBytes + 2; len(sizes) > most {
 		t.Fatalf("%d lengths, %d would do", len(sizes), most)
 	}
 	other, err := fs.Create(filepath.Join(filepath.Dir(name), "2.sst"), "pebble-memtable-flush")
@@ -131,7 +131,7 @@ func TestLogIsPreallocated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, ours := other.(*logAheadFile); ours {
+	if strings.Contains(fmt.Sprintf("%T", other), "ahead") {
 		t.Fatal("a table is not a log")
 	}
 }

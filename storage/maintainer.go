@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // Maintainer keeps entries that are derived from rows, such as the entries of an index. The engine calls it wherever
@@ -327,9 +328,9 @@ func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
 	if !e.maintained(id) {
 		return nil
 	}
-	stripe := stripeOf(k.Token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	stripe := latch.StripeOf(k.Token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	prefix := appendPartition(nil, id, k)
 	empty, err := e.emptySpan(prefix, append(slices.Clone(prefix), kindEnd))
 	if !empty || err != nil {

@@ -9,7 +9,7 @@ import (
 // counters count events since the engine was opened.
 type counters struct {
 	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
-	looked, canceled                                                       atomic.Int64
+	looked, canceled, seeks                                                atomic.Int64
 }
 
 // ReadCounts are what a read command examined.
@@ -29,11 +29,18 @@ type Metrics struct {
 	Swept             int64 // entries scanned by the purger
 	Purged            int64 // entries overwritten or removed by the purger
 	Looked            int64 // entries scanned by reads
+	Seeks             int64 // searches for a key in the database by reads
 	Canceled          int64 // reads that ended early because their result was no longer wanted
 	Stalls            int64 // times that Pebble stalled writers
 	Corruptions       int64
 	DiskFull          bool
 	Pebble            *pebble.Metrics // nil after the engine has failed
+}
+
+// countSeeks counts the seeks of a read's iterator, which ends.
+func (e *Engine) countSeeks(iter *pebble.Iterator) {
+	stats := iter.Stats()
+	e.counters.seeks.Add(int64(stats.ForwardSeekCount[pebble.InterfaceCall] + stats.ReverseSeekCount[pebble.InterfaceCall]))
 }
 
 // Metrics returns the current statistics.
@@ -42,7 +49,7 @@ func (e *Engine) Metrics() Metrics {
 	m := Metrics{
 		Reads: c.reads.Load(), Writes: c.writes.Load(), Refused: c.refused.Load(), Syncs: c.syncs.Load(),
 		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
-		Looked: c.looked.Load(), Canceled: c.canceled.Load(),
+		Looked: c.looked.Load(), Seeks: c.seeks.Load(), Canceled: c.canceled.Load(),
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
 		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(),
 	}

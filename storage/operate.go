@@ -8,9 +8,12 @@ import (
 	"cqld/schema"
 )
 
-// CompactTable compacts the data of a table into the lowest level. It stops when ctx ends.
+// CompactTable purges the dead data of a table, and compacts the rest into the lowest level. It stops when ctx ends.
 func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
+		return err
+	}
+	if err := e.sweepTable(ctx, id); err != nil {
 		return err
 	}
 	return e.failure(e.db.Compact(ctx, appendTable(nil, id), appendTableEnd(nil, id), true))

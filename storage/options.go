@@ -109,8 +109,10 @@ type Options struct {
 
 	CacheBytes    int64
 	MemTableBytes int64
+	PendingBytes  int // of mutations that wait for the committer
 	PageBytes     int
 	FilterRows    int // that a page of a filtered read may omit
+	ShadowedRows  int // rows shadowed by deletions from which a read has them purged
 
 	// Table says what is to be known of a table; it is called often and must be quick. Nil means every
 	// table exists and nothing is purged.
@@ -145,6 +147,12 @@ type Options struct {
 
 	// noLatch removes a safeguard, in a test that must then detect the lost writes.
 	noLatch bool
+	// These replace constants, in tests that need few rows. runMin replaces sweepBatch in endRun.
+	purgeRangeMin, runMin, blockBytes int
+	// noSweep leaves sweeps to calls of Sweep, in tests whose models must know when data is purged.
+	noSweep bool
+	// ignoreDirty and forgetResumed remove safeguards of the purger, in tests that must then detect the lost rows.
+	ignoreDirty, forgetResumed bool
 }
 
 // withDefaults returns o with all fields set, or an error.
@@ -170,11 +178,22 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MemTableBytes <= 0 {
 		o.MemTableBytes = memTableBytesDefault
 	}
+	if o.PendingBytes <= 0 {
+		o.PendingBytes = PendingBytesMax
+	}
 	if o.PageBytes <= 0 {
 		o.PageBytes = pageBytesMax
 	}
 	if o.FilterRows <= 0 {
 		o.FilterRows = filterRowsMax
+	}
+	for _, x := range []struct {
+		option *int
+		value  int
+	}{{&o.ShadowedRows, shadowedMax}, {&o.purgeRangeMin, purgeRangeMin}, {&o.runMin, sweepBatch}, {&o.blockBytes, blockBytes}} {
+		if *x.option <= 0 {
+			*x.option = x.value
+		}
 	}
 	if o.Table == nil {
 		o.Table = func(schema.StorageID) TableInfo { return TableInfo{Exists: true, GC: GCDisabled} }

@@ -60,6 +60,7 @@ func (e *Engine) Hash(cmd *HashCommand, leaf func(i int, h LeafHash)) (next []by
 	h.nothing.Reset()
 	err = h.run()
 	if h.iter != nil {
+		e.countSeeks(h.iter)
 		err = errors.Join(err, h.iter.Close())
 	}
 	if err != nil {
@@ -106,7 +107,7 @@ func (h *hasher) run() error {
 			h.leaf(h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves), h.sum)
 		}
 		h.seek = append(append(h.seek[:0], h.prefix...), kindEnd)
-		valid = h.iter.Valid() && bytes.Compare(h.iter.Key(), h.seek) > 0 || h.next == nil && h.iter.SeekGE(h.seek)
+		valid = h.next == nil && stepOrSeek(h.iter, h.seek)
 	}
 	return h.iter.Error()
 }
@@ -135,8 +136,7 @@ func (h *hasher) partition() error {
 		start = append(append(start[:0], h.cmd.After...), 0)
 	}
 	h.seek = start
-	valid := h.iter.Valid() && bytes.Compare(h.iter.Key(), start) >= 0 || h.iter.SeekGE(start)
-	for ; valid && bytes.HasPrefix(h.iter.Key(), h.prefix); valid = h.iter.Next() {
+	for valid := stepOrSeek(h.iter, start); valid && bytes.HasPrefix(h.iter.Key(), h.prefix); valid = h.iter.Next() {
 		if err := h.row(h.iter.Key()[len(h.prefix)+1:]); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // LostRange is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
@@ -172,9 +173,9 @@ func tokenOf(key []byte, otherwise ring.Token) ring.Token {
 func (e *Engine) excise(lower, upper []byte, lost []LostRange) (err error) {
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
-	e.sweeper.restart()
-	e.latches.lock(allStripes)
-	defer e.latches.unlock(allStripes)
+	e.sweeper.forget()
+	e.latches.Lock(latch.AllStripes)
+	defer e.latches.Unlock(latch.AllStripes)
 	defer e.commitPanic(&err)
 	if err := e.db.Excise(context.Background(), pebble.KeyRange{Start: lower, End: upper}); err != nil {
 		return err

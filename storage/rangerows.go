@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // Some tables contain rows that belong to different keyspaces, and hence to different replicas: a range of tokens of such a
@@ -97,8 +98,8 @@ func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte)
 // dropKeys removes rows, and reports them and the partitions that become empty to maintainers.
 func (e *Engine) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 	err := func() error {
-		e.latches.lock(allStripes)
-		defer e.latches.unlock(allStripes)
+		e.latches.Lock(latch.AllStripes)
+		defer e.latches.Unlock(latch.AllStripes)
 		return e.writeDerived(pebble.Sync, func(b *pebble.Batch) error {
 			for i, key := range keys {
 				if err := e.purge(b, key, values[i], nil); err != nil {

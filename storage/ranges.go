@@ -8,6 +8,7 @@ import (
 
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // tokenBounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
@@ -51,9 +52,9 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) (err error) {
 	}
 	e.sweeper.mu.Lock()
 	defer e.sweeper.mu.Unlock()
-	e.sweeper.restart()
-	e.latches.lock(allStripes)
-	defer e.latches.unlock(allStripes)
+	e.sweeper.forget()
+	e.latches.Lock(latch.AllStripes)
+	defer e.latches.Unlock(latch.AllStripes)
 	defer e.commitPanic(&err)
 	batch := e.db.NewBatch()
 	defer batch.Close()

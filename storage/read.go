@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/merging"
 )
 
 // Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
@@ -101,6 +102,7 @@ type reader struct {
 	shownRT   []row.RangeTombstone
 	begun     bool   // the page contains its header
 	liveRows  uint32 // live rows of it
+	shadowed  int    // rows of it of which a deletion leaves nothing
 
 	filter       row.FilterMatcher
 	omitted      int          // rows, and whole partitions, that the filter omitted
@@ -108,6 +110,8 @@ type reader struct {
 	end          row.Position // where the page ends; Key.Bytes is nil unless rows after the last one were read
 
 	lower, upper, seek []byte
+	// stepping means that the iterator may step to the next key: it was moved by anything but SeekPrefixGE.
+	stepping bool
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
 	wide              schema.StorageID
 	headerValue       []byte
@@ -134,6 +138,7 @@ func (r *reader) safely(f func() error) (err error) {
 	defer func() {
 		if iter := r.iter; iter != nil {
 			r.iter = nil
+			r.e.countSeeks(iter)
 			err = errors.Join(err, iter.Close())
 		}
 	}()
@@ -149,7 +154,7 @@ func (r *reader) release() {
 		r.stored, r.canonical, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}, row.Row{}
 	}
 	r.deletions, r.shownRT = nil, nil
-	if cap(r.arena) > mergeArenaBytes {
+	if cap(r.arena) > merging.ArenaBytes {
 		r.arena, r.raw = nil, nil
 	}
 }
@@ -202,7 +207,7 @@ func (r *reader) readOne() error {
 func (r *reader) readOpened() error {
 	r.beginPartition(r.cmd.Key)
 	// The flag must be checked after the iterator was created: see headerFlags.
-	if r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
+	if r.stepping = false; r.e.headers.has(r.cmd.Table) && r.iter.SeekPrefixGE(r.lower) {
 		if err := r.readHeader(); err != nil {
 			return err
 		}
@@ -223,6 +228,7 @@ func (r *reader) readRange() error {
 		return err
 	}
 	valid := r.iter.First()
+	r.stepping = true
 	for valid && !r.full {
 		if err := r.look(); err != nil {
 			return err
@@ -237,9 +243,6 @@ func (r *reader) readRange() error {
 		if row.EntryKind(suffix[0]) == row.KindHeader {
 			if err := r.readHeader(); err != nil {
 				return err
-			}
-			if !r.header.HasRangeTombstones { // otherwise it has already advanced
-				r.iter.Next()
 			}
 		}
 		if err := r.readPartition(); err != nil {
@@ -261,25 +264,14 @@ func (r *reader) boundRange(tokens ring.Range) bool {
 	return ok
 }
 
-// toNextPartition advances to the next partition.
-func (r *reader) toNextPartition() bool {
-	if r.full {
-		return false
-	}
-	r.seek = append(append(r.seek[:0], r.prefix...), kindEnd)
-	if r.iter.Valid() && !r.cmd.Reversed && bytes.Compare(r.iter.Key(), r.seek) > 0 {
-		return true
-	}
-	return r.iter.SeekGE(r.seek)
-}
-
 func (r *reader) open() (err error) {
 	r.wide = 0
 	if r.iter != nil { // that of the previous partition
 		r.iter.SetBounds(r.lower, r.upper)
 		return nil
 	}
-	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper}
+	// Reads by key often find nothing, and the filter saves them the block of the last level.
+	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
 	r.iter, err = r.e.db.NewIter(&r.opts)
 	return err
 }
@@ -318,7 +310,7 @@ func (r *reader) readHeader() error {
 func (r *reader) readRangeTombstones() error {
 	r.raw, r.arena = r.raw[:0], r.arena[:0]
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRangeTombstone))
-	for valid := r.iter.SeekGE(r.seek); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
+	for valid := r.toKey(); valid && bytes.HasPrefix(r.iter.Key(), r.seek); valid = r.iter.Next() {
 		t, err := r.rangeTombstone()
 		if err != nil {
 			return err
@@ -365,10 +357,11 @@ func (r *reader) readPartition() error {
 	}
 	before := r.omitted
 	err := r.readSlices()
+	r.noteShadowed()
 	if err != nil {
 		return err
 	}
-	if err := r.iter.Error(); err != nil {
+	if err := r.iterError(); err != nil {
 		return err
 	}
 	if !r.begun && !r.cut && (len(r.shownRT) > 0 || !r.shown.Empty()) && !(r.omitted > before && r.onlyStatic()) {
@@ -411,41 +404,28 @@ func (r *reader) readSlices() error {
 // readSlice reads the rows of a slice. done means that no further slice of the partition is needed.
 func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 	start := len(r.prefix) + 1
-	switch {
-	case s.Exact():
+	if s.Exact() && r.cmd.SinglePartition() {
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
-		if r.iter.SeekPrefixGE(r.seek) {
+		if r.stepping = false; r.iter.SeekPrefixGE(r.seek) {
 			return r.readRow(s.Start)
 		}
-		return false, r.iter.Error()
-	case r.cmd.Reversed:
-		r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
-		if s.End == nil {
-			r.seek[len(r.prefix)] = kindEnd
-		} else {
-			r.seek = append(r.seek, s.End...)
-		}
-		for valid := r.iter.SeekLT(r.seek); valid && r.inSlice(s); valid = r.iter.Prev() {
+		return false, r.iterError()
+	}
+	if r.cmd.Reversed {
+		for valid := r.toEnd(s); valid && r.inSlice(s); valid = r.iter.Prev() {
 			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
 				return done, err
 			}
 		}
-	default:
-		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
-		valid := r.iter.Valid() && r.atFirstRow(s) || r.iter.SeekGE(r.seek)
-		for ; valid && r.inSlice(s); valid = r.iter.Next() {
-			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
-				return done, err
-			}
+		return false, r.iterError()
+	}
+	r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
+	for valid := r.toKey(); valid && r.inSlice(s); valid = r.iter.Next() {
+		if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
+			return done, err
 		}
 	}
-	return false, r.iter.Error()
-}
-
-// atFirstRow reports whether the iterator, which was advanced key by key, is at the beginning of a slice that begins
-// with the partition.
-func (r *reader) atFirstRow(s row.Slice) bool {
-	return len(s.Start) == 0 && !r.cmd.SinglePartition() && r.inSlice(s)
+	return false, r.iterError()
 }
 
 // inSlice reports whether the iterator is at a row of the slice in this partition.
@@ -498,6 +478,9 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 	live := sum.Live
 	switch {
 	case sum.Empty:
+		return false, nil
+	case deletion.Present() && sum.TimestampMax <= deletion.Timestamp:
+		r.shadowed++
 		return false, nil
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= r.gcBefore:
 		// Nothing is removed: the bytes are canonical as they are.
@@ -595,5 +578,9 @@ func (r *reader) met(n int) error {
 }
 
 func (r *reader) badValue(err error) error {
-	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", r.iter.Key(), err)}
+	return badRow(r.iter.Key(), err)
+}
+
+func badRow(key []byte, err error) error {
+	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", key, err)}
 }

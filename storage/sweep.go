@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/latch"
 )
 
 // sweeper is the purger. It removes data that Pebble cannot: rows that a deletion shadows, and tombstones and expired
@@ -22,9 +23,20 @@ import (
 // nothing is left that it shadows. A concurrent write could add such a row, so a partition that was written to during
 // its sweep keeps its tombstones until the next one (watch).
 type sweeper struct {
-	mu       sync.Mutex
+	mu   sync.Mutex
+	pass sweepSpan  // over everything
+	now  *sweepSpan // to which part belongs; nil if part is not active
+	part sweptPartition
+	// unsaved counts the steps of the pass since its position was saved.
+	unsaved int
+	ended   int64 // when the last pass ended (seconds)
+	dead    deadPartitions
+}
+
+// sweepSpan is a part of the database that is being swept.
+type sweepSpan struct {
 	position []byte // the key to continue from; empty at the start
-	part     sweptPartition
+	end      []byte // the first key that does not belong to it; nil means no bound
 }
 
 // sweptPartition is the partition being purged.
@@ -38,7 +50,19 @@ type sweptPartition struct {
 	raw       []row.RangeTombstone
 	deletions []row.RangeTombstone
 	pending   [][]byte // keys of rows to be purged
+	bytes     int      // of these rows
 	removed   bool     // a key of it was removed
+	// watched means that commits were detected before the iterator was created.
+	watched bool
+	// resumed means that its first rows were swept before, when commits to it were not detected.
+	resumed bool
+	run     deadRun
+}
+
+// deadRun is a run of adjacent rows that deletions shadow.
+type deadRun struct {
+	first, last []byte
+	rows        int
 }
 
 // watch detects commits to one partition.
@@ -65,51 +89,87 @@ func (w *watch) noteAll() {
 // Sweep scans up to budget more entries and purges dead data among them. wrapped means that it has reached the end
 // and will start again.
 func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
-	if err := e.failedErr(); err != nil {
-		return false, err
-	}
 	if e.opts.Inline {
 		e.checkSpace()
+		for done := false; !done && err == nil; {
+			done, err = e.SweepDead(budget)
+		}
 	}
-	if e.disk.full.Load() {
-		return true, nil // even a purge needs space first
+	if e.disk.full.Load() || err != nil {
+		return err == nil, err // even a purge needs space first
 	}
-	e.sweeper.mu.Lock()
-	defer e.sweeper.mu.Unlock()
 	s := &e.sweeper
-	if len(s.position) == 0 {
-		s.position = appendTable(s.position, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pass.position) == 0 {
+		s.pass.position = appendTable(s.pass.position, 1)
 	}
-	wrapped, err = e.sweepFrom(budget)
-	if err != nil {
-		// Do not read the same corrupt block forever: start again from the beginning.
-		s.restart()
-		e.watched.active.Store(false)
+	if wrapped, err = e.sweepLocked(&s.pass, budget); err == nil {
+		err = e.savePass(wrapped)
 	}
 	return wrapped, e.failure(err)
 }
 
-// restart resets the purger's position.
-func (s *sweeper) restart() {
-	s.position, s.part.active, s.part.pending = s.position[:0], false, s.part.pending[:0]
+// sweepLocked scans up to budget more entries of a span. done means that it has reached its end. The sweeper is locked.
+func (e *Engine) sweepLocked(x *sweepSpan, budget int) (done bool, err error) {
+	if err := e.failedErr(); err != nil {
+		return false, err
+	}
+	if e.disk.full.Load() {
+		return true, nil
+	}
+	s := &e.sweeper
+	if s.now != x {
+		if err := e.leavePartition(); err != nil {
+			return false, err
+		}
+		s.now = x
+	}
+	if done, err = e.sweepFrom(x, budget); err != nil {
+		// Do not read the same corrupt block forever: start again from the beginning.
+		s.forget()
+		x.position = x.position[:0]
+		e.watched.active.Store(false)
+	}
+	return done, err
 }
 
-// sweepFrom sweeps from s.position on.
-func (e *Engine) sweepFrom(budget int) (wrapped bool, err error) {
-	s := &e.sweeper
+// forget drops what is known of the partition being swept: keys were removed other than by writes, or could not be read.
+// The sweep resumes at its position.
+func (s *sweeper) forget() {
+	s.now, s.part.active, s.part.pending, s.part.run.rows = nil, false, s.part.pending[:0], 0
+}
+
+// leavePartition ends the sweep of a partition that will be resumed later.
+func (e *Engine) leavePartition() error {
+	p := &e.sweeper.part
+	if !p.active {
+		return nil
+	}
+	defer e.watched.active.Store(false)
+	err := e.endRun()
+	if err == nil {
+		err = e.purgeRows()
+	}
+	p.active = false
+	return err
+}
+
+// sweepFrom sweeps from the span's position on.
+func (e *Engine) sweepFrom(x *sweepSpan, budget int) (done bool, err error) {
 	now := e.opts.Clock.Now().Unix()
 	for {
-		iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: s.position})
+		iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: x.position, UpperBound: x.end})
 		if err != nil {
 			return false, err
 		}
-		stopped, err := e.sweepWith(iter, &budget, now)
+		stopped, err := e.sweepWith(iter, x, &budget, now)
 		if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
 			return false, err
 		}
 		switch {
 		case !stopped:
-			s.position = s.position[:0]
+			x.position = x.position[:0]
 			return true, e.endPartition()
 		case budget <= 0:
 			return false, e.purgeRows()
@@ -119,8 +179,9 @@ func (e *Engine) sweepFrom(budget int) (wrapped bool, err error) {
 
 // sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins: conclusions from
 // its header require an iterator that was created after commits to it are detected.
-func (e *Engine) sweepWith(iter *pebble.Iterator, budget *int, now int64) (stopped bool, err error) {
+func (e *Engine) sweepWith(iter *pebble.Iterator, x *sweepSpan, budget *int, now int64) (stopped bool, err error) {
 	s := &e.sweeper
+	first := true
 	for valid := iter.First(); valid; valid = iter.Next() {
 		table, key, suffix, err := parseKey(iter.Key())
 		if err != nil {
@@ -132,9 +193,16 @@ func (e *Engine) sweepWith(iter *pebble.Iterator, budget *int, now int64) (stopp
 				return false, err
 			}
 			e.beginPartition(table, key, now)
+			kind := row.EntryKind(suffix[0])
+			if s.part.watched = kind == row.KindHeader; first && kind != row.KindHeader {
+				if err := e.resumePartition(); err != nil {
+					return false, err
+				}
+			}
 		}
-		if *budget <= 0 || begins && row.EntryKind(suffix[0]) == row.KindHeader {
-			s.position = append(s.position[:0], iter.Key()...)
+		first = false
+		if *budget <= 0 || begins && s.part.watched {
+			x.position = append(x.position[:0], iter.Key()...)
 			return true, nil
 		}
 		*budget--
@@ -146,6 +214,20 @@ func (e *Engine) sweepWith(iter *pebble.Iterator, budget *int, now int64) (stopp
 	return false, nil
 }
 
+// resumePartition reads the header and the range tombstones of a partition whose sweep may begin in its midst.
+func (e *Engine) resumePartition() error {
+	p := &e.sweeper.part
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), byte(row.KindRow))})
+	if err != nil {
+		return err
+	}
+	for valid := iter.First(); valid && err == nil; valid = iter.Next() {
+		p.watched, p.resumed = true, true
+		err = e.sweepEntry(iter, iter.Key()[len(p.prefix):])
+	}
+	return errors.Join(err, iter.Error(), iter.Close())
+}
+
 // beginPartition starts the sweep of a partition, and starts detecting commits to it.
 func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, now int64) {
 	p := &e.sweeper.part
@@ -155,12 +237,13 @@ func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	p.gcBefore = info.gcBefore(key.Token, now)
 	p.header.Reset()
 	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
-	stripe := stripeOf(key.Token)
-	e.latches.lock(stripe)
+	p.watched, p.resumed, p.run.rows = false, false, 0
+	stripe := latch.StripeOf(key.Token)
+	e.latches.Lock(stripe)
 	e.watched.token.Store(int64(key.Token))
 	e.watched.dirty.Store(false)
 	e.watched.active.Store(true)
-	e.latches.unlock(stripe)
+	e.latches.Unlock(stripe)
 }
 
 func (e *Engine) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
@@ -200,14 +283,47 @@ func (e *Engine) sweepRow(key, clustering, value []byte) error {
 		return &CorruptError{Err: err}
 	}
 	deletion := p.deletionAt(clustering)
+	if shadowed := deletion.Present() && sum.TimestampMax <= deletion.Timestamp; shadowed {
+		if p.run.rows == 0 {
+			p.run.first = append(p.run.first[:0], key...)
+		}
+		p.run.last = append(p.run.last[:0], key...)
+		p.run.rows++
+	} else if err := e.endRun(); err != nil {
+		return err
+	}
 	if !sum.Empty && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= p.gcBefore {
 		return nil
 	}
 	p.pending = append(p.pending, bytes.Clone(key))
-	if len(p.pending) < sweepBatch {
+	p.bytes += len(key) + len(value)
+	if len(p.pending) < sweepBatch && p.bytes < sweepBatchBytes {
 		return nil
 	}
 	return e.purgeRows()
+}
+
+// endRun removes a long run of shadowed rows with one range deletion, over which readers go in one step. The rows
+// have been removed in smaller pieces, each checked under the latch; nothing was written between them since, unless a
+// commit was detected.
+func (e *Engine) endRun() error {
+	p := &e.sweeper.part
+	defer func() { p.run.rows = 0 }()
+	if p.run.rows <= e.opts.runMin || !p.watched {
+		return nil
+	}
+	if err := e.purgeRows(); err != nil {
+		return err
+	}
+	stripe := latch.StripeOf(p.token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
+	if e.watched.dirty.Load() && !e.opts.ignoreDirty {
+		return nil
+	}
+	return e.overwrite(func(b *pebble.Batch) error {
+		return b.DeleteRange(p.run.first, append(slices.Clone(p.run.last), 0), nil)
+	})
 }
 
 func (p *sweptPartition) deletionAt(clustering []byte) row.Deletion {
@@ -223,52 +339,80 @@ func (e *Engine) purgeRows() error {
 	if len(p.pending) == 0 {
 		return nil
 	}
-	defer func() { p.pending = p.pending[:0] }()
-	stripe := stripeOf(p.token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	defer func() { p.pending, p.bytes = p.pending[:0], 0 }()
+	stripe := latch.StripeOf(p.token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	iter, err := e.db.NewIter(&pebble.IterOptions{
 		LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), kindEnd),
 	})
 	if err != nil {
 		return err
 	}
-	err = e.overwrite(func(b *pebble.Batch) error {
-		for _, key := range p.pending {
-			if err := e.purgeRow(b, iter, key); err != nil {
-				return err
-			}
-		}
-		return iter.Error()
-	})
+	err = e.overwrite(func(b *pebble.Batch) error { return errors.Join(e.purgePending(b, iter), iter.Error()) })
 	return errors.Join(err, iter.Close())
 }
 
-func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) error {
+// purgePending adds the purges of the recorded rows to a batch: adjacent rows that go are removed together.
+func (e *Engine) purgePending(b *pebble.Batch, iter *pebble.Iterator) error {
 	p := &e.sweeper.part
-	if !iter.SeekPrefixGE(key) {
-		return nil // truncated in the meantime
+	from := 0 // of the rows that go and are not in the batch yet
+	remove := func(to int) (err error) {
+		if keys := p.pending[from:to]; len(keys) >= e.opts.purgeRangeMin {
+			err = b.DeleteRange(keys[0], append(slices.Clone(keys[len(keys)-1]), 0), nil)
+		} else {
+			for _, key := range keys {
+				err = errors.Join(err, b.Delete(key, nil))
+			}
+		}
+		return err
 	}
+	for i, key := range p.pending {
+		adjacent := i > 0 && iter.Valid() && iter.Next() && bytes.Equal(iter.Key(), key)
+		gone := false
+		if adjacent || iter.SeekGE(key) && bytes.Equal(iter.Key(), key) { // otherwise truncated in the meantime
+			var err error
+			if gone, err = e.purgeRow(b, iter, key); err != nil {
+				return err
+			}
+		}
+		if adjacent && gone {
+			continue
+		}
+		if err := remove(i); err != nil {
+			return err
+		}
+		if from = i; !gone {
+			from++
+		}
+	}
+	return remove(len(p.pending))
+}
+
+// purgeRow purges the row at the iterator. gone means that nothing is left of it, and that the caller removes its key.
+func (e *Engine) purgeRow(b *pebble.Batch, iter *pebble.Iterator, key []byte) (gone bool, err error) {
+	p := &e.sweeper.part
 	value, err := iter.ValueAndErr()
 	if err != nil {
-		return err
+		return false, err
 	}
 	stored, canonical, nothing := row.NewRow(), row.NewRow(), row.NewRow()
 	if err := row.DecodeRow(stored, value); err != nil {
-		return &CorruptError{Err: err}
+		return false, &CorruptError{Err: err}
 	}
 	row.Reconcile(canonical, stored, nothing)
 	canonical.Shadow(p.deletionAt(key[len(p.prefix)+1:]))
 	canonical.Purge(p.gcBefore)
 	if canonical.Empty() {
 		p.removed = true
-		return e.replace(b, key, value, nil)
+		e.counters.purged.Add(1)
+		return true, e.purge(b, key, value, nil)
 	}
 	encoded := row.AppendRow(nil, canonical)
 	if bytes.Equal(encoded, value) {
-		return nil
+		return false, nil
 	}
-	return e.replace(b, key, value, encoded)
+	return false, e.replace(b, key, value, encoded)
 }
 
 // replace adds to a batch that a key has another value or, if after is nil, none. The latch of its partition is held.
@@ -290,6 +434,9 @@ func (e *Engine) endPartition() error {
 	if !p.active {
 		return nil
 	}
+	if err := e.endRun(); err != nil {
+		return err
+	}
 	if err := e.purgeRows(); err != nil {
 		return err
 	}
@@ -304,12 +451,12 @@ func (e *Engine) endPartition() error {
 func (e *Engine) endHeader() error {
 	p := &e.sweeper.part
 	defer e.watched.active.Store(false)
-	if p.header.Empty() {
+	if p.header.Empty() || p.resumed && !e.opts.forgetResumed {
 		return nil
 	}
-	stripe := stripeOf(p.token)
-	e.latches.lock(stripe)
-	defer e.latches.unlock(stripe)
+	stripe := latch.StripeOf(p.token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
 	if e.watched.dirty.Load() {
 		return nil
 	}
@@ -366,27 +513,18 @@ func (e *Engine) purgeHeader(b *pebble.Batch) error {
 	return nil
 }
 
-// sweepLoop sweeps while the engine is open.
-func (e *Engine) sweepLoop() {
-	rest := sweepEvery
-	for e.pause(rest) {
-		wrapped, err := e.Sweep(sweepRows)
-		if err != nil {
-			e.opts.Logger.Error("storage: sweep failed", "error", err)
-		}
-		rest = sweepPause
-		if wrapped || err != nil {
-			rest = sweepEvery
-		}
-	}
-}
-
 // pause waits. It returns false if the engine is being closed.
-func (e *Engine) pause(d time.Duration) bool {
+func (e *Engine) pause(d time.Duration) bool { return e.pauseOr(d, nil) }
+
+// pauseOr waits, but no longer than until wake has a value. It returns false if the engine is being closed.
+func (e *Engine) pauseOr(d time.Duration, wake <-chan struct{}) bool {
 	elapsed := make(chan struct{})
 	timer := e.opts.Clock.After(d, func() { close(elapsed) })
 	select {
 	case <-elapsed:
+		return true
+	case <-wake:
+		timer.Stop()
 		return true
 	case <-e.stop:
 		timer.Stop()

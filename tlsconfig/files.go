@@ -1,6 +1,7 @@
 package tlsconfig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,8 +48,8 @@ func describe(value string) string {
 	return value
 }
 
-// read returns the bytes of a value, which are at most limit. If secret is true, other users must not be able to read its
-// file. The check is of the opened file, so that a replacement between the check and the read has no effect.
+// read returns the bytes of a value, which are at most limit. If secret is true or the file has a private key, other users must not be able
+// to read it. The check is of the opened file, so that a replacement between the check and the read has no effect.
 func read(value string, limit int64, secret bool) ([]byte, error) {
 	if inline(value) {
 		return []byte(value), nil
@@ -65,14 +66,14 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", value)
 	}
-	if secret {
-		if err := checkPrivate(value, info); err != nil {
-			return nil, err
-		}
-	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, err
+	}
+	if secret || bytes.Contains(b, []byte("PRIVATE KEY-----")) {
+		if err := CheckPrivate(value, "a private key", info); err != nil {
+			return nil, err
+		}
 	}
 	if int64(len(b)) > limit {
 		return nil, fmt.Errorf("%s is larger than %d bytes", value, limit)
@@ -80,9 +81,9 @@ func read(value string, limit int64, secret bool) ([]byte, error) {
 	return b, nil
 }
 
-// checkPrivate returns an error if users other than the owner can read or change the file. A group may read the files
-// of root: this is how packages and orchestrators hand keys to the user of a service.
-func checkPrivate(path string, info os.FileInfo) error {
+// CheckPrivate returns an error if users other than the owner can read or change a file with secrets. A group may read the files
+// of root: this is how packages and orchestrators hand keys to the user of a service. secrets names what the file contains.
+func CheckPrivate(path, secrets string, info os.FileInfo) error {
 	mode := info.Mode().Perm()
 	allowed := os.FileMode(0o700)
 	if ownedByRoot(info) {
@@ -91,7 +92,7 @@ func checkPrivate(path string, info os.FileInfo) error {
 	if mode&^allowed == 0 {
 		return nil
 	}
-	return fmt.Errorf("private key %s has mode %04o, so other users may read or change it; run chmod 600 %s", path, mode, path)
+	return fmt.Errorf("%s contains %s and has mode %04o, so other users may read or change it; run chmod 600 %s", path, secrets, mode, path)
 }
 
 // signature identifies the contents of watched files without reading them.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -27,7 +28,7 @@ type Policy struct {
 	ClientAuth ClientAuth // of servers
 	// MinVersion and MaxVersion are tls.VersionTLS12 or tls.VersionTLS13. 0 means the former and the latter.
 	MinVersion, MaxVersion uint16
-	// CipherSuites are those of TLS 1.2; nil means all that are secure. Those of TLS 1.3 are not configurable.
+	// CipherSuites are those of TLS 1.2; nil means those of DefaultCipherSuites. Those of TLS 1.3 are not configurable.
 	CipherSuites []uint16
 	// NextProtos are the application protocols (ALPN), the preferred ones first.
 	NextProtos []string
@@ -128,7 +129,7 @@ func ClientConfig(files Files, serverName string, now time.Time) (*tls.Config, e
 	if err != nil {
 		return nil, err
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.trusted, ServerName: serverName}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: m.trusted, ServerName: serverName, CipherSuites: DefaultCipherSuites()}
 	if m.pair != nil {
 		c.Certificates = []tls.Certificate{*m.pair}
 	}
@@ -148,6 +149,9 @@ func (s *Source) base(p Policy) *tls.Config {
 	c.DynamicRecordSizingDisabled = true
 	if c.MinVersion == 0 {
 		c.MinVersion = tls.VersionTLS12
+	}
+	if c.CipherSuites == nil {
+		c.CipherSuites = DefaultCipherSuites()
 	}
 	return c
 }
@@ -220,5 +224,18 @@ func SecureCipherSuites() map[string]uint16 {
 			suites[c.Name] = c.ID
 		}
 	}
+	return suites
+}
+
+// DefaultCipherSuites returns the TLS 1.2 cipher suites that are used unless others are configured: those with authenticated encryption.
+// crypto/tls also has suites in CBC mode on by default, whose padding attackers have used to decrypt (Lucky Thirteen).
+func DefaultCipherSuites() []uint16 {
+	var suites []uint16
+	for name, id := range SecureCipherSuites() {
+		if !strings.Contains(name, "_CBC_") {
+			suites = append(suites, id)
+		}
+	}
+	slices.Sort(suites)
 	return suites
 }

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,7 @@ func TestClientsVerifyServers(t *testing.T) {
 		"ends soon":   {tlsconfig.Policy{AnyName: true, MinValidity: 91 * 24 * time.Hour}, "expires in 2160h0m0s, and must be valid for 2184h0m0s"},
 		"TLS 1.2":     {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12}, ""},
 		"one cipher":  {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}, ""},
+		"CBC ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}, "handshake failure"},
 		"RSA ciphers": {tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}}, "handshake failure"},
 	} {
 		state, clientErr, serverErr := handshake(t, s.Client(c.policy), server)
@@ -229,6 +231,28 @@ func TestClientsVerifyServers(t *testing.T) {
 	untrusting := &tls.Config{RootCAs: p.authority("other CA").Pool(), ServerName: "n1.example", Time: p.clock.Now}
 	if _, _, serverErr := handshake(t, untrusting, s.Server(tlsconfig.Policy{})); serverErr == nil || tlsconfig.ReasonOf(serverErr) != tlsconfig.ReasonRefused {
 		t.Errorf("a client with another authority: %v", serverErr)
+	}
+}
+
+// Suites in CBC mode are used if both sides are configured with them, and not by default.
+func TestCBCSuitesAreOffByDefault(t *testing.T) {
+	p := newPKI(t)
+	s := p.open(p.files(p.issue(p.ca, nodeRequest())))
+	cbc := tlsconfig.Policy{AnyName: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}}
+	for name, c := range map[string]struct {
+		client, server tlsconfig.Policy
+		works          bool
+	}{"both": {cbc, cbc, true}, "client": {cbc, tlsconfig.Policy{}, false}, "server": {tlsconfig.Policy{AnyName: true}, cbc, false}} {
+		_, clientErr, serverErr := handshake(t, s.Client(c.client), s.Server(c.server))
+		if works := clientErr == nil && serverErr == nil; works != c.works {
+			t.Errorf("configured on %s: %v, %v", name, clientErr, serverErr)
+		}
+	}
+	for name := range tlsconfig.SecureCipherSuites() {
+		used := slices.Contains(tlsconfig.DefaultCipherSuites(), tlsconfig.SecureCipherSuites()[name])
+		if used == strings.Contains(name, "_CBC_") {
+			t.Errorf("%s by default: %t", name, used)
+		}
 	}
 }
 
@@ -370,5 +394,28 @@ func TestExpiryIsReportedOnceADay(t *testing.T) {
 	}
 	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "expired on 1970-04-12 13:46:40 UTC; renew it") {
 		t.Errorf("reload of an expired certificate: %v", err)
+	}
+}
+
+// A file that contains a private key is private, also if it is configured as a certificate.
+func TestKeysInReadableCertificateFilesAreRefused(t *testing.T) {
+	p := newPKI(t)
+	f := p.files(p.issue(p.ca, nodeRequest()))
+	certificate, err := os.ReadFile(f.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(f.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := filepath.Join(t.TempDir(), "both.pem")
+	if err := os.WriteFile(both, append(certificate, key...), 0o644); err != nil { //nolint:gosec // the test
+		t.Fatal(err)
+	}
+	f.Certificate = both
+	const want = "contains a private key and has mode 0644, so other users may read or change it"
+	if _, err := tlsconfig.ClientConfig(f, "n1.example", p.clock.Now()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
 	}
 }

@@ -54,6 +54,8 @@ type Type struct {
 	class    string      // custom
 	legacy   *legacyType // custom, of a known class
 	text     string      // the result of String
+	// whenFrozen is the result of Freeze of a UDT that is not frozen: it has as many parts, and is asked for at each use.
+	whenFrozen *Type
 }
 
 // Kind returns the outermost kind.
@@ -198,7 +200,11 @@ func NewUDT(keyspace, name string, fields []string, elems []*Type, frozen bool) 
 		elems = frozenParts(elems)
 		text = "frozen<" + text + ">"
 	}
-	return &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
+	t := &Type{kind: UDT, frozen: frozen, keyspace: keyspace, name: name, fields: fields, elems: elems, text: text}
+	if !frozen {
+		t.whenFrozen = NewUDT(keyspace, name, fields, elems, true)
+	}
+	return t
 }
 
 // NewCustom returns a type known only by its class name.
@@ -224,7 +230,7 @@ func (t *Type) Freeze() *Type {
 	case Map:
 		return NewMap(t.elems[0], t.elems[1], true)
 	case UDT:
-		return NewUDT(t.keyspace, t.name, t.fields, t.elems, true)
+		return t.whenFrozen
 	}
 	return t
 }

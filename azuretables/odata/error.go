@@ -38,6 +38,7 @@ const (
 	InvalidDuplicateRow                     Code = "InvalidDuplicateRow"
 	InvalidHeaderValue                      Code = "InvalidHeaderValue"
 	InvalidInput                            Code = "InvalidInput"
+	InvalidMD5                              Code = "InvalidMd5"
 	InvalidQueryParameterValue              Code = "InvalidQueryParameterValue"
 	InvalidResourceName                     Code = "InvalidResourceName"
 	InvalidURI                              Code = "InvalidUri"
@@ -45,6 +46,7 @@ const (
 	InvalidXMLDocument                      Code = "InvalidXmlDocument"
 	JSONFormatNotSupported                  Code = "JsonFormatNotSupported"
 	KeyValueTooLarge                        Code = "KeyValueTooLarge"
+	MD5Mismatch                             Code = "Md5Mismatch"
 	MediaTypeNotSupported                   Code = "MediaTypeNotSupported"
 	MethodNotAllowed                        Code = "MethodNotAllowed"
 	MissingRequiredHeader                   Code = "MissingRequiredHeader"
@@ -77,7 +79,7 @@ func (c Code) Status() int {
 	switch c {
 	case CommandsInBatchActOnDifferentPartitions, ContentLengthExceeded, DuplicatePropertiesSpecified,
 		EntityTooLarge, HostInformationNotPresent, InvalidAuthenticationInfo, InvalidDuplicateRow,
-		InvalidHeaderValue, InvalidInput, InvalidQueryParameterValue, InvalidResourceName, InvalidURI,
+		InvalidHeaderValue, InvalidInput, InvalidMD5, MD5Mismatch, InvalidQueryParameterValue, InvalidResourceName, InvalidURI,
 		InvalidValueType, InvalidXMLDocument, KeyValueTooLarge, MissingRequiredHeader, OutOfRangeInput,
 		PropertiesNeedValue, PropertyNameInvalid, PropertyNameTooLong, PropertyValueTooLarge, TooManyProperties,
 		XMethodIncorrectCount, XMethodIncorrectValue, XMethodNotUsingPost:

@@ -84,6 +84,10 @@ func (c Code) messageOfTable() string {
 // messageOfRequest returns the texts of errors about the request itself.
 func (c Code) messageOfRequest() string {
 	switch c {
+	case InvalidMD5:
+		return "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded."
+	case MD5Mismatch:
+		return "The MD5 value specified in the request did not match with the MD5 value calculated by the server."
 	case AtomFormatNotSupported:
 		return "Atom format is not supported."
 	case ContentLengthExceeded:

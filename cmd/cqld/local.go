@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cqld/azuretables"
-	"cqld/node/config"
+	"cqld/internal/memory"
 )
 
 type localCommand struct {
@@ -154,11 +154,15 @@ func (c *localCommand) prepareData(members []member) error {
 	case isSecured(c.DataDir):
 		return fmt.Errorf("%s holds a ring that requires TLS and logins: use --secure, --fresh or another --data-dir", c.DataDir)
 	}
+	figure, err := memory.Detect(memory.Local())
+	if err != nil {
+		return err
+	}
 	for _, m := range members {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			return err
 		}
-		yaml := m.yaml(members[0], len(members))
+		yaml := m.yaml(members[0], figure.Bytes/int64(len(members)))
 		if c.security != nil {
 			yaml += c.security.options(m)
 		}
@@ -169,7 +173,8 @@ func (c *localCommand) prepareData(members []member) error {
 	return nil
 }
 
-func (m member) yaml(seed member, nodes int) string {
+// yaml returns the configuration of a node that may use share bytes of the memory of this machine.
+func (m member) yaml(seed member, share int64) string {
 	var b strings.Builder
 	b.WriteString("# Written by `cqld local`. Start this node alone with: cqld start --config FILE\n")
 	fmt.Fprintf(&b, "cluster_name: %s\n", localCluster)
@@ -177,7 +182,7 @@ func (m member) yaml(seed member, nodes int) string {
 	fmt.Fprintf(&b, "rpc_address: %s\nnative_transport_port: %d\ntables_port: %d\n", m.address, m.port, m.tables)
 	fmt.Fprintf(&b, "seeds: [ \"%s:%d\" ]\n", seed.address, seed.storage)
 	fmt.Fprintf(&b, "data_file_directories: [ %q ]\n", filepath.Join(m.dir, nodeDataDir))
-	fmt.Fprintf(&b, "block_cache_size: %dMiB\n", config.DefaultCacheBytes(nodes)>>20)
+	fmt.Fprintf(&b, "memory_limit: %dMiB\n", share>>20)
 	return b.String()
 }
 

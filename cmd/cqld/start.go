@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	_ "net/http/pprof" // served only with --pprof
 	"net/netip"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"cqld/internal/loglimit"
+	"cqld/internal/memory"
 	"cqld/node"
 	"cqld/node/config"
 	"cqld/node/control"
@@ -35,6 +38,7 @@ type startCommand struct {
 	NumTokens             *int          `help:"Number of tokens (virtual nodes) of this node."`
 	Datacenter            *string       `help:"Data center of this node."`
 	Rack                  *string       `help:"Rack of this node."`
+	MemoryLimit           *string       `help:"Memory of the node, such as 2GiB: the least of this, the limits of its cgroups and the memory of the machine is divided among its parts." placeholder:"SIZE"`
 	CommitlogSync         *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
 	ControlAddress        *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
 	HealthAddress         *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
@@ -70,7 +74,10 @@ func (c *startCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer flushLog(opts.Logger)
-	c.tuneMemory()
+	if err := opts.DivideMemory(memory.Local()); err != nil {
+		return err
+	}
+	defer c.tuneMemory(&opts.Memory)()
 	stopProfiles, err := c.serveProfiles()
 	if err != nil {
 		return err
@@ -120,20 +127,21 @@ func await(ctx context.Context, n *node.Node, log *slog.Logger) (failed error) {
 	}
 }
 
-// gcPercent allows the heap to grow to several times its live size before a collection. The live heap is small (the
-// block cache and memtables are outside), so with Go's default of 100 a loaded node collects continuously: write
-// barriers took a fifth of a slice read's CPU time.
-const gcPercent = 400
-
-// tuneMemory sets the collector's pace unless GOGC is set, and turns off memory profiling without --pprof: sampling an
-// allocation every 512 KiB took a fortieth of the CPU time of large batches.
-func (c *startCommand) tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+// tuneMemory sets the collector's pace unless GOGC is set, and its limit unless GOMEMLIMIT is, and turns off memory profiling without
+// --pprof: sampling an allocation every 512 KiB took a fortieth of the CPU time of large batches. stop ends the pacing.
+func (c *startCommand) tuneMemory(d *memory.Division) (stop func()) {
 	if c.Pprof == "" {
 		runtime.MemProfileRate = 0
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(d.HeapLimit())
+	}
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	p := memory.NewPacer(d)
+	p.Start()
+	return p.Close
 }
 
 // superuserVariable is the environment variable with the password of the first superuser.
@@ -178,6 +186,11 @@ func (c *startCommand) options() (config.Options, error) {
 	setIf(&o.Replace, c.Replace)
 	if err := c.superuser(&o.Access); err != nil {
 		return o, err
+	}
+	if c.MemoryLimit != nil {
+		if err := o.SetMemoryLimit(*c.MemoryLimit); err != nil {
+			return o, fmt.Errorf("--memory-limit: %w", err)
+		}
 	}
 	o.ClockOffset, o.Unsafe = c.ClockOffset, c.Unsafe
 	if c.CommitlogSync != nil {
@@ -261,7 +274,7 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 	if err != nil || !a.Addr().IsLoopback() {
 		return nil, fmt.Errorf("--pprof: %q is not a loopback address such as 127.0.0.1:6060", c.Pprof)
 	}
-	srv := &http.Server{Addr: c.Pprof, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Addr: c.Pprof, Handler: loopbackOnly(http.DefaultServeMux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -270,4 +283,21 @@ func (c *startCommand) serveProfiles() (stop func(), err error) {
 		}
 	}()
 	return func() { srv.Close(); <-done }, nil
+}
+
+// loopbackOnly refuses requests whose Host is not a loopback address or localhost: a web page whose name resolves to a loopback address (DNS
+// rebinding) has the browser of its reader send such requests.
+func loopbackOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if !strings.EqualFold(host, "localhost") && (err != nil || !a.IsLoopback()) {
+			http.Error(w, "the Host header must be a loopback address or localhost", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }

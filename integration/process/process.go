@@ -50,7 +50,8 @@ func Root() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Build builds cqld into dir, with additional flags for go build, and returns the binary's path.
+// Build builds cqld into dir as releases are built, without cgo, and returns the binary's path. With flags for go build, such as -race,
+// cgo is as the machine has it.
 func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -59,6 +60,9 @@ func Build(ctx context.Context, dir string, flags ...string) (string, error) {
 	binary := filepath.Join(dir, "cqld")
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, flags, []string{"-o", binary, "./cmd/cqld"})...)
 	cmd.Dir = root
+	if len(flags) == 0 {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("process: go build ./cmd/cqld: %w\n%s", err, out)
 	}

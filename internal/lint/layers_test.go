@@ -24,6 +24,7 @@ internal/loglimit:
 internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
+internal/repetition:
 
 # The data model, and who may do what: pure values.
 auth:
@@ -60,8 +61,11 @@ tlsconfig/authority: tlsconfig
 # Storage and messages.
 storage/faultfs:
 storage/compaction:
+storage/format:
+storage/latch: ring
 storage/logguard:
-storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/logguard
+storage/merging: row
+storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/format storage/latch storage/logguard storage/merging
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
@@ -119,7 +123,7 @@ query/access: query/restriction schema
 query/selection: cql internal/wire query/function query/mask query/rowview query/term row schema types
 query/operation: cql internal/wire query/function query/identifier query/rowview query/term row schema types
 query/levels: coordinator query/function ring schema
-query/trace: coordinator internal/env internal/wire query/term ring types
+query/trace: coordinator cql internal/env internal/wire query/term ring types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
 query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
@@ -147,8 +151,8 @@ node/socket:
 node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
-node/config: audit azuretables cluster internal/env login/certificate messaging messaging/internodetls node/assembly query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node/config: audit azuretables cluster internal/env internal/memory login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs
@@ -158,7 +162,7 @@ azuretables/client:
 cmd/cqld/ctl: audit node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit node node/config node/control tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit internal/memory node node/config node/control tlsconfig/authority
 simulation/elle:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view watermark
 integration/cqlclient:

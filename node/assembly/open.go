@@ -45,8 +45,10 @@ type Opening struct {
 	Retired      func()
 	AutoRepair   bool // repairs run in the background
 
-	// GraphBytes bounds the memory of the graph of each index of vectors. nil means GraphBytes.
-	GraphBytes *int64
+	// GraphBytes bounds the memory of the graph of each index of vectors, and AllGraphBytes that of all. nil means GraphBytes, and no
+	// bound of all.
+	GraphBytes    *int64
+	AllGraphBytes int64
 	// BuildRows is how many rows a step of the build of an index reads. Zero means the default. It is for tests.
 	BuildRows int
 	// RangeEntries is how many entries and rows a search of a range examines alternately. Zero means the default. It is for tests.
@@ -103,7 +105,7 @@ func Open(o Opening) (*Instance, error) {
 	i.Values.SetBuildRows(o.BuildRows)
 	i.Values.SetRangeEntries(o.RangeEntries)
 	if o.GraphBytes != nil {
-		i.Values.SetGraphBytes(*o.GraphBytes)
+		i.Values.SetGraphBytes(*o.GraphBytes, o.AllGraphBytes)
 	}
 	index.MaintainValues(&o.Storage, i.Values)
 	engine, err := storage.Open(o.Storage)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -101,19 +102,24 @@ func TestBadEncryptionOptionsSayWhatToDo(t *testing.T) {
 }
 
 func TestSecretsInReadableFilesAreRefused(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "c.yaml")
-	text := "client_encryption_options:\n  enabled: true\n  private_key: n.key\n  private_key_password: secret\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	o := Default()
-	if err := o.LoadFile(file); err == nil || !strings.Contains(err.Error(), "contains a private key or its password and has mode 0644") {
-		t.Errorf("mode 0644: %v", err)
-	}
-	if err := os.Chmod(file, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.LoadFile(file); err != nil {
-		t.Errorf("mode 0600: %v", err)
+	for text, what := range map[string]string{
+		"client_encryption_options:\n  enabled: true\n  private_key: n.key\n  private_key_password: secret\n": "a private key or its password",
+		"tables_accounts: [ { name: races, key: cmFjZXMgcmFjZXMgcmFjZXMh } ]\n":                               "account keys",
+	} {
+		for mode, private := range map[os.FileMode]bool{0o644: false, 0o604: false, 0o660: false, 0o622: false, 0o600: true, 0o400: true, 0o640: os.Getuid() == 0} {
+			file := filepath.Join(t.TempDir(), "c.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(file, mode); err != nil {
+				t.Fatal(err)
+			}
+			o := Default()
+			err := o.LoadFile(file)
+			want := fmt.Sprintf("%s contains %s and has mode %04o, so other users may read or change it", file, what, mode)
+			if private && err != nil || !private && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s, mode %04o: %v", what, mode, err)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"cqld/azuretables"
+	"cqld/tlsconfig"
 )
 
 // setting reads one option's value.
@@ -56,6 +57,7 @@ func settings() map[string]setting {
 		"start_native_transport":                      only("true"),
 		"commitlog_sync":                              setCommitLogSync,
 		"commitlog_sync_period":                       duration(func(o *Options) *time.Duration { return &o.CommitLogSyncPeriod }),
+		"memory_limit":                                size64(func(o *Options) *int64 { return &o.MemoryLimit }),
 		"block_cache_size":                            size64(func(o *Options) *int64 { return &o.CacheBytes }),
 		"vector_index_graph_size":                     size64(func(o *Options) *int64 { return &o.VectorGraphBytes }),
 		"memtable_heap_space":                         size64(func(o *Options) *int64 { return &o.MemTableBytes }),
@@ -66,6 +68,7 @@ func settings() map[string]setting {
 		"counter_write_request_timeout":               duration(func(o *Options) *time.Duration { return &o.CounterTimeout }),
 		"truncate_request_timeout":                    duration(func(o *Options) *time.Duration { return &o.TruncateTimeout }),
 		"max_hint_window":                             duration(func(o *Options) *time.Duration { return &o.HintWindow }),
+		"trace_storage_limit":                         size64(func(o *Options) *int64 { return &o.TraceBytesMax }),
 		"index_build_throughput":                      rate(func(o *Options) *int64 { return &o.IndexBuildThroughput }),
 		"stream_throughput_outbound":                  rate(func(o *Options) *int64 { return &o.StreamThroughput }),
 		"auto_repair_enabled":                         truth(func(o *Options) *bool { return &o.AutoRepair }),
@@ -101,13 +104,14 @@ func (o *Options) LoadFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	if len(o.TablesAccounts) > 0 && info.Mode().Perm()&0o077 != 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%s contains account keys and has mode %04o, so other users may read them; "+
-			"run chmod 600", path, info.Mode().Perm()))
+	switch {
+	case len(o.TablesAccounts) > 0:
+		err = tlsconfig.CheckPrivate(path, "account keys", info)
+	case o.ClientEncryption.secret(), o.InternodeEncryption.secret(), o.ControlEncryption.secret():
+		err = tlsconfig.CheckPrivate(path, "a private key or its password", info)
 	}
-	if (o.ClientEncryption.secret() || o.InternodeEncryption.secret() || o.ControlEncryption.secret()) && info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s contains a private key or its password and has mode %04o, so other users may read it; run chmod 600 %s",
-			path, info.Mode().Perm(), path)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
 	}
 	return nil
 }

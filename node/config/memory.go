@@ -1,36 +1,57 @@
 package config
 
 import (
-	"os"
-	"strconv"
-	"strings"
+	"fmt"
+
+	"cqld/internal/memory"
 )
 
-// The default of the block cache, which fills as blocks are read, so an idle node does not use it.
-const (
-	cacheShare       = 8        // it takes 1/cacheShare of the machine's memory
-	cacheBytesMin    = 64 << 20 // with less, frequently used tables are read from disk
-	memoryWhenHidden = 4 << 30  // the memory assumed if the machine does not report it
-)
-
-// DefaultCacheBytes returns the size of the block cache for each of several nodes that share this machine.
-func DefaultCacheBytes(nodes int) int64 {
-	return max(cacheBytesMin, memoryBytes()/cacheShare/int64(nodes))
+// DivideMemory determines the memory of the node, divides it, and sets the bounds that are not set. A second call does nothing.
+func (o *Options) DivideMemory(s memory.System) error {
+	if o.Memory.Figure != 0 {
+		return nil
+	}
+	figure, err := o.figure(s)
+	if err != nil {
+		return err
+	}
+	o.Memory, err = memory.Divide(figure.Bytes, figure.Source, memory.Figures{BlockCache: o.CacheBytes, MemTable: o.MemTableBytes,
+		Requests: o.ClientLimits.BytesInFlight, Graph: max(o.VectorGraphBytes, 0)})
+	if err != nil {
+		return err
+	}
+	m := &o.Memory
+	setUnset(&o.CacheBytes, m.Part[memory.BlockCache])
+	setUnset(&o.MemTableBytes, m.MemTable())
+	if o.VectorGraphBytes < 0 {
+		o.VectorGraphBytes = m.Graph()
+	}
+	setUnset(&o.ClientLimits.BytesInFlight, m.InFlight())
+	setUnset(&o.MaxFrameBytes, int(m.Frame()))
+	if n := o.ClientLimits.BytesInFlight; n < int64(o.MaxFrameBytes) {
+		return fmt.Errorf("memory_limit: the part for requests of %d MiB of %s is %d MiB, less than native_transport_max_frame_size", m.Figure>>20,
+			m.Source, n>>20)
+	}
+	return nil
 }
 
-// memoryBytes returns the machine's memory as reported by Linux.
-func memoryBytes() int64 {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return memoryWhenHidden
+// figure returns the smaller of memory_limit and what the system allows.
+func (o *Options) figure(s memory.System) (memory.Figure, error) {
+	figure, err := memory.Detect(s)
+	if limit := o.MemoryLimit; limit > 0 && (err != nil || limit < figure.Bytes) {
+		return memory.Figure{Bytes: limit, Source: "memory_limit"}, nil
 	}
-	for line := range strings.Lines(string(b)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 2 && fields[0] == "MemTotal:" {
-			if kib, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-				return kib << 10
-			}
-		}
+	return figure, err
+}
+
+func setUnset[T int | int64](field *T, value T) {
+	if *field == 0 {
+		*field = value
 	}
-	return memoryWhenHidden
+}
+
+// SetMemoryLimit sets memory_limit from text such as 2GiB.
+func (o *Options) SetMemoryLimit(text string) (err error) {
+	o.MemoryLimit, err = ParseSize(text)
+	return err
 }

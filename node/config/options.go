@@ -12,8 +12,8 @@ import (
 	"cqld/audit"
 	"cqld/azuretables"
 	"cqld/internal/env"
+	"cqld/internal/memory"
 	"cqld/messaging"
-	"cqld/node/assembly"
 	"cqld/query/definition"
 	"cqld/query/guardrail"
 	"cqld/udf/value"
@@ -74,9 +74,13 @@ type Options struct {
 
 	CommitLogSync       CommitLogSync
 	CommitLogSyncPeriod time.Duration
-	CacheBytes          int64
-	MemTableBytes       int64
-	VectorGraphBytes    int64 // of the graph of one index of vectors
+	// MemoryLimit bounds the memory of the node: memory_limit. Zero means the limit of the cgroup, or the machine's memory.
+	MemoryLimit int64
+	// Memory divides the memory of the node. DivideMemory sets it, and the following fields that are zero.
+	Memory           memory.Division
+	CacheBytes       int64
+	MemTableBytes    int64
+	VectorGraphBytes int64 // of the graph of one index of vectors; zero: no graphs, negative: a share of Memory
 
 	ReadTimeout     time.Duration
 	RangeTimeout    time.Duration
@@ -91,6 +95,8 @@ type Options struct {
 	AutoRepair           bool          // repair in the background: auto_repair_enabled
 	AutoRepairInterval   time.Duration // for each table: auto_repair_min_repair_interval
 	RepairThroughput     int64         // bytes per second that replicas scan for this node's repairs: auto_repair_throughput
+
+	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
@@ -157,9 +163,8 @@ func Default() Options {
 
 		CommitLogSync:       SyncBatch,
 		CommitLogSyncPeriod: 10 * time.Second,
-		CacheBytes:          DefaultCacheBytes(1),
-		MemTableBytes:       16 << 20,
-		VectorGraphBytes:    assembly.GraphBytes,
+
+		VectorGraphBytes: -1,
 
 		ReadTimeout:     5 * time.Second,
 		RangeTimeout:    10 * time.Second,
@@ -170,6 +175,7 @@ func Default() Options {
 		HintWindow:      3 * time.Hour,
 
 		StreamThroughput:     24 << 20,
+		TraceBytesMax:        256 << 20,
 		IndexBuildThroughput: 64 << 20,
 		AutoRepair:           true,
 		Guardrails:           guardrail.Defaults(),
@@ -179,7 +185,6 @@ func Default() Options {
 
 		UserFunctions: true, FunctionLimits: defaultFunctionLimits(),
 
-		MaxFrameBytes:     16 << 20,
 		BatchWarnBytes:    5 << 10,
 		BatchFailBytes:    50 << 10,
 		MaxTimestampAhead: time.Minute,
@@ -239,7 +244,7 @@ func (o *Options) Validate() error {
 	if o.AutoRepairInterval < time.Minute {
 		bad("auto_repair_min_repair_interval", "must be at least 1m")
 	}
-	if o.MaxFrameBytes < 64<<10 || o.MaxFrameBytes > 256<<20 {
+	if o.MaxFrameBytes != 0 && (o.MaxFrameBytes < 64<<10 || o.MaxFrameBytes > 256<<20) {
 		bad("native_transport_max_frame_size", "must lie between 64KiB and 256MiB")
 	}
 	return errors.Join(errs...)

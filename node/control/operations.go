@@ -115,9 +115,9 @@ type Info struct {
 	Mode          string        `json:"mode"` // NORMAL, JOINING, LEAVING, MOVING, DRAINED
 	NativeActive  bool          `json:"native_transport_active"`
 	Uptime        time.Duration `json:"uptime_ns"`
+	Memory        Memory        `json:"memory"`
 	HeapUsed      int64         `json:"heap_used"`
 	HeapLimit     int64         `json:"heap_limit"` // 0: no limit
-	OutsideHeap   int64         `json:"outside_heap"`
 	Goroutines    int           `json:"goroutines"`
 	Clients       int           `json:"clients"`
 	CacheSize     int64         `json:"block_cache_size"`
@@ -132,6 +132,39 @@ type Info struct {
 	ListOfTokens  []int64       `json:"token_list"`
 	Internode     Internode     `json:"internode"`
 }
+
+// Memory is the memory of a node, in bytes.
+type Memory struct {
+	Limit  int64        `json:"limit"`  // memory_limit, or that of a cgroup, or the machine's memory
+	Source string       `json:"source"` // which of them
+	Parts  []MemoryPart `json:"parts"`
+	Heap   Heap         `json:"heap"`
+	// Sum is what the parts use. The kernel counts Resident for the process, and Cgroup for its cgroup, with the page cache. Zero means
+	// unknown.
+	Sum      int64 `json:"sum"`
+	Resident int64 `json:"resident"`
+	Cgroup   int64 `json:"cgroup"`
+}
+
+// MemoryPart is a part of the memory of a node.
+type MemoryPart struct {
+	Name  string `json:"name"`
+	Bound int64  `json:"bound"`
+	Used  int64  `json:"used"`
+}
+
+// Heap is the memory that Go's runtime has of the operating system.
+type Heap struct {
+	Live     int64 `json:"live"`    // what the last collection has found in use
+	Objects  int64 `json:"objects"` // with garbage that is not collected yet
+	Unused   int64 `json:"unused"`  // free space between objects
+	Free     int64 `json:"free"`    // not returned to the operating system yet
+	Stacks   int64 `json:"stacks"`
+	Metadata int64 `json:"metadata"` // of the allocator and others
+}
+
+// Total returns the sum of all classes.
+func (h *Heap) Total() int64 { return h.Objects + h.Unused + h.Free + h.Stacks + h.Metadata }
 
 // Internode describes the connections between a node and the others.
 type Internode struct {

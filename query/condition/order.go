@@ -1,6 +1,10 @@
 package condition
 
-import "slices"
+import (
+	"slices"
+
+	"cqld/schema"
+)
 
 // Sort sorts the conditions on a row in the order in which Cassandra evaluates them. The first one that does not hold decides whether a
 // later one with an invalid value is an error.
@@ -16,13 +20,19 @@ func Sort(all []Bound) {
 }
 
 // distinct returns the number of columns and elements.
-func distinct(all []Bound) (n int) {
-	for i := range all {
-		if !slices.ContainsFunc(all[:i], func(b Bound) bool { return b.Column == all[i].Column && string(b.at) == string(all[i].at) }) {
-			n++
-		}
+func distinct(all []Bound) int {
+	if len(all) < 2 {
+		return len(all)
 	}
-	return n
+	type place struct {
+		column *schema.Column
+		at     string
+	}
+	places := make(map[place]bool, len(all))
+	for i := range all {
+		places[place{all[i].Column, string(all[i].at)}] = true
+	}
+	return len(places)
 }
 
 // bucket returns the place of the condition in a HashMap with that number of buckets.

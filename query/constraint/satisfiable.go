@@ -1,7 +1,6 @@
 package constraint
 
 import (
-	"slices"
 	"strings"
 
 	"cqld/cql"
@@ -14,7 +13,8 @@ import (
 // comparisons of the column itself, may have one constraint of each operator, two with other operators than !=, and any number with
 // != and different constants. Combinations of exactly two are examined; those with further != are not.
 func satisfiable(col *schema.Column, all []cql.Constraint) error {
-	var names, repeated []string
+	var repeated []string
+	names := map[string]int{}
 	for i := range all {
 		c := &all[i]
 		if c.Operator == cql.NotEqual {
@@ -24,10 +24,9 @@ func satisfiable(col *schema.Column, all []cql.Constraint) error {
 		if c.Operator != cql.OperatorInvalid {
 			name += " " + c.Operator.String()
 		}
-		if slices.Contains(names, name) && !slices.Contains(repeated, name) {
+		if names[name]++; names[name] == 2 {
 			repeated = append(repeated, name)
 		}
-		names = append(names, name)
 	}
 	if len(repeated) > 0 {
 		return function.Invalidf("There are duplicate constraint definitions on column '%s': [%s]", col.Name, strings.Join(repeated, ", "))
@@ -56,7 +55,7 @@ func subject(c *cql.Constraint) string {
 
 // combinable examines the comparisons of one subject.
 func combinable(col *schema.Column, group []cql.Constraint) error {
-	var different []string
+	different := make(map[string]bool, len(group))
 	others := 0
 	for i := range group {
 		if group[i].Operator != cql.NotEqual {
@@ -64,10 +63,10 @@ func combinable(col *schema.Column, group []cql.Constraint) error {
 			continue
 		}
 		text := string(cql.AppendConstraints(nil, group[i:i+1]))
-		if slices.Contains(different, text) {
+		if different[text] {
 			return function.Invalidf("There are duplicate constraint definitions on column '%s': %s", col.Name, text)
 		}
-		different = append(different, text)
+		different[text] = true
 	}
 	if others > 2 {
 		return function.Invalidf("There can not be more than 2 constraints (not including non-equal relations) on a column '%s' but you have specified %d",

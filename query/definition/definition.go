@@ -26,6 +26,8 @@ type Definer struct {
 	Env       function.Env      // of functions in masks and INITCOND
 	// UserFunctions returns the functions of users in a keyspace with a name.
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
+	// Execute returns why the client may not call a function of a user, or nil; without it, clients may call all.
+	Execute func(fn *function.Function) error
 	// CheckFunction compiles a function; nil means that users cannot define functions (user_defined_functions_enabled).
 	CheckFunction func(f *schema.Function) error
 

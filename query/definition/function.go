@@ -49,7 +49,7 @@ func (d *Definer) argumentTypes(keyspace string, list []cql.TypeExpr) ([]*types.
 		}
 		out = append(out, t)
 	}
-	return out, nil
+	return out, schema.CheckParts(out...)
 }
 
 func anyFrozen(list []cql.TypeExpr) error {
@@ -78,7 +78,10 @@ func (d *Definer) createFunction(stmt *cql.CreateFunction) Definition {
 		}
 		f.ArgNames, f.ArgTypes = append(f.ArgNames, stmt.Args[i].Name), append(f.ArgTypes, t)
 	}
-	if f.Returns, err = d.typeOf(keyspace, &stmt.Returns); err != nil {
+	if f.Returns, err = d.typeOf(keyspace, &stmt.Returns); err == nil {
+		err = schema.CheckParts(f.ArgTypes...)
+	}
+	if err != nil {
 		return refuse(err)
 	}
 	if err := d.CheckFunction(f); err != nil {

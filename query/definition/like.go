@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/query/mask"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -115,6 +116,11 @@ func (d *Definer) likeColumns(keyspace string, source *schema.Table, stmt *cql.C
 	for _, col := range source.StoredColumns() {
 		spec := schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Desc: col.Desc, Type: col.Type, Mask: col.Mask}
 		spec.Attributes = likeAttributes(col.Attributes, stmt)
+		if fn := mask.UserFunction(d.compiler(source.Keyspace), col); fn != nil && d.Execute != nil {
+			if err := d.Execute(fn); err != nil {
+				return nil, err
+			}
+		}
 		if keyspace != source.Keyspace && usesUDT(col.Type) {
 			all, err := d.missingTypes(keyspace, source.Keyspace, col.Type)
 			if err != nil {

@@ -41,7 +41,10 @@ func (d *Definer) createTable(stmt *cql.CreateTable) Definition {
 	if c.ID, err = b.id(); err != nil {
 		return refuse(err)
 	}
-	if c.Columns, err = b.columns(); err != nil {
+	if c.Columns, err = b.columns(); err == nil {
+		err = schema.CheckParts(specTypes(c.Columns)...)
+	}
+	if err != nil {
 		return refuse(err)
 	}
 	if stmt.Options.CompactStorage {
@@ -63,15 +66,19 @@ type tableBuilder struct {
 	name     string
 	key      cql.PrimaryKey
 	counters int
+	at       map[string]int // positions of the columns in the statement
 }
 
 // checkForm performs the checks that need no schema.
 func (b *tableBuilder) checkForm() error {
 	keys := slices.Clone(b.stmt.PrimaryKeys)
-	for i, c := range b.stmt.Columns {
-		if slices.ContainsFunc(b.stmt.Columns[:i], func(o cql.ColumnDefinition) bool { return o.Name == c.Name }) {
+	b.at = make(map[string]int, len(b.stmt.Columns))
+	for i := range b.stmt.Columns {
+		c := &b.stmt.Columns[i]
+		if _, twice := b.at[c.Name]; twice {
 			return invalidf("Duplicate column '%s' declaration for table '%s'", c.Name, b.name)
 		}
+		b.at[c.Name] = i
 		if c.PrimaryKey {
 			keys = append(keys, cql.PrimaryKey{Partition: []string{c.Name}})
 		}
@@ -82,10 +89,12 @@ func (b *tableBuilder) checkForm() error {
 	if len(keys) == 1 {
 		b.key = keys[0]
 	}
-	for i, o := range b.stmt.Options.ClusteringOrder {
-		if slices.ContainsFunc(b.stmt.Options.ClusteringOrder[:i], func(p cql.ClusteringOrder) bool { return p.Column == o.Column }) {
+	ordered := make(map[string]bool, len(b.stmt.Options.ClusteringOrder))
+	for _, o := range b.stmt.Options.ClusteringOrder {
+		if ordered[o.Column] {
 			return invalidf("Duplicate column '%s' in CLUSTERING ORDER BY clause for table '%s'", o.Column, b.name)
 		}
+		ordered[o.Column] = true
 	}
 	return nil
 }
@@ -130,28 +139,57 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	var specs []schema.ColumnSpec
-	keys := slices.Concat(b.key.Partition, b.key.Clustering)
-	for i, name := range keys {
-		at := slices.IndexFunc(b.stmt.Columns, func(c cql.ColumnDefinition) bool { return c.Name == name })
+	specs, err := b.keyColumns(resolved, masks, descending)
+	if err != nil {
+		return nil, err
+	}
+	specs, others, err := b.otherColumns(specs, resolved, masks)
+	if err != nil {
+		return nil, err
+	}
+	for i := range specs {
+		if err := b.d.attributes(b.keyspace, b.name, &specs[i], &b.stmt.Columns[b.at[specs[i].Name]]); err != nil {
+			return nil, err
+		}
+	}
+	return specs, b.checkTogether(specs, others)
+}
+
+// keyColumns returns the key columns in key order.
+func (b *tableBuilder) keyColumns(resolved []*types.Type, masks []*schema.Mask, descending map[string]bool) ([]schema.ColumnSpec, error) {
+	specs := make([]schema.ColumnSpec, 0, len(b.stmt.Columns))
+	seen := map[string]bool{}
+	for i, name := range slices.Concat(b.key.Partition, b.key.Clustering) {
+		at, ok := b.at[name]
 		switch {
-		case at < 0:
+		case !ok:
 			return nil, invalidf("Unknown column '%s' referenced in PRIMARY KEY for table '%s'", name, b.name)
-		case slices.Contains(keys[:i], name):
+		case seen[name]:
 			return nil, invalidf("Duplicate column '%s' in PRIMARY KEY clause for table '%s'", name, b.name)
 		case b.stmt.Columns[at].Static:
 			return nil, invalidf("Static column '%s' cannot be part of the PRIMARY KEY", name)
 		}
+		seen[name] = true
 		spec := schema.ColumnSpec{Name: name, Kind: schema.PartitionKey, Type: resolved[at], Mask: masks[at]}
 		if i >= len(b.key.Partition) {
 			spec.Kind, spec.Desc = schema.Clustering, descending[name] || isReversedClass(&b.stmt.Columns[at].Type)
 		}
 		specs = append(specs, spec)
 	}
+	return specs, nil
+}
+
+// otherColumns appends the columns that are not part of the key to specs, which are those of the key, and counts them.
+func (b *tableBuilder) otherColumns(specs []schema.ColumnSpec, resolved []*types.Type, masks []*schema.Mask) ([]schema.ColumnSpec, int, error) {
+	keys := make(map[string]bool, len(specs))
+	for i := range specs {
+		keys[specs[i].Name] = true
+	}
 	others := 0
 	var byClass []string // counters whose type is written as its class name
-	for i, c := range b.stmt.Columns {
-		if slices.Contains(keys, c.Name) {
+	for i := range b.stmt.Columns {
+		c := &b.stmt.Columns[i]
+		if keys[c.Name] {
 			continue
 		}
 		spec := schema.ColumnSpec{Name: c.Name, Kind: schema.Regular, Type: resolved[i], Mask: masks[i]}
@@ -168,15 +206,9 @@ func (b *tableBuilder) columns() ([]schema.ColumnSpec, error) {
 		specs = append(specs, spec)
 	}
 	if b.counters > 0 && b.counters == len(byClass) { // a class name does not make the table a counter table
-		return nil, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace, b.name, byClass[0])
+		return nil, 0, configf("%s.%s: Cannot have a counter column (\"%s\") in a non counter table", b.keyspace, b.name, byClass[0])
 	}
-	for i := range specs {
-		at := slices.IndexFunc(b.stmt.Columns, func(c cql.ColumnDefinition) bool { return c.Name == specs[i].Name })
-		if err := b.d.attributes(b.keyspace, b.name, &specs[i], &b.stmt.Columns[at]); err != nil {
-			return nil, err
-		}
-	}
-	return specs, b.checkTogether(specs, others)
+	return specs, others, nil
 }
 
 func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) error {
@@ -193,10 +225,14 @@ func (b *tableBuilder) checkTogether(specs []schema.ColumnSpec, others int) erro
 // clusteringOrder returns for each clustering column whether it is descending.
 func (b *tableBuilder) clusteringOrder() (map[string]bool, error) {
 	descending := map[string]bool{}
+	clustering := make(map[string]bool, len(b.key.Clustering))
+	for _, name := range b.key.Clustering {
+		clustering[name] = true
+	}
 	var unknownColumns []string
 	for _, o := range b.stmt.Options.ClusteringOrder {
 		descending[o.Column] = o.Descending
-		if !slices.Contains(b.key.Clustering, o.Column) {
+		if !clustering[o.Column] {
 			unknownColumns = append(unknownColumns, o.Column)
 		}
 	}
@@ -307,7 +343,15 @@ func (d *Definer) alterAdd(c *schema.AlterTable, t *schema.Table, a *cql.AddColu
 		}
 		c.Add = append(c.Add, spec)
 	}
-	return nil
+	return schema.CheckParts(append(t.ColumnTypes(), specTypes(c.Add)...)...)
+}
+
+func specTypes(specs []schema.ColumnSpec) []*types.Type {
+	all := make([]*types.Type, len(specs))
+	for i := range specs {
+		all[i] = specs[i].Type
+	}
+	return all
 }
 
 func (d *Definer) alterDrop(c *schema.AlterTable, a *cql.DropColumns) error {

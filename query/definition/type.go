@@ -243,6 +243,9 @@ func (d *Definer) alterType(stmt *cql.AlterType) Definition {
 		if slices.Contains(k.Type(c.Name).FieldNames(), c.Field) && a.IfNotExists {
 			return def
 		}
+		if err := k.CheckFieldParts(c.Name, t); err != nil {
+			return refuse(err)
+		}
 	case *cql.RenameFields:
 		c.RenameIfExists = a.IfExists
 		for _, r := range a.Renames {

@@ -142,9 +142,14 @@ type Guardrails struct {
 	IntersectionsRefused, IntersectionsAccepted bool
 }
 
-// Defaults returns Cassandra's defaults: only the terms of indexes are bounded.
+// columnsPerTable is the default bound of the columns of a table, which Cassandra does not have: a definition of 10,000 columns takes
+// about 1 MB in the metadata, which each node encodes again when the table changes.
+const columnsPerTable = 10_000
+
+// Defaults returns Cassandra's defaults, which bound the terms of indexes, and a bound of the columns of tables.
 func Defaults() Guardrails {
 	var g Guardrails
+	g.Fail[ColumnsPerTable] = columnsPerTable
 	g.Warn[SAIStringTermSize], g.Fail[SAIStringTermSize] = 1<<10, 8<<10
 	g.Warn[SAIFrozenTermSize], g.Fail[SAIFrozenTermSize] = 1<<10, 8<<10
 	g.Warn[SAIVectorTermSize], g.Fail[SAIVectorTermSize] = 16<<10, 32<<10

@@ -17,6 +17,9 @@ type Definer struct {
 	Compiler *term.Compiler // of the arguments
 	Table    string         // for messages
 	Env      function.Env   // of functions in the arguments, which are called once
+	// Execute returns why the client may not call a function of a user, or nil; without it, clients may call all. Reads call the function for clients that need no
+	// permission to do so, so that the one that attaches it needs the permission.
+	Execute func(fn *function.Function) error
 }
 
 // Define returns the mask that m attaches to a column. Errors are *schema.Invalid.
@@ -63,6 +66,11 @@ func (d *Definer) define(column string, t *types.Type, m *cql.Mask) (*schema.Mas
 		return nil, invalidf("Masking function %s return type is %s. This is different to the type of the masked column %s of type %s. "+
 			"Masking functions can only be attached to table columns if they return the same data type as the masked column.",
 			written, fn.Returns, column, t)
+	}
+	if fn.Keyspace != "" && d.Execute != nil {
+		if err := d.Execute(fn); err != nil {
+			return nil, err
+		}
 	}
 	out := &schema.Mask{Keyspace: fn.Keyspace, Function: fn.Name}
 	for i, a := range terms {

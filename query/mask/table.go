@@ -46,17 +46,28 @@ func hiding() column {
 
 // compileUser returns a mask whose function a user has defined.
 func compileUser(c *term.Compiler, col *schema.Column) column {
+	if fn := UserFunction(c, col); fn != nil {
+		return column{eval: fn.Eval, args: col.Mask.Args}
+	}
+	return hiding()
+}
+
+// UserFunction returns the function of a user that masks a column, or nil.
+func UserFunction(c *term.Compiler, col *schema.Column) *function.Function {
+	if col.Mask == nil || col.Mask.Keyspace == "" || c.UserFunctions == nil {
+		return nil
+	}
 	want := append([]*types.Type{col.Type}, ArgumentTypes(col)...)
-	if c.UserFunctions == nil || len(want) != 1+len(col.Mask.Args) {
-		return hiding()
+	if len(want) != 1+len(col.Mask.Args) {
+		return nil
 	}
 	same := func(a, b *types.Type) bool { return a.Freeze().Equal(b.Freeze()) }
 	for _, fn := range c.UserFunctions(c.Schema.Keyspace(col.Mask.Keyspace), col.Mask.Function) {
 		if !fn.IsAggregate() && slices.EqualFunc(fn.Args, want, same) && same(fn.Returns, col.Type) {
-			return column{eval: fn.Eval, args: col.Mask.Args}
+			return fn
 		}
 	}
-	return hiding()
+	return nil
 }
 
 func compile(functions *function.Library, c *schema.Column) column {

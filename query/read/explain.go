@@ -105,7 +105,7 @@ func (x *explanation) describe(r *request.Request, params *execution.Params) err
 	run := reader.readings.Get().(*reading)
 	defer run.put()
 	run.begin(r, reader, x.plan, params.Values, reader.o.Moment(params))
-	empty, err := run.where()
+	empty, err := run.visibleWhere(r)
 	if err != nil {
 		return err
 	}

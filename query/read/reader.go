@@ -32,6 +32,9 @@ type Options struct {
 	PageBytes int
 	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.
 	Hidden func(t *schema.Table, client auth.Principal) *schema.Column
+	// Visible returns which partitions of a table the client may read; nil means all. The error is that of a client that may read some of
+	// them, for a statement that does not name partitions.
+	Visible func(r *request.Request, t *schema.Table) (visible func(key []byte) bool, denied error)
 }
 
 // Reader compiles and executes SELECT and EXPLAIN. Its methods are safe for concurrent use.

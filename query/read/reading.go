@@ -1,6 +1,7 @@
 package read
 
 import (
+	"slices"
 	"time"
 
 	"cqld/internal/env"
@@ -89,7 +90,7 @@ func (run *reading) execute(r *request.Request, reader *Reader, plan *Plan, para
 		}
 		paged = false
 	}
-	empty, err := run.where()
+	empty, err := run.visibleWhere(r)
 	if err != nil {
 		return Rows{}, err
 	}
@@ -299,6 +300,27 @@ func (run *reading) where() (empty bool, err error) {
 		empty = empty || len(run.index.Terms) == 0
 	}
 	return empty, nil
+}
+
+// visibleWhere is where without the partitions that the client may not read.
+func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
+	empty, err = run.where()
+	if err != nil || run.reader.o.Visible == nil {
+		return empty, err
+	}
+	t := run.plan.table
+	if run.plan.fragments != nil {
+		t = run.plan.fragments.Base
+	}
+	visible, denied := run.reader.o.Visible(r, t)
+	if visible == nil {
+		return empty, denied
+	}
+	if run.cursor.Keys == nil && !empty {
+		return false, denied
+	}
+	run.cursor.Keys = slices.DeleteFunc(run.cursor.Keys, func(k row.PartitionKey) bool { return !visible(k.Bytes) })
+	return empty || len(run.cursor.Keys) == 0, nil
 }
 
 // singleRow is where for the key of one row: it builds no lists.

@@ -30,8 +30,12 @@ func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn,
 	return nil
 }
 
-// sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values show in the result.
+// sortedColumns returns the columns by which rows are sorted in memory. As with restricted columns, their real values show in the result: the
+// distances of a vector from a few others determine it.
 func (p *Plan) sortedColumns() (all []*schema.Column) {
+	if p.near != nil {
+		all = append(all, p.near.col)
+	}
 	if p.sorted {
 		for _, o := range p.order {
 			all = append(all, o.col)

@@ -72,15 +72,17 @@ func (rs *Set) checkNotIn(r *restriction) error {
 	if r.kind != kindNotIn {
 		return nil
 	}
-	for _, x := range slices.Concat(rs.partition, rs.clustering, rs.other, rs.extra) {
-		switch {
-		case x == nil || commonNames(x, r) == "":
-		case x.kind == kindEqual || x.kind == kindIn:
-			return x.merge(r)
-		case x.kind == kindSlice && x.first() != r.first():
-			return x.mergeSlice(r)
-		case x.kind == kindNotIn && x.first() != r.first():
-			return x.slice().mergeSlice(r)
+	for _, list := range [...][]*restriction{rs.partition, rs.clustering, rs.other, rs.extra} {
+		for _, x := range list {
+			switch {
+			case x == nil || !x.overlaps(r):
+			case x.kind == kindEqual || x.kind == kindIn:
+				return x.merge(r)
+			case x.kind == kindSlice && x.first() != r.first():
+				return x.mergeSlice(r)
+			case x.kind == kindNotIn && x.first() != r.first():
+				return x.slice().mergeSlice(r)
+			}
 		}
 	}
 	return nil
@@ -195,10 +197,15 @@ func (c compiler) checkedLike(r *cql.ColumnRelation, o Options) (*restriction, e
 func (rs *Set) checkLikes(r *restriction) error {
 	indexed := func(r *restriction) bool { return r.kind == kindLike && !r.folded && len(rs.supporting(r, nil)) > 0 }
 	merges := func(r *restriction) bool { return r.kind < kindNotIn || r.kind == kindLike }
+	if len(rs.table.Indexes()) == 0 || !merges(r) {
+		return nil
+	}
 	like := indexed(r)
-	for _, x := range slices.Concat(rs.clustering, rs.other, rs.extra) {
-		if (like || indexed(x)) && merges(r) && merges(x) && len(commonNames(x, r)) > 0 {
-			return x.merge(r)
+	for _, list := range [...][]*restriction{rs.clustering, rs.other, rs.extra} {
+		for _, x := range list {
+			if merges(x) && x.overlaps(r) && (like || indexed(x)) {
+				return x.merge(r)
+			}
 		}
 	}
 	return nil

@@ -14,6 +14,11 @@ const (
 	candidatesMax  = 8
 	entriesCounted = 1_000
 	entriesFew     = 16
+	// relationsMax bounds the relations of WHERE that are combined with AND. Some are compared in pairs: a million pairs take 5 ms.
+	relationsMax = 1024
+	// multiColumnsMax bounds the columns of a relation on several columns. A range of them is a slice for each prefix of the
+	// clustering: of 256 columns of 8 bytes, 512 KiB.
+	multiColumnsMax = 256
 	// unionMax bounds the indexed restrictions of an OR whose rows are found by a union. Beyond, OR filters.
 	unionMax = 32
 )

@@ -140,6 +140,14 @@ func commonNames(r, o *restriction) string {
 	return strings.Join(names, " ,")
 }
 
+// overlaps reports whether both restrict a column in common.
+func (r *restriction) overlaps(o *restriction) bool {
+	if len(r.columns) == 1 && len(o.columns) == 1 {
+		return r.columns[0] == o.columns[0]
+	}
+	return slices.ContainsFunc(r.columns, func(c *schema.Column) bool { return slices.Contains(o.columns, c) })
+}
+
 // columnRestriction compiles c op term.
 func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error) {
 	col, err := c.Column(r.Column)
@@ -301,6 +309,9 @@ func (c compiler) inRestriction(r *cql.InRelation) (*restriction, error) {
 
 // tupleColumns returns the clustering columns that a multi-column relation names.
 func (c compiler) tupleColumns(names []string, source cql.Relation) ([]*schema.Column, error) {
+	if len(names) > multiColumnsMax {
+		return nil, invalidf("Multi-column relation has more than %d columns", multiColumnsMax)
+	}
 	columns := make([]*schema.Column, len(names))
 	previous := -1
 	for i, n := range names {

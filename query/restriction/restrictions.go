@@ -73,6 +73,9 @@ type compiler struct {
 
 // Compile compiles the WHERE of a statement on the compiler's table.
 func Compile(in *term.Compiler, where []cql.Relation, o Options) (*Set, error) {
+	if len(where) > relationsMax {
+		return nil, invalidf("WHERE has more than %d relations", relationsMax)
+	}
 	c := compiler{Compiler: in}
 	rs := &Set{table: c.Table, writes: o.Statement != Select, partition: make([]*restriction, len(c.Table.PartitionKey))}
 	for _, relation := range where {

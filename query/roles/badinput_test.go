@@ -24,7 +24,11 @@ func TestNamesWithAnyCharacters(t *testing.T) {
 		s.user = "cassandra"
 		role := quoted(name)
 		name = string([]rune(name)) // each malformed byte is U+FFFD
-		created := s.execute("CREATE ROLE " + role + " WITH PASSWORD = " + role + " AND LOGIN = true")
+		password := role
+		if len(name) > 72 {
+			password = "'y'" // a longer one is refused: TestPasswordsAndHashesAreBounded
+		}
+		created := s.execute("CREATE ROLE " + role + " WITH PASSWORD = " + password + " AND LOGIN = true")
 		if created != "void" {
 			if !strings.HasPrefix(created, "error 2200: Key length of ") || len(name) < 60<<10 {
 				t.Errorf("%d: CREATE ROLE: %.200q", i, created)
@@ -118,4 +122,62 @@ func mustApply(t *testing.T, d *auth.Directory, c auth.Change) *auth.Directory {
 		t.Fatal(err)
 	}
 	return next
+}
+
+// Passwords of which bcrypt ignores a part are refused, and hashes that make logins more expensive than those that nodes make are for
+// superusers only. Cassandra cuts the former in silence, and accepts every cost of the latter.
+func TestPasswordsAndHashesAreBounded(t *testing.T) {
+	s := newSession("authentication authorization")
+	s.user = "cassandra"
+	hash := func(cost int) string { return fmt.Sprintf("'$2a$%02d$%s'", cost, strings.Repeat("a", 53)) }
+	for _, c := range []struct{ user, text, want string }{
+		{"cassandra", "CREATE ROLE a WITH LOGIN = true AND PASSWORD = '" + strings.Repeat("x", 72) + "'", "void"},
+		{"cassandra", "CREATE ROLE b WITH PASSWORD = '" + strings.Repeat("x", 73) + "'", "error 2200: The password has 73 bytes, and bcrypt uses only the first 72"},
+		{"cassandra", "CREATE USER b WITH PASSWORD '" + strings.Repeat("é", 37) + "'", "error 2200: The password has 74 bytes"},
+		{"a", "ALTER ROLE a WITH PASSWORD = '" + strings.Repeat("x", 73) + "'", "error 2200: The password has 73 bytes"},
+		{"a", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(10), "void"},
+		{"a", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(11), "error 2100: Only superusers can set a hashed password of a cost greater than 10"},
+		{"a", "ALTER USER a WITH HASHED PASSWORD " + hash(14), "error 2100: Only superusers"},
+		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(14), "void"},
+		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = " + hash(15), "error 2200: The hashed password has the cost 15"},
+		{"cassandra", "ALTER ROLE a WITH HASHED PASSWORD = '" + strings.Repeat("x", 60) + "'", "error 2200: Invalid hashed password value. Please use jBcrypt."},
+	} {
+		in := s
+		if c.user != "cassandra" {
+			in = newSessionOf(s, c.user)
+		}
+		if got := in.execute(c.text); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %.100s\n got %s\nwant %s", c.user, c.text, got, c.want)
+		}
+	}
+}
+
+// Only superusers change who is a superuser: AUTHORIZE on all roles is enough neither to grant nor to revoke a role with that status.
+func TestOnlySuperusersGrantAndRevokeSuperuserRoles(t *testing.T) {
+	s := newSession("authentication authorization")
+	s.user = "cassandra"
+	for _, text := range []string{"CREATE ROLE root WITH SUPERUSER = true", "CREATE ROLE admins", "CREATE ROLE victim WITH LOGIN = true", "CREATE ROLE au WITH LOGIN = true",
+		"CREATE ROLE plain", "GRANT root TO admins", "GRANT admins TO victim", "GRANT plain TO victim", "GRANT AUTHORIZE ON ALL ROLES TO au"} {
+		if got := s.execute(text); got != "void" {
+			t.Fatalf("%s: %s", text, got)
+		}
+	}
+	au := newSessionOf(s, "au")
+	for _, role := range []string{"root", "admins"} {
+		for verb, word := range map[string]string{"GRANT ": " TO ", "REVOKE ": " FROM "} {
+			want := "error 2100: Only superusers can " + strings.ToLower(verb) + "a role with superuser status"
+			if got := au.execute(verb + role + word + "victim"); got != want {
+				t.Errorf("%s%s: %s", verb, role, got)
+			}
+		}
+	}
+	if !s.m.roles.IsSuperuser("victim") {
+		t.Error("victim is no superuser")
+	}
+	if got := au.execute("REVOKE plain FROM victim"); got != "void" {
+		t.Error(got)
+	}
+	if got := s.execute("REVOKE admins FROM victim"); got != "void" || s.m.roles.IsSuperuser("victim") {
+		t.Error(got)
+	}
 }

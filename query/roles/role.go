@@ -149,8 +149,9 @@ func (e *execution) dropRole(stmt *cql.DropRole) error {
 	return e.propose(&auth.DropRole{Name: stmt.Role, IfExists: stmt.IfExists})
 }
 
-// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant a role with
-// superuser status: in Cassandra, AUTHORIZE on all roles is enough to become a superuser by it.
+// changeMembership executes GRANT role TO grantee and REVOKE role FROM grantee. Only superusers grant and revoke a role with
+// superuser status: in Cassandra, AUTHORIZE on all roles is enough to become a superuser by it, or to make a superuser an ordinary
+// role.
 func (e *execution) changeMembership(role, grantee string, change auth.Change) error {
 	if err := e.permit(auth.Authorize, auth.RoleResource(role)); err != nil {
 		return err
@@ -158,8 +159,12 @@ func (e *execution) changeMembership(role, grantee string, change auth.Change) e
 	if err := e.loggedIn(); err != nil {
 		return err
 	}
-	if _, grant := change.(*auth.GrantRole); grant && e.directory.IsSuperuser(role) && !e.superuser() {
-		return unauthorized("Only superusers can grant a role with superuser status")
+	if e.directory.IsSuperuser(role) && !e.superuser() {
+		verb := "revoke"
+		if _, grant := change.(*auth.GrantRole); grant {
+			verb = "grant"
+		}
+		return unauthorized("Only superusers can %s a role with superuser status", verb)
 	}
 	for _, name := range []string{role, grantee} {
 		if _, exists := e.directory.Role(name); !exists {
@@ -182,8 +187,8 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 	case o.Options != nil && len(on.Options) == 0 && !onlyTables(o.Options):
 		return invalidf(roleManager + " doesn't support OPTIONS")
 	}
-	if o.HashedPassword != nil && !validHash(*o.HashedPassword) {
-		return invalidf("Invalid hashed password value. Please use jBcrypt.")
+	if err := e.checkPassword(o); err != nil {
+		return err
 	}
 	if err := e.checkDatacenters(o.Datacenters); err != nil {
 		return err
@@ -191,14 +196,43 @@ func (e *execution) checkOptions(o *cql.RoleOptions) error {
 	return e.checkCIDRs(o.CIDRs)
 }
 
-// hashCostMax bounds the cost of a hashed password: each login with it takes 2^cost rounds.
-const hashCostMax = 14
+const (
+	// passwordBytesMax is the length of the longest password of which bcrypt uses every byte. Cassandra accepts longer ones, and ignores the
+	// rest.
+	passwordBytesMax = 72
+	// hashCostMax bounds the cost of a hashed password: each login with it takes 2^cost rounds.
+	hashCostMax = 14
+	// hashCost is the cost of the hashes that nodes make. Only superusers set greater ones: a role could otherwise make its own
+	// logins so expensive that those of others fail.
+	hashCost = bcrypt.DefaultCost
+)
 
-// validHash accepts the version of bcrypt that Cassandra accepts.
-func validHash(hash string) bool {
+// checkPassword refuses passwords and hashes that logins could not verify, or only at a cost that the caller may not cause.
+func (e *execution) checkPassword(o *cql.RoleOptions) error {
+	if o.Password != nil && len(*o.Password) > passwordBytesMax {
+		return invalidf("The password has %d bytes, and bcrypt uses only the first %d: longer passwords are not supported",
+			len(*o.Password), passwordBytesMax)
+	}
+	if o.HashedPassword == nil {
+		return nil
+	}
+	cost, ok := validHash(*o.HashedPassword)
+	switch {
+	case !ok:
+		return invalidf("Invalid hashed password value. Please use jBcrypt.")
+	case cost > hashCostMax:
+		return invalidf("The hashed password has the cost %d; the greatest that is supported is %d", cost, hashCostMax)
+	case cost > hashCost && !e.superuser():
+		return unauthorized("Only superusers can set a hashed password of a cost greater than %d", hashCost)
+	}
+	return nil
+}
+
+// validHash returns the cost of a hash, and accepts the version of bcrypt that Cassandra accepts.
+func validHash(hash string) (cost int, ok bool) {
 	const prefix, length = "$2a$", 60
 	cost, err := bcrypt.Cost([]byte(hash))
-	return err == nil && strings.HasPrefix(hash, prefix) && len(hash) == length && cost <= hashCostMax
+	return cost, err == nil && strings.HasPrefix(hash, prefix) && len(hash) == length
 }
 
 func (e *execution) checkDatacenters(a *cql.AccessList) error {

@@ -1,8 +1,6 @@
 package selection
 
 import (
-	"strings"
-
 	"cqld/cql"
 	"cqld/query/function"
 	"cqld/query/term"
@@ -115,16 +113,16 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	text := fn.Qualified() + "(" + strings.Join(names, ", ") + ")"
+	text := callName(fn.Qualified(), names)
 	if fn.IsAggregate() {
 		return b.aggregate(fn, args, text)
 	}
 	return selected{&callSelector{fn, args}, fn.Returns, text}, nil
 }
 
-func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Selector, []string, error) {
+func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Selector, []name, error) {
 	args := make([]Selector, len(in))
-	names := make([]string, len(in))
+	names := make([]name, len(in))
 	for i, a := range in {
 		x, err := b.compile(a, fn.Args[i])
 		if err != nil {
@@ -136,13 +134,13 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 }
 
 // aggregate adds an aggregation.
-func (b *compiler) aggregate(fn *function.Function, args []Selector, name string) (selected, error) {
+func (b *compiler) aggregate(fn *function.Function, args []Selector, text name) (selected, error) {
 	b.s.Aggregates = append(b.s.Aggregates, Aggregate{fn, args})
-	return selected{&aggregateSelector{len(b.s.Aggregates) - 1}, fn.Returns, name}, nil
+	return selected{&aggregateSelector{len(b.s.Aggregates) - 1}, fn.Returns, text}, nil
 }
 
 // operator compiles an arithmetic operation. text returns its name from those of the operands.
-func (b *compiler) operator(x cql.Selector, text func(names []string) string) (selected, error) {
+func (b *compiler) operator(x cql.Selector, text func(names []name) name) (selected, error) {
 	fn, err := b.resolve(x)
 	if err != nil {
 		return selected{}, err
@@ -169,7 +167,7 @@ func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	return selected{&callSelector{fn, []Selector{v.sel}}, fn.Returns, "cast(" + v.name + " as " + t.String() + ")"}, nil
+	return selected{&callSelector{fn, []Selector{v.sel}}, fn.Returns, joined(named("cast("), v.name, named(" as "+t.String()+")"))}, nil
 }
 
 // selectorArg is a selector as an argument of a function to be resolved.
@@ -327,5 +325,5 @@ func (a *selectorArg) matchAll(in []cql.Selector, to *types.Type) function.Match
 func (b *compiler) trial() *compiler {
 	c := *b.c
 	c.Markers = nil
-	return &compiler{c: &c, s: &Selection{}, calls: b.calls}
+	return &compiler{c: &c, s: &Selection{}, calls: b.calls, hints: b.hints}
 }

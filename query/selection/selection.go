@@ -27,7 +27,7 @@ type Selection struct {
 type selected struct {
 	sel  Selector
 	typ  *types.Type
-	name string
+	name name
 }
 
 // Compile compiles the select clause of a SELECT from the compiler's table.
@@ -37,7 +37,7 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 	var list []selected
 	if len(stmt.Columns) == 0 {
 		for _, col := range c.Table.Columns() {
-			list = append(list, selected{&Column{col}, col.Type, col.Name})
+			list = append(list, selected{&Column{col}, col.Type, named(col.Name)})
 		}
 	}
 	for _, sc := range stmt.Columns {
@@ -51,23 +51,23 @@ func Compile(c *term.Compiler, stmt *cql.Select) (*Selection, error) {
 			return nil, err
 		}
 		if sc.Alias != "" {
-			x.name = sc.Alias
+			x.name = named(sc.Alias)
 		}
 		list = append(list, x)
 	}
 	if stmt.JSON {
 		j := &jsonSelector{}
 		for _, x := range list {
-			j.names = append(j.names, x.name)
+			j.names = append(j.names, x.name.String())
 			j.types = append(j.types, x.typ)
 			j.of = append(j.of, x.sel)
 		}
-		list = []selected{{j, types.Native(types.Text), "[json]"}}
+		list = []selected{{j, types.Native(types.Text), named("[json]")}}
 	}
 	s.Columns = make([]term.Spec, len(list))
 	plain := make([]*schema.Column, 0, len(list))
 	for i, x := range list {
-		s.Columns[i] = c.Receiver(x.name, x.typ)
+		s.Columns[i] = c.Receiver(x.name.String(), x.typ)
 		s.Selectors = append(s.Selectors, x.sel)
 		if col, ok := x.sel.(*Column); ok {
 			plain = append(plain, col.Column)
@@ -91,10 +91,17 @@ type compiler struct {
 	s           *Selection
 	inAggregate bool
 	calls       map[cql.Selector]resolution // by the calling selector of the statement
+	hints       map[*cql.TypeHintSelector]hint
+}
+
+// hint is the type of a type hint, or the error.
+type hint struct {
+	typ *types.Type
+	err error
 }
 
 func newCompiler(c *term.Compiler, s *Selection) *compiler {
-	return &compiler{c: c, s: s, calls: map[cql.Selector]resolution{}}
+	return &compiler{c: c, s: s, calls: map[cql.Selector]resolution{}, hints: map[*cql.TypeHintSelector]hint{}}
 }
 
 // compile compiles a selector. want is the expected type, or nil if any type is allowed.
@@ -105,7 +112,7 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 		if err != nil {
 			return selected{}, err
 		}
-		return selected{&Column{col}, col.Type, col.Name}, nil
+		return selected{&Column{col}, col.Type, named(col.Name)}, nil
 	case *cql.TermSelector:
 		return b.term(x, want)
 	case *cql.CountAll:
@@ -113,28 +120,24 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 		if err != nil {
 			return selected{}, err
 		}
-		return b.aggregate(fn, nil, "count")
+		return b.aggregate(fn, nil, named("count"))
 	case *cql.FunctionSelector:
 		return b.call(x)
 	case *cql.ArithmeticSelector:
-		return b.operator(x, func(names []string) string { return names[0] + " " + string(rune(x.Operator)) + " " + names[1] })
+		return b.operator(x, func(names []name) name {
+			return joined(names[0], named(" "+string(rune(x.Operator))+" "), names[1])
+		})
 	case *cql.NegateSelector:
-		return b.operator(x, func(names []string) string { return "-" + names[0] })
+		return b.operator(x, func(names []name) name { return joined(named("-"), names[0]) })
 	case *cql.CastSelector:
 		return b.cast(x)
 	case *cql.TypeHintSelector:
-		t, err := b.c.TypeOf(x.Type)
+		t, err := b.hinted(x)
 		if err != nil {
 			return selected{}, err
 		}
-		if err := checkFields(x.Value, t); err != nil {
-			return selected{}, err
-		}
-		if (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
-			return selected{}, invalidf("Cannot assign value %s to %s of type %s", term.SelectorText(x), term.SelectorText(x), t)
-		}
 		v, err := b.compile(x.Value, t)
-		return selected{v.sel, t, "(" + term.HintText(&x.Type, t) + ")" + term.SelectorText(x.Value)}, err
+		return selected{v.sel, t, joined(named("("+term.HintText(&x.Type, t)+")"), asWritten(x.Value))}, err
 	case *cql.MetadataSelector:
 		return b.metadata(x)
 	case *cql.FieldSelector:
@@ -147,6 +150,24 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	return b.literal(x, want)
 }
 
+// hinted returns the type of a type hint, or why the value does not have it. The answer is determined once, because it compiles the
+// value: hints in the value would otherwise double the work with each level.
+func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
+	if h, ok := b.hints[x]; ok {
+		return h.typ, h.err
+	}
+	t, err := b.c.TypeOf(x.Type)
+	if err == nil {
+		err = checkFields(x.Value, t)
+	}
+	if err == nil && (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
+		text := term.SelectorText(x)
+		err = invalidf("Cannot assign value %s to %s of type %s", text, text, t)
+	}
+	b.hints[x] = hint{t, err}
+	return t, err
+}
+
 func cannotInfer(x cql.Selector) error {
 	return invalidf("Cannot infer type for term %s in selection clause (try using a cast to force a type)", term.SelectorText(x))
 }
@@ -156,7 +177,7 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 		return selected{}, cannotInfer(x)
 	}
 	t, err := b.c.Term(x.Term, b.c.Receiver("[selection]", want))
-	return selected{&termSelector{t}, want, term.Text(x.Term)}, err
+	return selected{&termSelector{t}, want, asWritten(x)}, err
 }
 
 // literal compiles collections, tuples and user-defined types of selectors.
@@ -167,18 +188,20 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 			return selected{}, cannotInfer(x)
 		}
 	}
-	name := term.SelectorText(x)
 	out := &partsSelector{t: t}
 	add := func(s cql.Selector, t *types.Type) error {
 		v, err := b.compile(s, t)
 		out.parts = append(out.parts, v.sel)
 		return err
 	}
-	mismatch := invalidf("Cannot assign value %s to %s of type %s", name, name, t)
+	mismatch := func() error {
+		text := term.SelectorText(x)
+		return invalidf("Cannot assign value %s to %s of type %s", text, text, t)
+	}
 	switch x := x.(type) {
 	case *cql.ListSelector:
 		if t.Kind() != types.List && t.Kind() != types.Vector {
-			return selected{}, mismatch
+			return selected{}, mismatch()
 		}
 		for _, e := range x.Elements {
 			if err := add(e, t.Elems()[0]); err != nil {
@@ -187,7 +210,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 		}
 	case *cql.SetSelector:
 		if t.Kind() != types.Set && (t.Kind() != types.Map || len(x.Elements) > 0) {
-			return selected{}, mismatch
+			return selected{}, mismatch()
 		}
 		for _, e := range x.Elements {
 			if err := add(e, t.Elems()[0]); err != nil {
@@ -196,7 +219,7 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 		}
 	case *cql.MapSelector:
 		if t.Kind() != types.Map {
-			return selected{}, mismatch
+			return selected{}, mismatch()
 		}
 		for _, e := range x.Entries {
 			if err := add(e.Key, t.Elems()[0]); err != nil {
@@ -210,10 +233,10 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 		if t.Kind() != types.Tuple {
 			if len(x.Elements) == 1 {
 				v, err := b.compile(x.Elements[0], want)
-				v.name = "(" + v.name + ")"
+				v.name = joined(named("("), v.name, named(")"))
 				return v, err
 			}
-			return selected{}, mismatch
+			return selected{}, mismatch()
 		}
 		for i, e := range x.Elements {
 			if err := add(e, t.Elems()[i]); err != nil {
@@ -225,12 +248,11 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 	default:
 		return selected{}, function.NotSupported("This selector")
 	}
-	return selected{out, t, name}, nil
+	return selected{out, t, asWritten(x)}, nil
 }
 
 // udt compiles {a: x, b: y}: a user-defined type, or a map whose keys are columns.
 func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
-	name := term.SelectorText(x)
 	if t.Kind() == types.Map {
 		m := &cql.MapSelector{}
 		for _, f := range x.Fields {
@@ -239,7 +261,8 @@ func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 		return b.literal(m, t)
 	}
 	if t.Kind() != types.UDT {
-		return selected{}, invalidf("Cannot assign value %s to %s of type %s", name, name, t)
+		text := term.SelectorText(x)
+		return selected{}, invalidf("Cannot assign value %s to %s of type %s", text, text, t)
 	}
 	out := &partsSelector{t: t, parts: make([]Selector, len(t.FieldNames()))}
 	if err := checkFields(x, t); err != nil {
@@ -253,7 +276,7 @@ func (b *compiler) udt(x *cql.UDTSelector, t *types.Type) (selected, error) {
 		}
 		out.parts[i] = v.sel
 	}
-	return selected{out, t, name}, nil
+	return selected{out, t, asWritten(x)}, nil
 }
 
 // checkFields refuses names that are not fields of t in a literal of a user-defined type.
@@ -290,7 +313,7 @@ func (b *compiler) field(x *cql.FieldSelector) (selected, error) {
 	if i < 0 {
 		return selected{}, invalidf("%s of type %s has no field %s", term.SelectorText(x.Of), of.typ, x.Field)
 	}
-	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], term.SelectorText(x)}, nil
+	return selected{&fieldSelector{of.sel, of.typ, i}, of.typ.Elems()[i], asWritten(x)}, nil
 }
 
 // elementsOf compiles the collection from which elements are selected.
@@ -321,7 +344,7 @@ func (b *compiler) element(x *cql.ElementSelector) (selected, error) {
 		return selected{}, err
 	}
 	t := of.typ.Elems()[len(of.typ.Elems())-1]
-	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, term.SelectorText(x)}, nil
+	return selected{&elementSelector{of.sel, of.typ, key, of.name}, t, asWritten(x)}, nil
 }
 
 func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
@@ -332,7 +355,7 @@ func (b *compiler) elementTerm(t cql.Term, of selected) (term.Term, error) {
 	if of.typ.Kind() == types.Map {
 		word = "key("
 	}
-	return b.c.Term(t, b.c.Receiver(word+of.name+")", of.typ.Elems()[0]))
+	return b.c.Term(t, b.c.Receiver(word+of.name.String()+")", of.typ.Elems()[0]))
 }
 
 func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
@@ -348,7 +371,7 @@ func (b *compiler) slice(x *cql.SliceSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, term.SelectorText(x)}, nil
+	return selected{&sliceSelector{of.sel, of.typ, from, to, of.name}, of.typ, asWritten(x)}, nil
 }
 
 func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
@@ -384,12 +407,12 @@ func (b *compiler) metadata(x *cql.MetadataSelector) (selected, error) {
 	if !m.one() {
 		t = types.NewList(t, false)
 	}
-	return selected{m, t, term.SelectorText(x)}, nil
+	return selected{m, t, asWritten(x)}, nil
 }
 
 // metadataPart compiles the part of a column whose metadata is selected.
 func (b *compiler) metadataPart(m *metadataSelector, of cql.Selector) (err error) {
-	whole := selected{&Column{m.col}, m.col.Type, m.col.Name}
+	whole := selected{&Column{m.col}, m.col.Type, named(m.col.Name)}
 	switch of := of.(type) {
 	case *cql.ElementSelector:
 		if _, err := b.elementsOf(of.Of, "Element"); err != nil {

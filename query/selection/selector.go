@@ -130,7 +130,7 @@ type elementSelector struct {
 	of   Selector
 	t    *types.Type
 	key  term.Term
-	name string
+	name name
 }
 
 func (s *elementSelector) Value(x *Context) ([]byte, error) {
@@ -149,16 +149,16 @@ func (s *elementSelector) Value(x *Context) ([]byte, error) {
 	return term.NotNil(found), nil
 }
 
-func elementKey(x *Context, key term.Term, name string) ([]byte, error) {
+func elementKey(x *Context, key term.Term, of name) ([]byte, error) {
 	v, err := key.Eval(&x.Scope)
 	if err != nil {
 		return nil, err
 	}
 	switch v.Kind {
 	case wire.ValueUnset:
-		return nil, invalidf("Invalid unset value for element selection on %s", name)
+		return nil, invalidf("Invalid unset value for element selection on %s", of)
 	case wire.ValueNull:
-		return nil, invalidf("Invalid null value for element selection on %s", name)
+		return nil, invalidf("Invalid null value for element selection on %s", of)
 	}
 	return term.NotNil(v.Bytes), nil
 }
@@ -168,7 +168,7 @@ type sliceSelector struct {
 	of       Selector
 	t        *types.Type
 	from, to term.Term // nil means open
-	name     string
+	name     name
 }
 
 func (s *sliceSelector) Value(x *Context) ([]byte, error) {
@@ -236,8 +236,8 @@ func (s *metadataSelector) one() bool {
 }
 
 func (s *metadataSelector) Value(x *Context) ([]byte, error) {
-	if (s.key != nil || s.slice) && x.Masks.Masks(s.col) {
-		return nil, nil // it would tell which elements exist
+	if (s.key != nil || s.slice || !s.one()) && x.Masks.Masks(s.col) {
+		return nil, nil // it would show which elements exist, or how many
 	}
 	if !s.col.Type.MultiCell() {
 		c := x.Row.LiveCell(s.col)
@@ -255,7 +255,7 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 	if s.key != nil || s.field >= 0 {
 		path := rowview.FieldPath(max(s.field, 0))
 		if s.key != nil {
-			key, err := elementKey(x, s.key, s.col.Name)
+			key, err := elementKey(x, s.key, named(s.col.Name))
 			if err != nil {
 				return nil, err
 			}
@@ -273,7 +273,7 @@ func (s *metadataSelector) Value(x *Context) ([]byte, error) {
 // frozenPart returns the metadata of the whole cell if the part exists.
 func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 	if s.key != nil {
-		key, err := elementKey(x, s.key, s.col.Name)
+		key, err := elementKey(x, s.key, named(s.col.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (s *metadataSelector) frozenPart(x *Context, c *row.Cell) ([]byte, error) {
 func (s *metadataSelector) all(x *Context) ([]byte, error) {
 	var from, to []byte
 	if s.slice {
-		limits := &sliceSelector{name: s.col.Name}
+		limits := &sliceSelector{name: named(s.col.Name)}
 		f, err := limits.limit(x, s.from)
 		if err != nil {
 			return nil, err

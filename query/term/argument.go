@@ -1,6 +1,7 @@
 package term
 
 import (
+	"slices"
 	"strconv"
 
 	"cqld/cql"
@@ -31,7 +32,31 @@ func (c *Compiler) args(terms []cql.Term) []function.Arg {
 func (a *termArg) String() string { return Text(a.t) }
 
 // IsMarker reports whether the term contains a bind marker.
-func (a *termArg) IsMarker() bool { return HasMarker(a.t) }
+func (a *termArg) IsMarker() bool { return a.c.hasMarker(a.t) }
+
+// trialArg is an argument of a call within an argument. The errors of its resolution are discarded, so that it needs no text.
+type trialArg struct{ termArg }
+
+// String returns nothing.
+func (a *trialArg) String() string { return "" }
+
+// hasMarker is HasMarker. It remembers the answer for calls, because each call around them asks.
+func (c *Compiler) hasMarker(t cql.Term) bool {
+	_, args, ok := callOf(t)
+	if !ok {
+		return HasMarker(t)
+	}
+	marked, known := c.marked[t]
+	if known {
+		return marked
+	}
+	marked = slices.ContainsFunc(args, c.hasMarker)
+	if c.marked == nil {
+		c.marked = map[cql.Term]bool{}
+	}
+	c.marked[t] = marked
+	return marked
+}
 
 // Elements returns the number of elements of a list literal, or -1 for other terms.
 func (a *termArg) Elements() int {

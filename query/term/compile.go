@@ -38,7 +38,8 @@ type Compiler struct {
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the functions of users that the statement calls
 
-	calls map[callKey]*function.Function // resolved to match arguments; nil where none matches
+	calls  map[callKey]*function.Function // resolved to match arguments; nil where none matches
+	marked map[cql.Term]bool              // whether calls contain a marker
 }
 
 // callKey is a call and the required type of its result; nil means any type.
@@ -217,7 +218,7 @@ func functionArg(i int, fn *function.Function) string {
 
 // Resolve returns the function that a call means, or nil if there is none with that name. It records those of users in Called.
 func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
-	fn, err := c.resolve(name, args, receiver)
+	fn, err := c.resolve(name, args, receiver, false)
 	if err == nil && fn != nil && fn.Keyspace != "" {
 		c.Called = append(c.Called, fn)
 	}
@@ -235,9 +236,9 @@ func (c *Compiler) Outermost(n int) {
 	}
 }
 
-// resolve is Resolve, and records nothing.
-func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
-	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver}
+// resolve is Resolve, and records nothing. The errors of a trial have no text.
+func (c *Compiler) resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type, trial bool) (*function.Function, error) {
+	call := function.Call{Keyspace: name.Keyspace, Name: name.Name, Args: args, Receiver: receiver, Trial: trial}
 	if c.UserFunctions != nil {
 		keyspace := name.Keyspace
 		if keyspace == "" {
@@ -268,7 +269,11 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	if !ok {
 		return nil
 	}
-	fn, err := c.resolve(name, c.args(args), receiver)
+	trial := make([]function.Arg, len(args))
+	for i, t := range args {
+		trial[i] = &trialArg{termArg{c, t}}
+	}
+	fn, err := c.resolve(name, trial, receiver, true)
 	if err != nil {
 		fn = nil
 	}

@@ -1,66 +1,98 @@
 package term
 
 import (
+	"math"
 	"strings"
+	"unicode/utf8"
 
 	"cqld/cql"
 	"cqld/types"
 )
 
+// textBytesMax bounds the text of a term or selector. A [string] of the protocol, which is what names and messages are, cannot be
+// longer. Terms within a text that is complete are not visited, so that a text costs at most its own size, however large the term is.
+const textBytesMax = math.MaxUint16
+
+// Cut returns the text within textBytesMax, without a part of a character.
+func Cut(text []byte) string {
+	if len(text) <= textBytesMax {
+		return string(text)
+	}
+	end := textBytesMax
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return string(text[:end])
+}
+
 // Text returns a term as Cassandra's messages and result names show it.
-func Text(t cql.Term) string {
+func Text(t cql.Term) string { return Cut(appendText(nil, t)) }
+
+// appendText appends the text of a term.
+func appendText(dst []byte, t cql.Term) []byte {
+	if len(dst) > textBytesMax {
+		return dst
+	}
 	switch t := t.(type) {
-	case nil:
-		return ""
 	case *cql.Literal:
 		switch t.Kind {
 		case cql.LiteralNull:
-			return "NULL"
+			return append(dst, "NULL"...)
 		case cql.LiteralString:
-			return "'" + t.Text + "'"
+			return append(append(append(dst, '\''), t.Text...), '\'')
 		}
-		return t.Text
+		return append(dst, t.Text...)
 	case *cql.BindMarker:
-		return "?"
+		return append(dst, '?')
 	case *cql.ListLiteral:
-		return "[" + termsText(t.Elements) + "]"
+		return append(appendTexts(append(dst, '['), t.Elements), ']')
 	case *cql.SetLiteral:
-		return "{" + termsText(t.Elements) + "}"
+		return append(appendTexts(append(dst, '{'), t.Elements), '}')
 	case *cql.TupleLiteral:
-		return "(" + termsText(t.Elements) + ")"
+		return append(appendTexts(append(dst, '('), t.Elements), ')')
 	case *cql.MapLiteral:
-		parts := make([]string, len(t.Entries))
-		for i, e := range t.Entries {
-			parts[i] = Text(e.Key) + ": " + Text(e.Value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
+		return append(appendEach(append(dst, '{'), t.Entries, func(dst []byte, e *cql.MapEntry) []byte {
+			return appendText(append(appendText(dst, e.Key), ": "...), e.Value)
+		}), '}')
 	case *cql.UDTLiteral:
-		parts := make([]string, len(t.Fields))
-		for i, f := range t.Fields {
-			parts[i] = f.Name + ": " + Text(f.Value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
+		return append(appendEach(append(dst, '{'), t.Fields, func(dst []byte, f *cql.UDTField) []byte {
+			return appendText(append(append(dst, f.Name...), ": "...), f.Value)
+		}), '}')
 	case *cql.TypeHint:
-		return "(" + t.Type.String() + ")" + Text(t.Value)
+		return appendText(appendHint(dst, t.Type.String()), t.Value)
 	case *cql.FunctionCall:
-		return FunctionText(t.Name) + "(" + termsText(t.Args) + ")"
+		return append(appendTexts(append(append(dst, FunctionText(t.Name)...), '('), t.Args), ')')
 	case *cql.CastTerm:
-		return "CAST(" + Text(t.Value) + " AS " + t.Type.String() + ")"
+		return append(append(append(appendText(append(dst, "CAST("...), t.Value), " AS "...), t.Type.String()...), ')')
 	case *cql.ArithmeticTerm:
-		return Text(t.Left) + " " + string(rune(t.Operator)) + " " + Text(t.Right)
+		return appendText(append(appendText(dst, t.Left), ' ', byte(t.Operator), ' '), t.Right)
 	case *cql.NegateTerm:
-		return "-" + Text(t.Value)
+		return appendText(append(dst, '-'), t.Value)
 	}
-	return ""
+	return dst
 }
 
-func termsText(terms []cql.Term) string {
-	parts := make([]string, len(terms))
-	for i, t := range terms {
-		parts[i] = Text(t)
-	}
-	return strings.Join(parts, ", ")
+func appendHint(dst []byte, typ string) []byte { return append(append(append(dst, '('), typ...), ')') }
+
+func appendTexts(dst []byte, terms []cql.Term) []byte {
+	return appendEach(dst, terms, func(dst []byte, t *cql.Term) []byte { return appendText(dst, *t) })
 }
+
+// appendEach appends elements with commas between them, until the text is complete.
+func appendEach[E any](dst []byte, all []E, each func([]byte, *E) []byte) []byte {
+	for i := range all {
+		if len(dst) > textBytesMax {
+			break
+		}
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = each(dst, &all[i])
+	}
+	return dst
+}
+
+func termsText(terms []cql.Term) string { return Cut(appendTexts(nil, terms)) }
 
 // RelationText returns a relation as Cassandra's messages show it.
 func RelationText(r cql.Relation) string {
@@ -137,64 +169,69 @@ func AssignmentText(a cql.Assignment) string {
 }
 
 // SelectorText returns a selector as Cassandra's messages and result names show it.
-func SelectorText(x cql.Selector) string {
+func SelectorText(x cql.Selector) string { return Cut(AppendSelector(nil, x)) }
+
+// AppendSelector appends the text of a selector, which may be incomplete if it is longer than a name or message can be.
+func AppendSelector(dst []byte, x cql.Selector) []byte {
+	if len(dst) > textBytesMax {
+		return dst
+	}
 	switch x := x.(type) {
 	case *cql.ColumnSelector:
-		return x.Column
+		return append(dst, x.Column...)
 	case *cql.TermSelector:
-		return Text(x.Term)
+		return appendText(dst, x.Term)
 	case *cql.CountAll:
-		return "count"
+		return append(dst, "count"...)
 	case *cql.FunctionSelector:
 		name := x.Name
 		if name.Keyspace == "" {
 			name.Keyspace = "system"
 		}
-		return FunctionText(name) + "(" + selectorsText(x.Args) + ")"
+		return append(appendSelectors(append(append(dst, FunctionText(name)...), '('), x.Args), ')')
 	case *cql.CastSelector:
-		return "cast(" + SelectorText(x.Value) + " as " + x.Type.String() + ")"
+		return append(append(append(AppendSelector(append(dst, "cast("...), x.Value), " as "...), x.Type.String()...), ')')
 	case *cql.TypeHintSelector:
-		return "(" + x.Type.String() + ")" + SelectorText(x.Value)
+		return AppendSelector(appendHint(dst, x.Type.String()), x.Value)
 	case *cql.MetadataSelector:
-		return x.Kind.String() + "(" + SelectorText(x.Of) + ")"
+		return append(AppendSelector(append(append(dst, x.Kind.String()...), '('), x.Of), ')')
 	case *cql.FieldSelector:
-		return SelectorText(x.Of) + "." + x.Field
+		return append(append(AppendSelector(dst, x.Of), '.'), x.Field...)
 	case *cql.ElementSelector:
-		return SelectorText(x.Of) + "[" + Text(x.Key) + "]"
+		return append(appendText(append(AppendSelector(dst, x.Of), '['), x.Key), ']')
 	case *cql.SliceSelector:
-		return SelectorText(x.Of) + "[" + Text(x.From) + ".." + Text(x.To) + "]"
-	case *cql.ListSelector:
-		return "[" + selectorsText(x.Elements) + "]"
-	case *cql.SetSelector:
-		return "{" + selectorsText(x.Elements) + "}"
-	case *cql.TupleSelector:
-		return "(" + selectorsText(x.Elements) + ")"
-	case *cql.MapSelector:
-		parts := make([]string, len(x.Entries))
-		for i, e := range x.Entries {
-			parts[i] = SelectorText(e.Key) + ": " + SelectorText(e.Value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	case *cql.UDTSelector:
-		parts := make([]string, len(x.Fields))
-		for i, f := range x.Fields {
-			parts[i] = f.Name + ": " + SelectorText(f.Value)
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
+		dst = appendText(append(AppendSelector(dst, x.Of), '['), x.From)
+		return append(appendText(append(dst, ".."...), x.To), ']')
 	case *cql.ArithmeticSelector:
-		return SelectorText(x.Left) + " " + string(rune(x.Operator)) + " " + SelectorText(x.Right)
+		return AppendSelector(append(AppendSelector(dst, x.Left), ' ', byte(x.Operator), ' '), x.Right)
 	case *cql.NegateSelector:
-		return "-" + SelectorText(x.Value)
+		return AppendSelector(append(dst, '-'), x.Value)
 	}
-	return ""
+	return appendCollection(dst, x)
 }
 
-func selectorsText(in []cql.Selector) string {
-	parts := make([]string, len(in))
-	for i, x := range in {
-		parts[i] = SelectorText(x)
+func appendCollection(dst []byte, x cql.Selector) []byte {
+	switch x := x.(type) {
+	case *cql.ListSelector:
+		return append(appendSelectors(append(dst, '['), x.Elements), ']')
+	case *cql.SetSelector:
+		return append(appendSelectors(append(dst, '{'), x.Elements), '}')
+	case *cql.TupleSelector:
+		return append(appendSelectors(append(dst, '('), x.Elements), ')')
+	case *cql.MapSelector:
+		return append(appendEach(append(dst, '{'), x.Entries, func(dst []byte, e *cql.MapSelectorEntry) []byte {
+			return AppendSelector(append(AppendSelector(dst, e.Key), ": "...), e.Value)
+		}), '}')
+	case *cql.UDTSelector:
+		return append(appendEach(append(dst, '{'), x.Fields, func(dst []byte, f *cql.UDTSelectorField) []byte {
+			return AppendSelector(append(append(dst, f.Name...), ": "...), f.Value)
+		}), '}')
 	}
-	return strings.Join(parts, ", ")
+	return dst
+}
+
+func appendSelectors(dst []byte, in []cql.Selector) []byte {
+	return appendEach(dst, in, func(dst []byte, x *cql.Selector) []byte { return AppendSelector(dst, *x) })
 }
 
 // HintText returns a type as the name of a result column with the type hint e shows it: tuples, which are always frozen, are not

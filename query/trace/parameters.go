@@ -3,16 +3,25 @@ package trace
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/term"
 	"cqld/ring"
 	"cqld/types"
 )
 
-// boundTextMax is the number of characters of a bound value that a trace shows, as in Cassandra.
-const boundTextMax = 1000
+const (
+	// boundTextMax is the number of characters of a bound value that a trace shows, as in Cassandra.
+	boundTextMax = 1000
+	// parametersBytesMax bounds the statement and the bound values that a session shows, each: a statement may have 16 MiB, and 65,535
+	// values.
+	parametersBytesMax = 64 << 10
+	// redacted replaces the values of sensitive columns.
+	redacted = "*******"
+)
 
 // Parameters are what a session shows of its statement.
 type Parameters struct {
@@ -33,13 +42,26 @@ func (p *Parameters) Append(dst []byte) ([]byte, error) {
 		parts = append(parts, []byte("page_size"), []byte(strconv.Itoa(int(p.PageSize))))
 	}
 	if p.Text != "" {
-		parts = append(parts, []byte("query"), []byte(p.Text))
+		parts = append(parts, []byte("query"), []byte(Shorten(p.Text)))
 	}
+	left := parametersBytesMax
 	for i, m := range p.Bound[:min(len(p.Bound), len(p.Values))] {
-		parts = append(parts, fmt.Appendf(nil, "bound_var_%d_%s", i, m.Spec.Name), boundText(&m.Spec, p.Values[i]))
+		name, value := fmt.Appendf(nil, "bound_var_%d_%s", i, m.Spec.Name), boundText(&m.Spec, p.Values[i])
+		if left -= len(name) + len(value); left < 0 {
+			break
+		}
+		parts = append(parts, name, value)
 	}
 	text := types.Native(types.Text)
 	return types.NewMap(text, text, false).AppendParts(dst, parts)
+}
+
+// Shorten returns the beginning of a text that is too long for a trace.
+func Shorten(text string) string {
+	if len(text) <= parametersBytesMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:parametersBytesMax], "") + "..."
 }
 
 // boundText returns a bound value as Cassandra shows it in traces, including the quote after the dots of a long one.
@@ -49,6 +71,9 @@ func boundText(spec *term.Spec, v wire.Value) []byte {
 		return []byte("<unset>")
 	case wire.ValueNull:
 		return []byte("null")
+	}
+	if cql.Sensitive(spec.Name) {
+		return []byte(redacted)
 	}
 	b := spec.Type.AppendLiteral(nil, v.Bytes)
 	if n := utf8.RuneCount(b); n <= boundTextMax {

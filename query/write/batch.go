@@ -106,6 +106,9 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	if err := checkBatchKinds(kind, modifications); err != nil {
 		return Outcome{}, err
 	}
+	if err := writer.permitIndexes(r, modifications...); err != nil {
+		return Outcome{}, err
+	}
 	if err := writer.guardWrites(r, modifications...); err != nil {
 		return Outcome{}, err
 	}

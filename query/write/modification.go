@@ -6,9 +6,11 @@ import (
 	"cqld/cql"
 	"cqld/query/constraint"
 	"cqld/query/execution"
+	"cqld/query/mask"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/term"
+	"cqld/request"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -28,6 +30,7 @@ type Modification struct {
 	keyChecks []*constraint.Check
 	mandatory *schema.Column // without a value in this INSERT, which is refused
 	reads     bool
+	masking   *mask.Decision // of lists whose elements are found by index; nil means that there is nothing to decide
 	// conditions are those of IF. Nil means that there is no IF.
 	conditions *conditions
 	// Refused is why no client may execute the statement, but only those with the permissions receive it.
@@ -53,7 +56,35 @@ func (writer *Writer) Compile(terms *term.Compiler, stmt cql.Statement) (m *Modi
 		return nil, err
 	}
 	m.Refused = c.refused
+	m.masking = c.masksOfIndexed(m)
 	return m, c.constraints(m)
+}
+
+// masksOfIndexed returns the decision on the masked lists whose elements m finds by index, which is as good as a restriction: it shows
+// the size of the list.
+func (c *compiler) masksOfIndexed(m *Modification) *mask.Decision {
+	var restricted []*schema.Column
+	for _, list := range [][]operation.Operation{m.static, m.regular} {
+		for _, o := range list {
+			if operation.ByIndex(o) && o.Column().Mask != nil {
+				restricted = append(restricted, o.Column())
+			}
+		}
+	}
+	if len(restricted) == 0 {
+		return nil
+	}
+	return mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, restricted)
+}
+
+// permitIndexes refuses statements that find elements of masked lists by index, unless the client may restrict these.
+func (writer *Writer) permitIndexes(r *request.Request, modifications ...*Modification) error {
+	for _, m := range modifications {
+		if _, err := writer.o.Masks(r, m.masking); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkModifiable refuses tables that statements cannot modify. Clients without permission on virtual tables must not get
@@ -145,17 +176,17 @@ func (m *Modification) setCompactValue() {
 	}
 }
 
+// addOperation adds an operation after the others on its column and on columns with smaller ids.
 func (m *Modification) addOperation(o operation.Operation) {
 	o = checkVector(m.table, o)
+	list := &m.regular
 	if o.Column().Kind == schema.Static {
-		m.static = append(m.static, o)
-	} else {
-		m.regular = append(m.regular, o)
+		list = &m.static
 	}
 	m.reads = m.reads || o.Reads()
-	byID := func(a, b operation.Operation) int { return int(a.Column().ID) - int(b.Column().ID) }
-	slices.SortStableFunc(m.static, byID)
-	slices.SortStableFunc(m.regular, byID)
+	id := int(o.Column().ID)
+	at, _ := slices.BinarySearchFunc(*list, id+1, func(x operation.Operation, next int) int { return int(x.Column().ID) - next })
+	*list = slices.Insert(*list, at, o)
 }
 
 // using compiles USING TIMESTAMP, TTL and TIMEOUT.

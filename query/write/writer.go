@@ -69,6 +69,9 @@ type pending struct {
 
 // Execute executes an INSERT, UPDATE or DELETE.
 func (writer *Writer) Execute(r *request.Request, m *Modification, params *execution.Params) (Outcome, error) {
+	if err := writer.permitIndexes(r, m); err != nil {
+		return Outcome{}, err
+	}
 	if err := writer.guardWrites(r, m); err != nil {
 		return Outcome{}, err
 	}

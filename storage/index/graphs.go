@@ -21,6 +21,8 @@ import (
 type graphs struct {
 	mu sync.Mutex
 	of map[schema.StorageID]*graph
+	// bytesMax bounds all graphs together; zero means no bound. It is constant.
+	bytesMax int64
 
 	searches, scans, scores atomic.Uint64 // GraphStats
 }
@@ -177,6 +179,19 @@ type Graphs struct {
 	More bool // vectors wait
 }
 
+// exceeded reports whether all graphs together have more bytes than they may. The graph that grows is then given up, and those that
+// have been filled before stay.
+func (g *graphs) exceeded() bool {
+	if g.bytesMax == 0 {
+		return false
+	}
+	all := int64(0)
+	for _, one := range g.of {
+		all += one.nearest.Bytes()
+	}
+	return all > g.bytesMax
+}
+
 // GraphStats describes the graphs of vectors of this node.
 type GraphStats struct {
 	// Ready counts the graphs that searches use, Filling those that do not have all vectors yet, and Full those that are not kept because
@@ -233,7 +248,7 @@ func (x *Values) refresh(table schema.StorageID, d *Definition, n int) (more boo
 	g := x.graphs.begin(d)
 	n -= x.graphs.drain(g, n)
 	x.graphs.mu.Lock()
-	if !g.full && x.graphs.of[d.ID] == g && g.nearest.Bytes() > x.bytes {
+	if !g.full && x.graphs.of[d.ID] == g && (g.nearest.Bytes() > x.bytes || x.graphs.exceeded()) {
 		g.full, g.ready, g.pending, g.nearest = true, false, nil, vector.New(vector.Options{Dimensions: d.Vectors.Dimensions})
 	}
 	done, after, epoch := g.ready || g.full, g.after, g.epoch

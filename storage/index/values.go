@@ -78,8 +78,9 @@ type Unsafe struct {
 	NoCompare bool
 }
 
-// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes. It is called before the engine is opened.
-func (x *Values) SetGraphBytes(n int64) { x.bytes = n }
+// SetGraphBytes bounds the memory of the graph of each index of vectors, instead of GraphBytes, and of all graphs together; zero means no
+// bound of all. It is called before the engine is opened.
+func (x *Values) SetGraphBytes(one, all int64) { x.bytes, x.graphs.bytesMax = one, all }
 
 // SetBuildRows sets how many rows a step of a build reads, instead of buildRows; zero changes nothing. It is called before the engine is
 // opened.

@@ -27,7 +27,7 @@ func (r *release) buildDeb(t target) error {
 	if err != nil {
 		return err
 	}
-	variables := map[string]string{"ARCH": t.arch, "VERSION": r.version, "BINARY": r.binary(t)}
+	variables := map[string]string{"ARCH": t.arch, "VERSION": r.version, "BINARY": r.binary(t), "NOTICES": r.notices()}
 	config, err := nfpm.ParseWithEnvMapping(bytes.NewReader(text), func(name string) string { return variables[name] })
 	if err != nil {
 		return err

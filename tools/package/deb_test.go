@@ -44,7 +44,7 @@ func TestPackageFollowsPolicy(t *testing.T) {
 		}
 	}
 	command(t, root, "md5sum", "--check", "--quiet", filepath.Join(scripts, "md5sums"))
-	for _, name := range []string{"usr/bin/cqld", "usr/lib/systemd/system/cqld.service", "usr/share/doc/cqld/copyright"} {
+	for _, name := range []string{"usr/bin/cqld", "usr/lib/systemd/system/cqld.service", "usr/share/doc/cqld/copyright", "usr/share/doc/cqld/" + noticesName} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Error(err)
 		}

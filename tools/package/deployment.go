@@ -32,6 +32,11 @@ func (r *release) buildDeployment(context.Context) error {
 			return err
 		}
 	}
+	for _, file := range [][2]string{{"LICENSE", filepath.Join(r.root, "LICENSE")}, {noticesName, r.notices()}} {
+		if err := r.appendFile(w, file[1], "cqld-"+r.version+"/"+file[0]); err != nil {
+			return err
+		}
+	}
 	if err := w.Close(); err != nil {
 		return err
 	}

@@ -72,7 +72,17 @@ func (r *release) image(t target, base v1.Layer) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := r.layer([]entry{{name: "usr/"}, {name: "usr/bin/"}, {name: "usr/bin/cqld", mode: 0o755, content: binary}})
+	license, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	notices, err := os.ReadFile(r.notices())
+	if err != nil {
+		return nil, err
+	}
+	program, err := r.layer([]entry{{name: "usr/"}, {name: "usr/bin/"}, {name: "usr/bin/cqld", mode: 0o755, content: binary},
+		{name: "usr/share/"}, {name: "usr/share/doc/"}, {name: "usr/share/doc/cqld/"}, {name: "usr/share/doc/cqld/LICENSE", mode: 0o644, content: license},
+		{name: "usr/share/doc/cqld/" + noticesName, mode: 0o644, content: notices}})
 	if err != nil {
 		return nil, err
 	}

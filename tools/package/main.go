@@ -3,6 +3,7 @@
 //	cqld-VERSION-OS-ARCH             static binaries for Linux and macOS
 //	cqld_VERSION_ARCH.deb            Debian packages with a systemd unit
 //	cqld-VERSION-image.tar           an image for amd64 and arm64, as an OCI layout
+//	cqld-VERSION-THIRD_PARTY_NOTICES the licenses of all code in the binaries, also in each package
 //	cqld-VERSION-packaging.tar.gz    the compose file and the Kubernetes manifests
 //	SHA256SUMS                       checksums of these files
 //
@@ -84,7 +85,7 @@ func run(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
-	}{{"binaries", r.buildBinaries}, {"Debian packages", r.buildDebs}, {"image", r.buildImage},
+	}{{"binaries", r.buildBinaries}, {"notices", r.buildNotices}, {"Debian packages", r.buildDebs}, {"image", r.buildImage},
 		{"deployment files", r.buildDeployment}, {"checksums", r.writeChecksums}} {
 		begun := time.Now()
 		if err := step.do(ctx); err != nil {

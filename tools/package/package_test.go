@@ -46,7 +46,7 @@ func buildAndRun(m *testing.M) (int, error) {
 
 // buildAll makes everything from the binaries.
 func (r *release) buildAll(ctx context.Context) error {
-	return errors.Join(r.buildDebs(ctx), r.buildImage(ctx), r.buildDeployment(ctx), r.writeChecksums(ctx))
+	return errors.Join(r.buildNotices(ctx), r.buildDebs(ctx), r.buildImage(ctx), r.buildDeployment(ctx), r.writeChecksums(ctx))
 }
 
 // need skips a test if a program is missing, or fails it in continuous integration.
@@ -108,7 +108,7 @@ func TestOutputsAreReproducible(t *testing.T) {
 		}
 		return string(b)
 	}
-	if a, b := read(built), read(&again); a != b || strings.Count(a, "\n") != 4 {
+	if a, b := read(built), read(&again); a != b || strings.Count(a, "\n") != 5 {
 		t.Errorf("checksums differ:\n%s\n%s", a, b)
 	}
 	need(t, "sha256sum")

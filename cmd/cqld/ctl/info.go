@@ -32,7 +32,7 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		heap += fmt.Sprintf(" / %.2f", float64(i.HeapLimit)/(1<<20))
 	}
 	field("Heap Memory (MB)", "%s", heap)
-	field("Off Heap Memory (MB)", "%.2f", float64(i.OutsideHeap)/(1<<20))
+	showMemory(field, &i.Memory)
 	field("Goroutines", "%d", i.Goroutines)
 	field("Clients", "%d", i.Clients)
 	field("Data Center", "%s", i.Datacenter)
@@ -71,6 +71,19 @@ func showInfo(w io.Writer, i control.Info, tokens bool) error {
 		field("Token", "%d", t)
 	}
 	return p.err
+}
+
+// showMemory prints the parts of a node's memory with their bounds, and the kernel's count beside their sum.
+func showMemory(field func(name, format string, args ...any), m *control.Memory) {
+	field("Memory limit", "%s, %s", size(m.Limit), m.Source)
+	for _, p := range m.Parts {
+		field("  "+p.Name, "%s of %s", size(p.Used), size(p.Bound))
+	}
+	field("  sum", "%s", size(m.Sum))
+	field("Resident", "%s as the kernel counts, %s in the cgroup with its page cache", size(m.Resident), size(m.Cgroup))
+	h := &m.Heap
+	field("Go runtime", "%s live, %s garbage, %s unused, %s free, %s stacks, %s metadata", size(h.Live), size(max(h.Objects-h.Live, 0)),
+		size(h.Unused), size(h.Free), size(h.Stacks), size(h.Metadata))
 }
 
 // internodeText describes the encryption of the connections with other nodes.

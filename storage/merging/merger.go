@@ -1,7 +1,7 @@
-package storage
+// Package merging merges the changes of one key: it is the engine's Pebble merger.
+package merging
 
 import (
-	"fmt"
 	"io"
 	"sync"
 
@@ -10,16 +10,28 @@ import (
 	"cqld/row"
 )
 
+const (
+	// CrowdedMin is the number of merge operands from which a row is crowded: at 0.4 µs each, a read spends some 10 µs on
+	// merging them, as much as it costs to collapse them once.
+	CrowdedMin = 32
+	// ArenaBytes is the number of bytes that a merge gathers before it merges them.
+	ArenaBytes = 64 << 10
+	// largeBytes is the size from which an operand is merged immediately: copying it would cost more than checking
+	// whether it changes anything.
+	largeBytes = 4 << 10
+)
+
 // mergerName is stored in the OPTIONS file. Pebble refuses to open a database with another merger.
 const mergerName = "cqld.row.1"
 
-// newMerger returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had many operands.
+// New returns a Pebble merger that uses row.Reconcile. It calls crowded with keys that had CrowdedMin operands, and corrupt
+// makes the error for a key with a value that is no row.
 //
 // It must stay a plain ValueMerger: with DeletableValueMerger, Pebble v2.1.7 panics in compactions, or older operands
 // reappear (cockroachdb/pebble#6168). Therefore the purger removes data instead.
-func newMerger(crowded func(key []byte)) *pebble.Merger {
+func New(crowded func(key []byte), corrupt func(key []byte, err error) error) *pebble.Merger {
 	pool := new(sync.Pool)
-	pool.New = func() any { return &merge{pool: pool, crowded: crowded} }
+	pool.New = func() any { return &merge{pool: pool, crowded: crowded, corrupt: corrupt} }
 	return &pebble.Merger{
 		Name: mergerName,
 		Merge: func(key, value []byte) (pebble.ValueMerger, error) {
@@ -36,6 +48,7 @@ func newMerger(crowded func(key []byte)) *pebble.Merger {
 type merge struct {
 	pool    *sync.Pool
 	crowded func(key []byte)
+	corrupt func(key []byte, err error) error
 
 	key      []byte
 	arena    []byte // the operands, concatenated
@@ -58,14 +71,14 @@ func (m *merge) add(value []byte) error {
 	m.operands++
 	if m.large {
 		if covered, err := m.stream.Covers(m.arena[:m.ends[0]], value); covered || err != nil {
-			return m.corrupt(err)
+			return m.fail(err)
 		}
 	}
 	m.arena = append(m.arena, value...)
 	m.ends = append(m.ends, len(m.arena))
 	// Decoding the gathered rows for the comparison must not cost much more than the new value.
-	large := len(value) >= mergeLargeBytes && len(m.arena) <= 4*len(value)
-	if !large && (len(m.arena) < mergeArenaBytes || len(m.ends) < foldOperandsMin) {
+	large := len(value) >= largeBytes && len(m.arena) <= 4*len(value)
+	if !large && (len(m.arena) < ArenaBytes || len(m.ends) < CrowdedMin) {
 		return nil
 	}
 	return m.gather()
@@ -84,11 +97,12 @@ func (m *merge) gather() error {
 	return nil
 }
 
-func (m *merge) corrupt(err error) error {
+// fail returns the error for a value that cannot be decoded, or nil if there is no error.
+func (m *merge) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &CorruptError{Err: fmt.Errorf("row under key %x: %w", m.key, err)}
+	return m.corrupt(m.key, err)
 }
 
 // reduce sets out to the merge of the gathered operands.
@@ -97,7 +111,7 @@ func (m *merge) reduce() (err error) {
 	for i, end := range m.ends[1:] {
 		m.out, m.spare = m.spare, m.out
 		if m.out, err = m.stream.Reconcile(m.out[:0], sum, m.arena[m.ends[i]:end]); err != nil {
-			return m.corrupt(err)
+			return m.fail(err)
 		}
 		sum = m.out
 	}
@@ -106,7 +120,7 @@ func (m *merge) reduce() (err error) {
 
 // Finish implements pebble.ValueMerger. The result is valid until the merge is closed.
 func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
-	if m.operands >= foldOperandsMin {
+	if m.operands >= CrowdedMin {
 		m.crowded(m.key)
 	}
 	if len(m.ends) == 1 {
@@ -121,7 +135,7 @@ func (m *merge) Finish(bool) ([]byte, io.Closer, error) {
 // Close keeps the merge's memory for reuse, unless it has grown large.
 func (m *merge) Close() error {
 	m.stream.Release()
-	if cap(m.arena)+cap(m.out)+cap(m.spare) <= 12*mergeArenaBytes {
+	if cap(m.arena)+cap(m.out)+cap(m.spare) <= 12*ArenaBytes {
 		m.pool.Put(m)
 	}
 	return nil

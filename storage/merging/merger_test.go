@@ -1,4 +1,4 @@
-package storage
+package merging
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func operand(rng *rand.Rand, timestamp int64) []byte {
 		}
 		c := row.Cell{Column: column, Timestamp: timestamp, Value: bytes.Repeat([]byte{byte(timestamp)}, rng.IntN(200))}
 		if rng.IntN(3) == 0 {
-			c.Value = bytes.Repeat([]byte{byte(timestamp)}, rng.IntN(4*mergeLargeBytes))
+			c.Value = bytes.Repeat([]byte{byte(timestamp)}, rng.IntN(4*largeBytes))
 		}
 		r.Cells = append(r.Cells, c)
 	}
@@ -31,7 +31,7 @@ func operand(rng *rand.Rand, timestamp int64) []byte {
 // TestMergerMergesAsReconcileDoes: whatever the sizes and the order of the operands.
 func TestMergerMergesAsReconcileDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	merger := newMerger(func([]byte) {})
+	merger := New(func([]byte) {}, func(_ []byte, err error) error { return err })
 	var next row.Row
 	for range 300 {
 		n := 1 + rng.IntN(80)
@@ -88,7 +88,7 @@ func TestMergerMergesAsReconcileDoes(t *testing.T) {
 
 // TestCoveredOperandsAreNotGathered: a large row that was overwritten a thousand times takes the memory of one.
 func TestCoveredOperandsAreNotGathered(t *testing.T) {
-	merger := newMerger(func([]byte) {})
+	merger := New(func([]byte) {}, func(_ []byte, err error) error { return err })
 	version := func(timestamp int64) []byte {
 		r := row.NewRow()
 		r.Cells = []row.Cell{{Column: 1, Timestamp: timestamp, Value: bytes.Repeat([]byte{1}, 100<<10)}}

@@ -1,4 +1,5 @@
-package storage
+// Package format keeps the file that says in which format a directory of the storage engine is.
+package format
 
 import (
 	"bytes"
@@ -10,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FormatVersion is the version of what stands on disk: keys, rows, and Pebble's own format. It grows
+// Version is the version of what stands on disk: keys, rows, and Pebble's own format. It grows
 // by one with every change that an older cqld could not read.
 //
 //	1  rows
@@ -20,16 +21,26 @@ import (
 //	4  the history of decided changes in the state of Paxos: an older state would be misread
 //
 // Older directories are refused: none of them was of a release.
-const FormatVersion = 4
+const Version = 4
 
-const formatFile = "CQLD_FORMAT"
+// FileName is the name of the file.
+const FileName = "CQLD_FORMAT"
 
-// checkFormat compares the format file of a directory with FormatVersion, and creates it in a new directory.
-func checkFormat(disk vfs.FS, dir string) error {
-	path := disk.PathJoin(dir, formatFile)
+// Malformed is the error for a format file with other content.
+type Malformed struct {
+	Path    string
+	content []byte
+}
+
+// Error implements error.
+func (m *Malformed) Error() string { return fmt.Sprintf("not a format file: %q", m.content) }
+
+// Check compares the format file of a directory with Version, and creates it in a new directory.
+func Check(disk vfs.FS, dir string) error {
+	path := disk.PathJoin(dir, FileName)
 	f, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return newFormat(disk, dir)
+		return create(disk, dir)
 	}
 	if err != nil {
 		return fmt.Errorf("storage: %w", err)
@@ -41,16 +52,16 @@ func checkFormat(disk vfs.FS, dir string) error {
 	}
 	var version int
 	if _, err := fmt.Sscanf(string(bytes.TrimSpace(content)), "cqld storage format %d", &version); err != nil {
-		return &CorruptError{Path: path, Err: fmt.Errorf("not a format file: %q", content)}
+		return &Malformed{path, content}
 	}
-	if version != FormatVersion {
-		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d", dir, version, FormatVersion)
+	if version != Version {
+		return fmt.Errorf("storage: %s was written in format %d, this cqld reads format %d", dir, version, Version)
 	}
 	return nil
 }
 
-// newFormat writes the format file into a directory that holds no database yet.
-func newFormat(disk vfs.FS, dir string) error {
+// create writes the format file into a directory that holds no database yet.
+func create(disk vfs.FS, dir string) error {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
@@ -60,20 +71,20 @@ func newFormat(disk vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if bytes.HasPrefix([]byte(name), []byte("MANIFEST-")) {
-			return fmt.Errorf("storage: %s contains a database but no %s: it was not created by cqld", dir, formatFile)
+			return fmt.Errorf("storage: %s contains a database but no %s: it was not created by cqld", dir, FileName)
 		}
 	}
-	return writeFormat(disk, dir)
+	return Write(disk, dir)
 }
 
-// writeFormat writes the format file of a directory.
-func writeFormat(disk vfs.FS, dir string) error {
-	path := disk.PathJoin(dir, formatFile)
+// Write writes the format file of a directory.
+func Write(disk vfs.FS, dir string) error {
+	path := disk.PathJoin(dir, FileName)
 	f, err := disk.Create(path+".new", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("storage: %w", err)
 	}
-	_, err = fmt.Fprintf(f, "cqld storage format %d\n", FormatVersion)
+	_, err = fmt.Fprintf(f, "cqld storage format %d\n", Version)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = disk.Rename(path+".new", path)
@@ -87,6 +98,7 @@ func writeFormat(disk vfs.FS, dir string) error {
 	return nil
 }
 
+// syncDir syncs the names in a directory.
 func syncDir(disk vfs.FS, dir string) error {
 	d, err := disk.OpenDir(dir)
 	if err != nil {

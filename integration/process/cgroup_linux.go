@@ -1,0 +1,170 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// MemoryGroup is a memory cgroup with a limit, in which servers run. It works with the hierarchies of both versions.
+type MemoryGroup struct {
+	dir string
+	v2  bool
+}
+
+// NewMemoryGroup makes a cgroup with a limit of so many bytes, and without swap. The caller removes it when its processes have ended.
+func NewMemoryGroup(name string, limit int64) (*MemoryGroup, error) {
+	var errs []error
+	for _, parent := range memoryParents() {
+		g := &MemoryGroup{dir: filepath.Join(parent.dir, fmt.Sprintf("cqld-%d-%s", os.Getpid(), name)), v2: parent.v2}
+		err := g.create(limit)
+		if err == nil {
+			return g, nil
+		}
+		errs = append(errs, err, g.Remove())
+	}
+	return nil, fmt.Errorf("process: no memory cgroup can be made: %w", errors.Join(errs...))
+}
+
+// create makes the directory of the group and sets its limit.
+func (g *MemoryGroup) create(limit int64) error {
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		return err
+	}
+	bound, swap, noSwap := "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", strconv.FormatInt(limit, 10)
+	if g.v2 {
+		bound, swap, noSwap = "memory.max", "memory.swap.max", "0"
+	}
+	if err := os.WriteFile(filepath.Join(g.dir, bound), []byte(strconv.FormatInt(limit, 10)), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(g.dir, swap), []byte(noSwap), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err // the kernel counts swap, but does not let it be bounded
+	}
+	return nil
+}
+
+// memoryParent is a directory in which memory cgroups can be made.
+type memoryParent struct {
+	dir string
+	v2  bool
+}
+
+// memoryParents returns the cgroup of this process, in version 1, or the root of version 2: there, the cgroup of a process cannot have
+// children with limits.
+func memoryParents() (parents []memoryParent) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(mounts)) {
+		before, after, _ := strings.Cut(line, " - ")
+		where, what := strings.Fields(before), strings.Fields(after)
+		switch {
+		case len(where) < 5 || len(what) < 3:
+		case what[0] == "cgroup2":
+			parents = append(parents, memoryParent{where[4], true})
+		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
+			parents = append(parents, memoryParent{filepath.Join(where[4], ownMemoryGroup(where[3])), false}, memoryParent{where[4], false})
+		}
+	}
+	return slices.DeleteFunc(parents, func(p memoryParent) bool {
+		controllers, err := os.ReadFile(filepath.Join(p.dir, "cgroup.subtree_control"))
+		return p.v2 && (err != nil || !slices.Contains(strings.Fields(string(controllers)), "memory"))
+	})
+}
+
+// ownMemoryGroup returns the path of this process' cgroup of version 1 below the mounted one.
+func ownMemoryGroup(mounted string) string {
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "/"
+	}
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), "memory") {
+			if path, err := filepath.Rel(mounted, fields[2]); err == nil && !strings.HasPrefix(path, "..") {
+				return path
+			}
+		}
+	}
+	return "/"
+}
+
+// RunIn makes the next start of the server run in a cgroup: its process enters the group before it becomes the server.
+func (s *Server) RunIn(g *MemoryGroup) {
+	s.argv = append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")}, s.argv...)
+}
+
+// MemoryUsage is the memory of a MemoryGroup in bytes, as the kernel counts it.
+type MemoryUsage struct {
+	Current, Peak int64 // with the page cache, which the kernel takes back
+	Anonymous     int64 // of processes
+	Killed        int64 // processes that the kernel has killed because the group was at its limit
+}
+
+// Usage returns the present memory of the group.
+func (g *MemoryGroup) Usage() (u MemoryUsage, err error) {
+	current, peak, anonymous, kills := "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_rss", "memory.oom_control"
+	if g.v2 {
+		current, peak, anonymous, kills = "memory.current", "memory.peak", "anon", "memory.events"
+	}
+	var errs []error
+	for _, f := range []struct {
+		file, key string
+		value     *int64
+	}{{current, "", &u.Current}, {peak, "", &u.Peak}, {"memory.stat", anonymous, &u.Anonymous}, {kills, "oom_kill", &u.Killed}} {
+		var err error
+		*f.value, err = g.read(f.file, f.key)
+		errs = append(errs, err)
+	}
+	return u, errors.Join(errs...)
+}
+
+// read returns the number in a file of the group, after a key if the file has several.
+func (g *MemoryGroup) read(file, key string) (int64, error) {
+	b, err := os.ReadFile(filepath.Join(g.dir, file))
+	if err != nil {
+		return 0, err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 1 && key == "" || len(fields) == 2 && fields[0] == key {
+			return strconv.ParseInt(fields[len(fields)-1], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("process: %s has no %q", file, key)
+}
+
+// ResetPeak makes MemoryUsage.Peak begin again, where the kernel can.
+func (g *MemoryGroup) ResetPeak() error {
+	file := "memory.max_usage_in_bytes"
+	if g.v2 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(g.dir, file), []byte("0"), 0o644)
+}
+
+// removeWait bounds how long the kernel takes to release the memory of ended processes.
+const removeWait = 5 * time.Second
+
+// Remove removes the group.
+func (g *MemoryGroup) Remove() error {
+	for end := time.Now().Add(removeWait); ; time.Sleep(10 * time.Millisecond) {
+		err := os.Remove(g.dir)
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
+			return err
+		}
+	}
+}

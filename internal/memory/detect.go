@@ -1,0 +1,183 @@
+package memory
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// System is what Detect reads of the operating system.
+type System struct {
+	// Root contains /proc/self and /sys/fs/cgroup.
+	Root fs.FS
+	// Machine returns the memory of the machine; zero means unknown.
+	Machine func() int64
+}
+
+// Figure is the memory that a process may use, and what determines it.
+type Figure struct {
+	Bytes  int64
+	Source string
+}
+
+// Detect returns the smallest limit of the machine and of the cgroups of this process. /proc/meminfo is not read: a unit with
+// ProcSubset=pid hides it, while sysinfo(2), /proc/self and /sys/fs/cgroup remain.
+func Detect(s System) (Figure, error) {
+	f := Figure{Bytes: s.Machine(), Source: "the memory of the machine"}
+	for _, h := range s.hierarchies() {
+		for _, dir := range h.path() {
+			for _, file := range h.files {
+				n := s.number(path.Join(dir, file))
+				if n > 0 && (f.Bytes == 0 || n < f.Bytes) {
+					f = Figure{n, "/" + path.Join(dir, file)}
+				}
+			}
+		}
+	}
+	if f.Bytes == 0 {
+		return f, ErrUnknown
+	}
+	return f, nil
+}
+
+// hierarchy is a mounted hierarchy of cgroups and the group of this process in it.
+type hierarchy struct {
+	mount, group string
+	files        []string // with limits
+}
+
+// path returns the directories of the process' group and of all groups that contain it, whose limits hold for it as well.
+func (h hierarchy) path() (dirs []string) {
+	for g := h.group; ; g = path.Dir(g) {
+		dirs = append(dirs, path.Join(h.mount, g))
+		if g == "/" || g == "." {
+			return dirs
+		}
+	}
+}
+
+// hierarchies returns those that may limit memory. In a container, the group of /proc/self/cgroup may be one that is not visible in the
+// mounted directory: then the limits of the mounted group, the root of what is visible, hold.
+func (s System) hierarchies() (all []hierarchy) {
+	groups := s.groups()
+	for _, m := range s.mounts() {
+		group, ok := groups[m.controller]
+		if !ok {
+			continue
+		}
+		if m.root != "/" {
+			group = strings.TrimPrefix(group, m.root)
+		}
+		group = path.Clean("/" + group)
+		if _, err := fs.Stat(s.Root, path.Join(m.dir, group)); err != nil {
+			group = "/"
+		}
+		h := hierarchy{mount: m.dir, group: group, files: []string{"memory.max", "memory.high"}}
+		if m.controller == "memory" {
+			h.files = []string{"memory.limit_in_bytes"}
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// groups returns the groups of this process by controller: "memory" in version 1, and "" in version 2.
+func (s System) groups() map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(s.read("proc/self/cgroup")) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		for controller := range strings.SplitSeq(fields[1], ",") {
+			if controller == "memory" || controller == "" {
+				found[controller] = fields[2]
+			}
+		}
+	}
+	return found
+}
+
+type mount struct {
+	dir, root  string // without the first slash; the group that is mounted
+	controller string
+}
+
+// mounts returns the mounted hierarchies.
+func (s System) mounts() (all []mount) {
+	for line := range strings.Lines(s.read("proc/self/mountinfo")) {
+		before, after, _ := strings.Cut(line, " - ")
+		where, what := strings.Fields(before), strings.Fields(after)
+		if len(where) < 5 || len(what) < 3 {
+			continue
+		}
+		m := mount{dir: strings.TrimPrefix(where[4], "/"), root: where[3]}
+		switch {
+		case what[0] == "cgroup2":
+		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
+			m.controller = "memory"
+		default:
+			continue
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// read returns the content of a file; empty if it cannot be read.
+func (s System) read(name string) string {
+	b, err := fs.ReadFile(s.Root, name)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// unlimited is above all memory: version 1 shows a missing limit as such a number.
+const unlimited = 1 << 60
+
+// number returns the limit in a file; zero means none.
+func (s System) number(name string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(s.read(name)), 10, 64)
+	if err != nil || n >= unlimited { // "max"
+		return 0
+	}
+	return n
+}
+
+// Counted is the memory of a process as the kernel counts it. Zero means unknown.
+type Counted struct {
+	Resident int64 // of the process
+	File     int64 // of it, pages of files and shared memory
+	Group    int64 // of the process' cgroup, with its page cache
+}
+
+// Count returns the present memory of this process.
+func (s System) Count() (c Counted) {
+	for line := range strings.Lines(s.read("proc/self/status")) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			continue
+		}
+		n, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		switch fields[0] {
+		case "VmRSS:":
+			c.Resident = n << 10
+		case "RssFile:", "RssShmem:":
+			c.File += n << 10
+		}
+	}
+	for _, h := range s.hierarchies() {
+		for _, file := range []string{"memory.current", "memory.usage_in_bytes"} {
+			if n := s.number(path.Join(h.mount, h.group, file)); n > 0 {
+				c.Group = n
+			}
+		}
+	}
+	return c
+}

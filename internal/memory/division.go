@@ -1,0 +1,255 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Part is a use of a node's memory that has a bound of its own.
+type Part int
+
+// The parts. Their bounds add up to the figure of the node.
+const (
+	// Kernel is what the kernel counts for the node besides its own pages: the page cache that reads and writes of files need,
+	// buffers of sockets, page tables and the program itself.
+	Kernel Part = iota
+	// Base is what a node without clients uses: the runtime, stacks, the schema and roles, the metadata log, the tables of open files.
+	Base
+	// Collector is the garbage that waits for the next collection, and free space inside of and between the spans of the heap.
+	Collector
+	// BlockCache is block_cache_size.
+	BlockCache
+	// MemTables are the memtables, and the mutations that wait for the committer.
+	MemTables
+	// Requests are the requests and replies of clients, from the first byte to the last.
+	Requests
+	// Writes are the mutations that coordinators keep until the replicas have answered.
+	Writes
+	// Pages are the pages that this replica reads for requests.
+	Pages
+	// Internode are the frames that are received from other nodes, wait to be executed, or wait to be sent.
+	Internode
+	// Background are streams, hints, logged batches and repairs.
+	Background
+	// Graphs are the graphs of indexes of vectors.
+	Graphs
+	// Functions are the calls of user-defined functions.
+	Functions
+	// Parts is the number of parts.
+	Parts
+)
+
+// String returns the name of the part for operators.
+func (p Part) String() string {
+	return [...]string{"kernel and page cache", "base", "collector", "block cache", "memtables", "requests and replies", "writes in flight",
+		"pages of replicas", "internode", "streams and hints", "vector graphs", "functions"}[p]
+}
+
+// Division divides the memory of a node.
+type Division struct {
+	Figure int64
+	Source string // what determines the figure
+	Part   [Parts]int64
+}
+
+const mib = 1 << 20
+
+// FigureMin is the smallest figure with which a node starts. It leaves 133 MiB for the parts that have weights.
+const FigureMin = 256 * mib
+
+const (
+	// An eighth is for the kernel: files are read and written through the page cache, and with less than 32 MiB of it a
+	// flush and a compaction at a time wait for the disk.
+	kernelDivisor = 8
+	kernelMin     = 32 * mib
+	// An idle node of the release has 22 MiB of live heap and 26 MiB of stacks, metadata and idle spans.
+	baseBytes = 48 * mib
+	// A sixth is for the collector. A node of 1 GiB then collects each 112 MiB that it allocates, which takes a few
+	// percent of its CPU time: a collection marks objects with pointers, and blocks of the cache have none. A third of it is for
+	// the allocator: size classes waste an eighth at most, and the live heap is below two thirds of the figure.
+	collectorDivisor = 6
+	collectorMax     = 4 << 30
+	// memTableBytesMax is the default of memtable_heap_space; larger memtables do not make writes cheaper.
+	memTableBytesMax = 16 * mib
+	// memTableParts: four memtables wait for flushes, one is being written, and as much waits for the committer.
+	memTableParts = 6
+	graphBytesMax = 1 << 30 // of one graph by default
+)
+
+// share is the part of what Kernel, Base and Collector leave.
+type share struct {
+	part   Part
+	weight int64 // of sharesTotal
+	min    int64 // without it a node cannot serve one of the largest requests
+	max    int64 // more has no use; 0 means no bound
+}
+
+// sharesTotal is the sum of the weights.
+const sharesTotal = 96
+
+// shares are the parts by weight. In a node of 1 GiB, which has 677 MiB for them, a weight of 1 is 7 MiB.
+func shares() []share {
+	return []share{
+		{BlockCache, 24, 4 * mib, 0},
+		{MemTables, 10, 6 * mib, memTableParts * memTableBytesMax},
+		{Requests, 28, 32 * mib, 2 << 30},
+		{Writes, 6, 4 * mib, 1 << 30},
+		{Pages, 6, 4 * mib, 1 << 30},
+		{Internode, 10, 8 * mib, 2 << 30},
+		{Background, 4, 4 * mib, 512 * mib},
+		{Graphs, 4, 1 * mib, 0},
+		{Functions, 4, 2 * mib, 1 << 30},
+	}
+}
+
+// Figures are the bounds that the operator has set; zero means none. Requests is that of complete requests and replies.
+type Figures struct{ BlockCache, MemTable, Requests, Graph int64 }
+
+// Divide divides a figure. Bounds that the operator has set replace shares, and the rest is divided by weight. Divide fails if the figure
+// is too small for a node, or for what the operator has set.
+func Divide(figure int64, source string, set Figures) (d Division, err error) {
+	d.Figure, d.Source = figure, source
+	if figure < FigureMin {
+		return d, fmt.Errorf("memory_limit: a node needs at least %s, but %s leaves it %s", size(FigureMin), source, size(figure))
+	}
+	d.Part[Kernel] = max(figure/kernelDivisor, kernelMin)
+	d.Part[Base] = baseBytes
+	d.Part[Collector] = min(figure/collectorDivisor, collectorMax)
+	rest := figure - d.Part[Kernel] - d.Part[Base] - d.Part[Collector]
+	fixed := map[Part]int64{}
+	for part, n := range map[Part]int64{BlockCache: set.BlockCache, MemTables: memTableParts * set.MemTable, Requests: inFlightDivisor * set.Requests} {
+		if n > 0 {
+			fixed[part] = n
+		}
+	}
+	if set.Graph > sharesOf(rest, Graphs) { // a smaller one leaves the share to several graphs
+		fixed[Graphs] = set.Graph
+	}
+	weights, needed := int64(0), int64(0)
+	for _, s := range shares() {
+		if n, ok := fixed[s.part]; ok {
+			d.Part[s.part] = n
+			rest -= n
+			continue
+		}
+		weights, needed = weights+s.weight, needed+s.min
+	}
+	if rest < needed {
+		return d, fmt.Errorf("memory_limit: %s of %s do not suffice for what is configured: %s; the other parts need at least %s, and have %s",
+			size(figure), source, configured(set), size(needed), size(max(rest, 0)))
+	}
+	d.divide(rest, fixed)
+	return d, nil
+}
+
+// divide gives each part that has no bound yet its share of rest. A part that is below its minimum or above its maximum gets that, and the
+// others share what remains.
+func (d *Division) divide(rest int64, done map[Part]int64) {
+	for changed := true; changed; {
+		changed = false
+		weights := int64(0)
+		for _, s := range shares() {
+			if _, ok := done[s.part]; !ok {
+				weights += s.weight
+			}
+		}
+		for _, s := range shares() {
+			if _, ok := done[s.part]; ok || changed {
+				continue
+			}
+			n := rest * s.weight / weights
+			d.Part[s.part] = n
+			if bounded := max(n, s.min); bounded != n || s.max > 0 && n > s.max {
+				if s.max > 0 {
+					bounded = min(bounded, s.max)
+				}
+				d.Part[s.part], done[s.part], rest, changed = bounded, bounded, rest-bounded, true
+			}
+		}
+	}
+}
+
+// sharesOf returns the share of a part if no other is set.
+func sharesOf(rest int64, part Part) int64 {
+	for _, s := range shares() {
+		if s.part == part {
+			return rest * s.weight / sharesTotal
+		}
+	}
+	return 0
+}
+
+// configured lists what the operator has set.
+func configured(f Figures) string {
+	var all []string
+	for _, o := range []struct {
+		name  string
+		bytes int64
+	}{{"block_cache_size", f.BlockCache}, {"memtable_heap_space", f.MemTable}, {"native_transport_max_request_data_in_flight", f.Requests},
+		{"vector_index_graph_size", f.Graph}} {
+		if o.bytes > 0 {
+			all = append(all, o.name+" "+size(o.bytes))
+		}
+	}
+	if all == nil {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
+}
+
+// size formats bytes.
+func size(n int64) string { return fmt.Sprintf("%d MiB", n/mib) }
+
+// MemTable returns the size of one memtable.
+func (d *Division) MemTable() int64 { return d.Part[MemTables] / memTableParts }
+
+// Graph returns the bound of one graph of vectors by default.
+func (d *Division) Graph() int64 { return min(d.Part[Graphs], graphBytesMax) }
+
+// Requests are divided: half is for complete requests and replies, a quarter is the reserve from which one of them at a time may exceed
+// that, an eighth is for CQL requests that arrive, and an eighth for bodies of Azure Tables requests that do.
+const (
+	inFlightDivisor  = 2
+	receivingDivisor = 8
+	frameDivisor     = 12 // one request has three copies at most, in the reserve
+	frameBytesMax    = 16 * mib
+)
+
+// InFlight returns the bound of complete requests and replies.
+func (d *Division) InFlight() int64 { return d.Part[Requests] / inFlightDivisor }
+
+// Receiving returns the bound of requests that arrive, for each of the two protocols.
+func (d *Division) Receiving() int64 { return d.Part[Requests] / receivingDivisor }
+
+// Frame returns the default of native_transport_max_frame_size.
+func (d *Division) Frame() int64 { return min(d.Part[Requests]/frameDivisor, frameBytesMax) }
+
+// pageFree is what a worker uses for a page without a reservation.
+const (
+	pageFree   = 64 << 10
+	workersMax = 256
+)
+
+// Workers returns how many reads of this replica run at once: their unreserved pages take half of the part at most.
+func (d *Division) Workers() int { return int(min(d.Part[Pages]/2/pageFree, workersMax)) }
+
+// PageMemory returns the memory of pages that is reserved.
+func (d *Division) PageMemory() int64 { return d.Part[Pages] - int64(d.Workers())*pageFree }
+
+// BackgroundBlock bounds the bytes of logged batches, and of blocks of streams that wait: each is at most half of the part.
+func (d *Division) BackgroundBlock() int64 { return d.Part[Background] / 2 }
+
+// HeapLimit returns the limit for Go's runtime: all but the part of the kernel.
+func (d *Division) HeapLimit() int64 { return d.Figure - d.Part[Kernel] }
+
+// Sum returns the sum of all parts.
+func (d *Division) Sum() (sum int64) {
+	for _, n := range d.Part {
+		sum += n
+	}
+	return sum
+}
+
+// ErrUnknown means that the memory of the machine cannot be determined.
+var ErrUnknown = errors.New("the memory of this machine cannot be determined: set memory_limit")

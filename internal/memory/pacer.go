@@ -1,0 +1,102 @@
+package memory
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+// Pacer keeps the garbage between two collections at a number of bytes, whatever the size of the live heap. The cache of blocks
+// is part of that heap: with a constant GOGC=400, a cache of 256 MiB made the heap grow to 1.3 GiB before each collection.
+//
+// After each collection, the Pacer computes GOGC from the live heap that the collection has found. The runtime's memory limit is
+// above the bounds of all parts and the garbage together, so it rarely has an effect: a heap whose live part is at the limit would be
+// collected all the time.
+type Pacer struct {
+	allowance int64
+	percent   func(int) int // debug.SetGCPercent
+	live      func() int64
+
+	mu     sync.Mutex
+	set    int
+	former int // before Start
+	closed bool
+}
+
+const (
+	// percentMin bounds how often a heap that exceeds all bounds is collected: each eighth of it.
+	percentMin = 12
+	// percentMax is the pace of a small heap: until the first collection, its growth is unknown.
+	percentMax = 400
+	// percentStep is the relative change, in percent, from which the pace is set: setting it stops the program for some 50 µs.
+	percentStep = 5
+	// allocatorDivisor is the part of Collector for free space of the allocator.
+	allocatorDivisor = 3
+)
+
+// NewPacer returns a Pacer for a division.
+func NewPacer(d *Division) *Pacer {
+	return &Pacer{allowance: d.Part[Collector] - d.Part[Collector]/allocatorDivisor, percent: debug.SetGCPercent, live: liveHeap}
+}
+
+// liveHeap returns the bytes that the last collection has marked, and those of stacks and global variables, which the runtime adds to the
+// base of GOGC.
+func liveHeap() (bytes int64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(samples)
+	for _, s := range samples {
+		bytes += int64(s.Value.Uint64())
+	}
+	return bytes
+}
+
+// sentinel is an object without references, so each collection frees one. The pointer keeps it out of the allocator for tiny objects,
+// which frees several together.
+type sentinel struct {
+	_ *sentinel
+	_ [4]uint64
+}
+
+// Start sets the pace, and again after each collection until Close.
+func (p *Pacer) Start() {
+	p.mu.Lock()
+	p.set = p.next()
+	p.former = p.percent(p.set)
+	p.mu.Unlock()
+	p.watch()
+}
+
+// watch makes the runtime call collected after the next collection.
+func (p *Pacer) watch() { runtime.AddCleanup(new(sentinel), (*Pacer).collected, p) }
+
+// collected adapts the pace to the live heap. The runtime calls it after a collection, so an idle node does no work for it.
+func (p *Pacer) collected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if next := p.next(); abs(next-p.set)*100 >= p.set*percentStep {
+		p.set = next
+		p.percent(next)
+	}
+	p.watch()
+}
+
+// next returns the pace for the present live heap.
+func (p *Pacer) next() int {
+	return int(min(max(100*p.allowance/max(p.live(), 1), percentMin), percentMax))
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// Close restores the former pace.
+func (p *Pacer) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		p.percent(p.former)
+	}
+}

@@ -1,0 +1,43 @@
+package selection
+
+import (
+	"cqld/cql"
+	"cqld/query/term"
+)
+
+// name is the name of a result column, in parts: the names of operands are parts of that of an expression, and are joined only for the
+// outermost one. A name that were joined at each level would make the cost of an expression quadratic.
+type name func(dst []byte) []byte
+
+// String returns the name, which is cut where the protocol would cut it.
+func (n name) String() string { return term.Cut(n(nil)) }
+
+func named(text string) name { return func(dst []byte) []byte { return append(dst, text...) } }
+
+// asWritten returns the text of a selector as its name.
+func asWritten(x cql.Selector) name {
+	return func(dst []byte) []byte { return term.AppendSelector(dst, x) }
+}
+
+func joined(parts ...name) name {
+	return func(dst []byte) []byte {
+		for _, p := range parts {
+			dst = p(dst)
+		}
+		return dst
+	}
+}
+
+// callName returns the name of a call of a function.
+func callName(function string, args []name) name {
+	return func(dst []byte) []byte {
+		dst = append(append(dst, function...), '(')
+		for i, arg := range args {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = arg(dst)
+		}
+		return append(dst, ')')
+	}
+}

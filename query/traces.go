@@ -1,0 +1,77 @@
+package query
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+
+	"cqld/auth"
+	"cqld/request"
+	"cqld/schema"
+)
+
+// traces decides which traces are stored, and who reads them: a client those of its own role, and all with SELECT on the table.
+type traces struct {
+	secret func() []byte        // of the cluster; nil means none
+	budget func(bytes int) bool // nil means no limit
+}
+
+// sealBytes is the length of the part of a trace id that names the role. The rest has 30 random bits of the node, and the time.
+const sealBytes = 4
+
+// id seals a new trace id: its last bytes authenticate the role that owns the trace, so that every node recognizes it without reading the
+// trace. A role that guesses ids finds one that it may read, and that is another role's, with a probability of 2^-32 for each
+// existing id that it guesses.
+func (t *traces) id(owner auth.Principal, id [16]byte) [16]byte {
+	copy(id[len(id)-sealBytes:], t.seal(owner, id[:len(id)-sealBytes]))
+	return id
+}
+
+// owns reports whether a trace is of a role.
+func (t *traces) owns(owner auth.Principal, id []byte) bool {
+	if len(id) != 16 {
+		return false
+	}
+	n := len(id) - sealBytes
+	return hmac.Equal(id[n:], t.seal(owner, id[:n]))
+}
+
+func (t *traces) seal(owner auth.Principal, id []byte) []byte {
+	var secret []byte
+	if t.secret != nil {
+		secret = t.secret()
+	}
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte("trace id\x00")) // the secret has other uses
+	h.Write(id)
+	h.Write([]byte(owner.Name))
+	return h.Sum(nil)[:sealBytes]
+}
+
+// admit reports whether a trace may be stored.
+func (t *traces) admit(s *traceSession) bool {
+	return t.budget == nil || t.budget(s.bytes())
+}
+
+// isTraces reports whether a table has the traces of all roles.
+func isTraces(keyspace, name string) bool {
+	return keyspace == "system_traces" && (name == "sessions" || name == "events")
+}
+
+// readsTraces reports whether a requirement is that for a SELECT from a table of traces.
+func (pl *plan) readsTraces(need auth.Requirement) bool {
+	return need.Permission == auth.Select && need.Resource.Kind == auth.KindTable && isTraces(need.Resource.Keyspace, need.Resource.Name) &&
+		(pl.selectPlan != nil || pl.explain != nil)
+}
+
+// visible implements read.Options.Visible: a client without SELECT on a table of traces reads its own, by their ids.
+func (p *Processor) visible(r *request.Request, t *schema.Table) (func(key []byte) bool, error) {
+	if !isTraces(t.Keyspace, t.Name) {
+		return nil, nil
+	}
+	err := p.services.Executor.Authorize(r, auth.Requirement{Permission: auth.Select, Resource: auth.Table(t.Keyspace, t.Name)})
+	if denied := (*auth.Denied)(nil); !errors.As(err, &denied) {
+		return nil, err
+	}
+	return func(key []byte) bool { return p.traces.owns(r.Principal, key) }, err
+}

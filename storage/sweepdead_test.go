@@ -1,0 +1,256 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/row"
+)
+
+const shadowRows = 20_000
+
+// shadowEngine has a partition "a" with rows of timestamp 1, and others beside it, all in files.
+func shadowEngine(t testing.TB, o Options) *Engine {
+	t.Helper()
+	o.Sync = SyncNone
+	e := openTest(t, o)
+	var wait sync.WaitGroup
+	put := func(m *row.Mutation) {
+		wait.Add(1)
+		mustTake(t, e, []*row.Mutation{m}, false, func(error) { wait.Done() })
+	}
+	for i := range 200 {
+		put(putRow(fmt.Sprint("other", i), 0, 1, "x"))
+	}
+	for i := range shadowRows {
+		put(putRow("a", i, 1, "x"))
+	}
+	wait.Wait()
+	settleFiles(t, e)
+	return e
+}
+
+// settleFiles moves everything to the last level.
+func settleFiles(t testing.TB, e *Engine) {
+	t.Helper()
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.db.Compact(context.Background(), appendTable(nil, testTable), appendTableEnd(nil, testTable), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// steps returns how many keys Pebble looks at to iterate over the test table, also those that are deleted, and how many it finds.
+func steps(t testing.TB, e *Engine) (internal, found int) {
+	t.Helper()
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendTable(nil, testTable), UpperBound: appendTableEnd(nil, testTable)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer iter.Close()
+	for valid := iter.First(); valid; valid = iter.Next() {
+		found++
+	}
+	stats := iter.Stats()
+	return stats.ForwardStepCount[pebble.InternalIterCall] + stats.ForwardSeekCount[pebble.InternalIterCall], found
+}
+
+// TestReadsHaveShadowedRowsPurged shows that after one read that met the rows of a deleted partition, or of a deleted range,
+// nothing looks at them again, and that the rows that are newer stay.
+func TestReadsHaveShadowedRowsPurged(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		remove []*row.Mutation
+		left   int // of the rows with timestamp 1
+	}{
+		{"partition", []*row.Mutation{deletePartition("a", 5, 999_999)}, 0},
+		{"range", []*row.Mutation{deleteRange("a", 500, shadowRows-500, 5, 999_999)}, 1000},
+		{"ranges", []*row.Mutation{deleteRange("a", 0, 9_000, 5, 999_999), deleteRange("a", 9_000, shadowRows, 6, 999_999)}, 0},
+		{"both", []*row.Mutation{deletePartition("a", 3, 999_999), deleteRange("a", 500, shadowRows, 6, 999_999)}, 0},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			e := shadowEngine(t, Options{Inline: true})
+			defer e.Close()
+			mustApply(t, e, x.remove...)
+			mustApply(t, e, putRow("a", 15_000, 9, "newer"), putRow("a", 4_000, 2, "older"))
+			for _, reversed := range []bool{false, true} {
+				cmd := readKey("a")
+				cmd.Reversed = reversed
+				if live := rows(t, mustRead(t, e, cmd)); len(live) != x.left+1 {
+					t.Fatalf("%d live rows before the purge", len(live))
+				}
+			}
+			for done := false; !done; {
+				var err error
+				if done, err = e.SweepDead(3_000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != x.left+1 {
+				t.Errorf("%d live rows after the purge", len(live))
+			}
+			internal, found := steps(t, e)
+			if found > x.left+210 || internal > 2*found+500 {
+				t.Errorf("%d keys, found in %d steps", found, internal)
+			}
+		})
+	}
+}
+
+// TestPurgerIsWoken shows that the purger of an engine with goroutines purges what reads met, without waiting for its pass.
+func TestPurgerIsWoken(t *testing.T) {
+	clock := newTestClock()
+	e := shadowEngine(t, Options{Clock: clock})
+	defer e.Close()
+	mustApply(t, e, deletePartition("a", 5, 999_999))
+	if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != 0 {
+		t.Fatalf("%d live rows", len(live))
+	}
+	for e.sweeper.dead.count.Load() > 0 {
+		clock.advance(sweepPause)
+		time.Sleep(time.Millisecond)
+	}
+	if n := entries(t, e); n != 200+1 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestCompactTablePurges shows that an operator's compaction removes what may be purged.
+func TestCompactTablePurges(t *testing.T) {
+	clock := newTestClock()
+	e := shadowEngine(t, Options{Inline: true, Clock: clock, Table: tableWith(GCTimeout, 10)})
+	defer e.Close()
+	mustApply(t, e, deletePartition("a", 5, clock.Now().Unix()))
+	clock.advance(time.Hour)
+	if err := e.CompactTable(context.Background(), testTable); err != nil {
+		t.Fatal(err)
+	}
+	if internal, found := steps(t, e); found != 200 || internal > 500 {
+		t.Errorf("%d keys, found in %d steps", found, internal)
+	}
+}
+
+// TestPurgerResumesAfterRestart shows that a pass which restarts interrupt again and again ends nevertheless.
+func TestPurgerResumesAfterRestart(t *testing.T) {
+	disk := vfs.NewMem()
+	e := shadowEngine(t, Options{Inline: true, FS: disk})
+	total := entries(t, e)
+	for lives := 1; ; lives++ {
+		wrapped := false
+		for range 2 * sweepSaveEvery {
+			var err error
+			if wrapped, err = e.Sweep(100); err != nil {
+				t.Fatal(err)
+			}
+			if wrapped {
+				break
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if wrapped {
+			break
+		}
+		if lives > 2*total/(100*sweepSaveEvery) {
+			t.Fatalf("the pass has not ended after %d restarts", lives)
+		}
+		e = openTest(t, Options{Inline: true, FS: disk, Sync: SyncNone})
+	}
+}
+
+// TestResumedPartitionKeepsItsDeletion shows that a pass that a restart interrupted within a partition keeps the partition's
+// deletion: an older row that was written to its first part meanwhile must not reappear.
+func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
+	for _, mutant := range []bool{false, true} {
+		disk, clock := vfs.NewMem(), newTestClock()
+		o := Options{Inline: true, FS: disk, Clock: clock, Table: tableWith(GCTimeout, 10), forgetResumed: mutant}
+		e := openTest(t, o)
+		const most = 10_000
+		for i := range most {
+			mustApply(t, e, putRow("a", i, 1, "x"))
+		}
+		mustApply(t, e, deletePartition("a", 5, clock.Now().Unix()))
+		clock.advance(time.Hour)
+		for range sweepSaveEvery {
+			if wrapped, err := e.Sweep(100); wrapped || err != nil {
+				t.Fatal(wrapped, err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e = openTest(t, o)
+		mustApply(t, e, putRow("a", 3, 2, "older"))
+		sweepAll(t, e)
+		live := rows(t, mustRead(t, e, readKey("a")))
+		if reappeared := len(live) > 0; reappeared != mutant {
+			t.Errorf("forgetResumed=%t: %v", mutant, live)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPurgeOfRunsKeepsConcurrentWrites inserts rows into a deleted partition while its shadowed rows are purged.
+func TestPurgeOfRunsKeepsConcurrentWrites(t *testing.T) {
+	if lost := raceRuns(t, false); lost != 0 {
+		t.Fatalf("%d acknowledged rows are gone", lost)
+	}
+	for tries := 0; raceRuns(t, true) == 0; tries++ {
+		if tries == 20 {
+			t.Fatal("without the check of commits nothing was lost: this test proves nothing")
+		}
+	}
+}
+
+func raceRuns(t *testing.T, ignoreDirty bool) (lost int) {
+	e := openTest(t, Options{Sync: SyncNone, ignoreDirty: ignoreDirty, runMin: 1, ShadowedRows: 1})
+	defer e.Close()
+	var wait sync.WaitGroup
+	for i := range 4_000 {
+		wait.Add(1)
+		mustTake(t, e, []*row.Mutation{putRow("a", i, 1, "x")}, false, func(error) { wait.Done() })
+	}
+	wait.Wait()
+	mustApply(t, e, deletePartition("a", 5, 999_999))
+	written := make(chan int)
+	stop := make(chan struct{})
+	go func() {
+		n := 0
+		for ; ; n++ {
+			select {
+			case <-stop:
+				written <- n
+				return
+			default:
+			}
+			if err := apply(e, putRow("a", (n*7919)%4_000, 9, "newer")); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 3 {
+		if _, err := e.Read(nil, readKey("a")); err != nil {
+			t.Error(err)
+		}
+		for done := false; !done; {
+			var err error
+			if done, err = e.SweepDead(50); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+	}
+	close(stop)
+	n := min(<-written, 4_000)
+	return n - len(rows(t, mustRead(t, e, readKey("a"))))
+}
