@@ -1,17 +1,3 @@
-// Package memory bounds the memory of requests. A request reserves memory before it allocates it, and returns it when its
-// client has the reply or has gone.
-//
-// A Pool has a bound for all requests together. Each request has an Account, which grows while the request is executed. If the
-// pool is exhausted, Grow waits. Accounts that hold memory and wait for more could wait for each other forever, so the one
-// that has waited longest may exceed the bound, from a reserve that suffices for any account. It proceeds and ends, and the
-// next one follows. Three statements hold at all times:
-//
-//  1. Accounts without the privilege, and what was reserved without an account, use at most Limits.Bytes. A part of it is for
-//     small accounts only, so that others do not keep them waiting.
-//  2. At most one account has the privilege, none exceeds Limits.Reserve, and the privilege is given only while at most
-//     Limits.Bytes are used. So the pool uses at most Bytes + Reserve.
-//  3. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read exceed the
-//     bound. Clients that do not read are disconnected (Options.Reclaim), so each wait ends.
 package memory
 
 import (
@@ -48,7 +34,18 @@ type Options struct {
 	NewWaiter func() env.Waiter
 }
 
-// Pool is memory that requests share. It is safe for concurrent use. A nil Pool has no bound.
+// Pool is memory that requests share: they reserve it before they allocate, and return it when the client has the reply or has gone. Each
+// request has an Account. It may hold memory and wait for more, so the account that has waited longest may exceed the bound, from a
+// reserve that suffices for any account. It proceeds and ends, and the next one follows. At all times:
+//
+//  1. Accounts without the privilege, and what was reserved without an account, use at most Limits.Bytes. A part of it is for
+//     small accounts only, so that others do not keep them waiting.
+//  2. At most one account has the privilege, none exceeds Limits.Reserve, and the privilege is given only while at most
+//     Limits.Bytes are used. So the pool uses at most Bytes + Reserve.
+//  3. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read exceed the
+//     bound. Clients that do not read are disconnected (OnShortage), so each wait ends.
+//
+// A Pool is safe for concurrent use. A nil Pool has no bound.
 type Pool struct {
 	o          Options
 	small      atomic.Int64 // bytes in use by small accounts
