@@ -2,7 +2,6 @@ package compaction
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -160,10 +159,11 @@ func TestPebbleCompacts(t *testing.T) {
 	}
 }
 
+// quiet is a logger of Pebble that reports fatal errors only.
 type quiet struct{ t *testing.T }
 
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (q quiet) Fatalf(format string, args ...any) {
-	q.t.Error(fmt.Sprintf(format, args...))
+	q.t.Errorf(format, args...)
 }
