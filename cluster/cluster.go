@@ -351,10 +351,10 @@ func (c *Cluster) raftPace() uint64 {
 // due reports whether a multiple of every ticks was reached by the last tick event.
 func (c *Cluster) due(every uint64) bool { return c.ticks/every != (c.ticks-c.step)/every }
 
-// idle reports whether nothing but heartbeats is due: Raft has a leader that is alive, and no proposal, confirmation, join or
-// operation of the ring is in progress.
+// idle reports whether nothing but heartbeats is due: Raft has a leader that is alive, and no proposal, confirmation, join,
+// operation of the ring or change of the voters is in progress.
 func (c *Cluster) idle() bool {
-	if c.driver == nil || c.joining != nil || c.joins > 0 || len(c.proposals) > 0 || len(c.newer.addrs) > 0 ||
+	if c.driver == nil || c.driver.reconfigured != 0 && c.ticks-c.driver.reconfigured <= 2*retryTicks || c.joining != nil || c.joins > 0 || len(c.proposals) > 0 || len(c.newer.addrs) > 0 ||
 		len(c.confirmations.waiting) > 0 || len(c.Metadata().Topology.Operations()) > 0 {
 		return false
 	}

@@ -141,6 +141,7 @@ func TestAllNodesRestartAtOnce(t *testing.T) {
 // made, and is not proposed forever. Later changes are refused.
 func TestWithoutALeaderAChangeEndsWithItsContext(t *testing.T) {
 	nodes := startRing(t, 3)
+	eventually(t, func() bool { return len(votersOf(t, nodes[2])) == 3 })
 	nodes[0].stop()
 	nodes[1].stop()
 	eventually(t, func() bool { return !nodes[2].Alive(1) && !nodes[2].Alive(2) })

@@ -23,10 +23,10 @@ func (n *Node) messagingLimits() messaging.Limits {
 	return l
 }
 
-// newRequestMemory returns the memory that the requests of all protocols share, and the pages that are read for other nodes.
+// newRequestMemory returns the memory that the requests of all protocols share, and the pages that are read for other nodes. The
+// division has made it at most three quarters of the part for requests.
 func newRequestMemory(o *config.Options) *memory.Pool {
-	d := &o.Memory
-	return memory.New(memory.Options{Limits: memory.Limits{Bytes: d.InFlight(), Reserve: d.Reserve()}})
+	return memory.New(memory.Options{Limits: memory.Limits{Bytes: o.ClientLimits.BytesInFlight, Reserve: o.Memory.Reserve()}})
 }
 
 // streamLimits returns the bounds of streams. Blocks that wait take half of the part for background work at most.
