@@ -14,6 +14,7 @@ WEEKS     ?= 30m
 T         ?= ./row
 FUZZTIME  ?= 1m
 RACE_FOR  ?= 10m
+HOSTILE_FOR ?= 1h
 
 .PHONY: help
 help: ## list the targets
@@ -80,6 +81,10 @@ race: ## the replication packages under the race detector
 .PHONY: race-ring
 race-ring: tools ## a ring of real processes built with the race detector, under mixed load: RACE_FOR=10m (make test: 12 s of load)
 	CQLD_RACE_RING=$(RACE_FOR) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestRaceRing$$' ./integration
+
+.PHONY: hostile
+hostile: tools ## an ordinary role attacks a node with 1 GiB of memory: HOSTILE_FOR=1h (make test: 20 s)
+	CQLD_HOSTILE=$(HOSTILE_FOR) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestHostile$$' ./integration
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers

@@ -29,7 +29,8 @@ const (
 // memoryRing is a ring whose nodes run in memory cgroups, each in its own.
 type memoryRing struct {
 	*process.Ring
-	groups []*process.MemoryGroup
+	groups         []*process.MemoryGroup
+	user, password string // of the second client
 }
 
 // startInMemory starts a ring with default options, each node in a memory cgroup with the limit. It skips the test if no cgroup can be
@@ -93,7 +94,7 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &probe{server: m.Servers[0]}
+	p := &probe{server: m.Servers[0], user: m.user, password: m.password}
 	var probing sync.WaitGroup
 	stop := make(chan struct{})
 	probing.Go(func() {
@@ -137,11 +138,12 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 
 // probe is the second client.
 type probe struct {
-	server      *process.Server
-	conn        *cqlclient.Conn
-	count, late int
-	slowest     time.Duration
-	err         error
+	server         *process.Server
+	user, password string
+	conn           *cqlclient.Conn
+	count, late    int
+	slowest        time.Duration
+	err            error
 }
 
 // ask reads one row, and reports whether the node has not ended. A request that is refused as overloaded is repeated.
@@ -169,7 +171,7 @@ func (p *probe) ask() bool {
 
 func (p *probe) once() (err error) {
 	if p.conn == nil {
-		if p.conn, err = cqlclient.Dial(p.server.Address, 4); err != nil {
+		if p.conn, err = cqlclient.DialAs(p.server.Address, 4, p.user, p.password); err != nil {
 			return err
 		}
 	}
