@@ -502,6 +502,9 @@ func (c *Cluster) publish(m *Metadata) {
 		c.opts.Changed(old, m)
 	}
 	if c.joining != nil {
+		if self := c.Self(); old.Topology.Node(self) == nil && m.Topology.Node(self) != nil {
+			c.sendHeartbeats() // requests wait for the first heartbeat of a new member
+		}
 		c.joining.onMetadata()
 	}
 }

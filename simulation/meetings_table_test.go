@@ -111,7 +111,7 @@ func classified() map[string]map[string]string {
 			"repair": opRepair, "decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
 			"updatecidrgroup": opSchema, "dropcidrgroup": opSchema, "listcidrgroups": "- reads", "getcidrgroupsofip": "- reads",
-			"tablesaccounts": "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema, "removetablesaccount": opSchema,
+			"tablesaccounts": "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema, "removetablesaccount": opSchema, "settablesconsistency": opSchema,
 			"rebuild_index": "- entries are made of stored rows, as for a new index in workload `indexed`", "viewbuildstatus": "- reads",
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
 			"reloadssl": "- which certificates are used",
