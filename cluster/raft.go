@@ -17,9 +17,10 @@ import (
 )
 
 // Raft's timing, in ticks of tickEvery. The leader sends heartbeats as often as the failure detector does, in the same
-// events. An election begins after 1 to 2 s without any, or in half of that if the stream to the leader has ended.
+// events. An election begins after 0.6 to 1.2 s without any, or in half of that if the stream to the leader has ended. A
+// follower that misses one heartbeat may ask for votes too early; the others refuse, because they have a leader (pre-vote).
 const (
-	electionTicks  = 20
+	electionTicks  = 12
 	heartbeatTicks = int(ticksIdle)
 )
 
