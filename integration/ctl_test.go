@@ -73,7 +73,7 @@ func ctlCases(address string) []ctlCase {
 		{args: "setlogginglevel debug", want: `^$`},
 		{args: "getlogginglevels", want: `^Logger Name +Log Level\nROOT +DEBUG\n$`},
 		{args: "reloadssl", want: `^The node has no certificate files: TLS is off.\n$`},
-		{args: "tables-account list", want: `^Account +Key1 +Key2 +Source +Role\n$`},
+		{args: "tables-account list", want: `^Account +Key1 +Key2 +Source +Consistency +Role\n$`},
 		{args: "updatecidrgroup office 192.0.2.0/24 2001:db8::/32", want: `^$`},
 		{args: "listcidrgroups", want: `^CIDR Groups:\noffice\n$`},
 		{args: "listcidrgroups office", want: `^CIDRs:\n192\.0\.2\.0/24\n2001:db8::/32\n$`},
