@@ -67,8 +67,8 @@ func (op *round) askTurnLocked(now time.Duration) {
 		patience = min(timeout, op.c.arbiters.Patience(arbiter, now))
 	}
 	op.turn.timer = op.c.clock.After(patience, func() { op.onNoTurn(asked) })
+	op.trace("Waiting for the partition's turn") // while members cannot change
 	op.mu.Unlock()
-	op.trace("Waiting for the partition's turn")
 	if self {
 		op.c.Turn(op.partition, arbiter, timeout, func(t contention.Turn) { op.onTurn(asked, arbiter, t) })
 		return

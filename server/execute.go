@@ -61,9 +61,11 @@ func (w *worker) run(j job) {
 	reply, charge := w.encode(j, result, err)
 	sent = true
 	c.served.Store(true)
-	if !c.enqueue(reply, j.charge.Plus(charge), true) {
-		w.keep(reply)
+	if c.enqueue(reply, j.charge.Plus(charge), true) {
+		w.reply = nil // the output may have its memory
+		return
 	}
+	w.keep(reply)
 }
 
 // encode returns the reply to j, given the result or error, and the memory that is reserved for it.
