@@ -26,7 +26,9 @@ func TestRepliesAreNotOverwritten(t *testing.T) {
 		for i := range sizes {
 			c.send(int16(i+1), string(rune('a'+i)))
 		}
-		eventually(t, "all are executed", func() bool { return s.Load().Active == 0 && conn.executing.Load() == 0 && s.Load().Completed >= int64(len(sizes)) })
+		eventually(t, "all are executed", func() bool {
+			return s.Load().Active == 0 && conn.executing.Load() == 0 && s.Load().Completed >= int64(len(sizes))
+		})
 		conn.releaseHeld(0)
 		for range sizes {
 			h, body := c.read()
