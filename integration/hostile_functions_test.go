@@ -136,7 +136,9 @@ func wasmModule(r *rand.Rand, n int) []byte {
 	body = append(body, 0x20, 0, 0x0b)
 	code := append([]byte{0}, body...) // no locals
 	module := []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
-	section := func(id byte, content []byte) { module = append(leb(append(module, id), uint64(len(content))), content...) }
+	section := func(id byte, content []byte) {
+		module = append(leb(append(module, id), uint64(len(content))), content...)
+	}
 	section(1, []byte{1, 0x60, 1, 0x7f, 1, 0x7f}) // (i32) → i32
 	section(3, []byte{1, 0})
 	section(5, []byte{1, 0, 1})
