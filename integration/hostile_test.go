@@ -34,7 +34,7 @@ const (
 
 // TestHostile lets an ordinary role send generated statements, functions and frames to a node with 1 GiB of memory, default options
 // and authentication: random statements on objects of all kinds, statements in which one part repeats up to 100,000 times, functions in
-// three languages with damaged and expensive sources, large values, replies that nobody reads, damaged frames, compression bombs and
+// three languages with damaged and expensive sources, large values, replies that are not read, damaged frames, compression bombs and
 // wrong passwords. The node must stay alive within its memory, serve another role within a second, and end when it is asked to.
 func TestHostile(t *testing.T) {
 	lasts := hostileFor
