@@ -17,7 +17,7 @@ const (
 type TablesAccount struct {
 	Name, Role string
 	Keys       [2]string // base64; at most one is empty
-	// Consistency is TablesQuorum or TablesLocalQuorum; empty means that of the node that serves the request.
+	// Consistency is TablesQuorum or TablesLocalQuorum; empty means the level of the node that serves the request.
 	Consistency string
 }
 

@@ -42,7 +42,7 @@ type account struct {
 	name       string
 	role       string
 	given      [2]string // the keys as configured
-	level      string    // empty means that of the server
+	level      string    // empty means the level of the server
 	wellKnown  bool      // a key is DevelopmentKey
 	keys       []*key
 	properties propertiesCache

@@ -93,7 +93,7 @@ func TestRemovalDoesNotWaitForDeadNode(t *testing.T) {
 }
 
 // TestStaleQuorumNeedsALoser checks which nodes that are behind delay an operation: those that contain a quorum of the
-// previous replicas, of the ring or of a data center, of which a member loses the range.
+// previous replicas, in the ring or in a data center, if a member of that quorum loses the range.
 func TestStaleQuorumNeedsALoser(t *testing.T) {
 	var nodes []*ring.Node
 	for i, dc := range "aaabbbb" {
@@ -127,7 +127,7 @@ func TestStaleQuorumNeedsALoser(t *testing.T) {
 	}
 }
 
-// removalOf returns metadata of a ring of five nodes with three replicas, of which node 1 is being removed.
+// removalOf returns metadata of a ring of five nodes with three replicas. Node 1 is being removed.
 func removalOf(t *testing.T, force bool) *Metadata {
 	t.Helper()
 	m := emptyMetadata()

@@ -250,8 +250,8 @@ type Voters struct {
 	IDs []ring.NodeID
 	// Leader is zero if this node knows none.
 	Leader ring.NodeID
-	// Alive is the number of live voters, and Required how many a decision needs. While the voters change, they are
-	// those of the set that lacks more.
+	// Alive is the number of live voters, and Required how many a decision needs. While the voters change, they
+	// describe the set of voters that is further from its majority.
 	Alive, Required int
 	// Down are the dead voters, ascending.
 	Down []ring.NodeID

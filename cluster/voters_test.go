@@ -110,7 +110,7 @@ func TestChooseVotersProperties(t *testing.T) {
 		if other := chooseVoters(shuffled); !slices.Equal(other, got) {
 			t.Fatalf("%+v: %v, in another order %v", all, got, other)
 		}
-		// The result is stable: whichever others are candidates, whoever leads, and whichever voters fail for a while.
+		// The result stays the same with other candidates, another leader, and voters that fail for a while.
 		var later []candidate
 		for _, c := range all {
 			if c.votes = slices.Contains(got, c.id); c.votes || rng.IntN(2) == 0 {

@@ -170,7 +170,7 @@ func (op *readOp) newResolver() resolve.Resolver {
 	return resolve.New(op.cmd, resultBytes(op.cmd, op.c.limits.ResultBytes))
 }
 
-// resultBytes returns the size at which the answer to cmd ends: that of the command, but at most most.
+// resultBytes returns the size at which the answer to cmd ends: the limit of cmd, but no more than most.
 func resultBytes(cmd *row.ReadCommand, most int) int {
 	if n := cmd.Limits.Bytes; n > 0 {
 		return min(most, int(n))
