@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,14 +89,15 @@ func (c *conn) awaitLastRequests() (more bool, err error) {
 
 // moment returns what ending needs.
 func (c *conn) moment(now time.Time) moment {
-	m := moment{now: now, requests: c.requests.Load(), running: c.executing.Load() > 0}
+	m := moment{now: now, requests: c.requests.Load()}
 	m.sibling = c.siblingsAt(now).lastEnd()
 	m.held, m.since, m.released = c.holding()
-	m.client, m.busy = m.requests-c.counted, m.running
+	executing := int(c.executing.Load())
+	m.client, m.running, m.parallel = m.requests-c.counted, executing > 0, executing
 	if s := c.siblings.Load(); s != nil {
 		m.client = s.requests.Add(m.client)
 		c.counted = m.requests
-		m.busy = m.running || s.busy()
+		m.parallel = max(executing, s.executing())
 	}
 	return m
 }
@@ -155,12 +155,17 @@ func (s *siblings) finish(released bool) {
 	s.ending.Store(false)
 }
 
-// busy reports whether a request of the client is being executed. It returns false if the client has many connections.
-func (s *siblings) busy() bool {
+// executing returns how many requests of the client are being executed, or 0 if the client has many connections.
+func (s *siblings) executing() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	executes := func(c *conn) bool { return c.executing.Load() > 0 }
-	return len(s.conns) <= siblingsPolled && slices.ContainsFunc(s.conns, executes)
+	if len(s.conns) > siblingsPolled {
+		return 0
+	}
+	for _, c := range s.conns {
+		n += int(c.executing.Load())
+	}
+	return n
 }
 
 // many reports whether the client has too many connections for each to look at the others often.

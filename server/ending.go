@@ -21,6 +21,9 @@ type ending struct {
 	began         time.Time     // when the connection began to drain
 	holds         time.Time     // when the phase holding began, or when held answers were last sent
 	watched       int64         // requests of the client in the phase watching
+	work          time.Duration // in the phase watching, in which the client's requests were executed, added up
+	stepped       time.Time     // when step was last called
+	threads       int64         // that the client may have if they do nothing but wait for answers
 	before        int64         // requests of the client until holds
 	requests      int64         // that have been received on the connection
 	client        int64         // that have been received on all connections of the client
@@ -44,7 +47,7 @@ type moment struct {
 	requests int64     // that have been received on the connection
 	client   int64     // requests that have been received on all connections of the client since the drain began
 	running  bool      // at least one is being executed
-	busy     bool      // at least one of the client is being executed
+	parallel int       // requests of the client that are being executed
 	held     bool      // answers are held; they no longer are when they take too much memory
 	since    time.Time // when the oldest answer was held; zero if none is
 	released time.Time // when held answers were last sent; zero if none were
@@ -65,6 +68,7 @@ const (
 func newEnding(now, last time.Time, requests int64, limits *Limits) ending {
 	return ending{
 		hold: limits.DrainHold, timeout: limits.DrainTimeout, began: now, requests: requests, arrived: last, active: now,
+		stepped: now,
 	}
 }
 
@@ -77,6 +81,10 @@ func (e *ending) step(m moment) endingAction {
 		e.longest = max(e.longest, min(m.now.Sub(e.active), idleQuiet))
 		e.client, e.active = m.client, m.now
 	}
+	if e.phase == endingWatching {
+		e.work += time.Duration(m.parallel) * m.now.Sub(e.stepped)
+	}
+	e.stepped = m.now
 	age := m.now.Sub(e.began)
 	switch {
 	case !m.running && age >= e.timeout*3/4:
@@ -100,6 +108,7 @@ func (e *ending) watch(m moment, age time.Duration) endingAction {
 		return endingWait
 	}
 	e.phase, e.holds, e.watched, e.before = endingHolding, m.now, m.client, m.client
+	e.threads = int64(threadsPerNode * e.work / age)
 	return endingHold
 }
 
@@ -108,7 +117,7 @@ func (e *ending) holding(m moment) endingAction {
 	if freed := latest(m.sibling, m.released); freed.After(e.holds) { // its threads send again
 		e.holds, e.before = freed, m.client
 	}
-	if held := m.client - e.before; !m.held || held >= pacedLeast && 5*held >= 3*e.watched {
+	if held := m.client - e.before; !m.held || held >= max(pacedLeast, e.watched*3/5, e.threads) {
 		e.phase = endingPacing
 		return endingServe
 	}
@@ -127,16 +136,16 @@ func (e *ending) holding(m moment) endingAction {
 
 // paused reports whether the client is at the beginning of a pause: the requests that are sent together have arrived,
 // and the next ones are not due. All connections of the client then end together, because each would receive the
-// requests of the others. If several processes that the server cannot distinguish leave no pause, that of the
-// connection counts.
+// requests of the others. If the client leaves no pause, as when requests take long or the server cannot distinguish
+// several processes, a pause of the connection is enough.
 func (e *ending) paused(m moment) bool {
-	active, busy := e.active, m.busy
-	if m.now.Sub(e.began) > e.timeout/2 {
-		active, busy = e.arrived, m.running
+	active, running := e.active, m.parallel > 0
+	if m.now.Sub(e.began) > e.timeout/4 {
+		active, running = e.arrived, m.running
 	}
 	quiet := min(max(e.longest/6, drainQuiet), pauseQuiet)
 	since := m.now.Sub(latest(active, m.sibling))
-	return !busy && since >= quiet && (since <= max(e.longest/2, 4*quiet) || since >= idleQuiet)
+	return !running && since >= quiet && (since <= max(e.longest/2, 4*quiet) || since >= idleQuiet)
 }
 
 // poll returns the time after which step must be called if no request arrives.

@@ -90,7 +90,7 @@ func (c modelClient) drain(seed uint64, decide func() decider) *model {
 	for range c.conns {
 		m.pool = append(m.pool, &modelConn{decider: decide()})
 	}
-	for open := true; open && m.now < drainTimeout; m.now += modelTick {
+	for open := true; open && m.now < 2*drainTimeout; m.now += modelTick {
 		open = false
 		for _, w := range m.workers {
 			if !w.waiting && w.next <= m.now {
@@ -173,6 +173,10 @@ func (m *model) serve(p *modelConn) {
 		p.released = m.now
 		m.release(p, m.now)
 	}
+	if m.now >= drainTimeout {
+		m.abandon(p)
+		return
+	}
 	if m.now < p.polled {
 		return
 	}
@@ -180,7 +184,7 @@ func (m *model) serve(p *modelConn) {
 	seen := moment{now: modelEpoch.Add(m.now), requests: p.requests, client: m.sent, held: p.holds}
 	seen.running = len(p.running) > 0
 	for _, q := range m.pool {
-		seen.busy = seen.busy || len(q.running) > 0
+		seen.parallel += len(q.running)
 	}
 	for to, from := range map[*time.Time]time.Duration{&seen.released: p.released, &seen.sibling: m.sibling} {
 		if from > 0 {
@@ -202,6 +206,15 @@ func (m *model) serve(p *modelConn) {
 		}
 		read := m.release(p, m.now+m.notices)
 		p.ended, p.seen = true, read
+	}
+}
+
+// abandon ends a connection on which no more requests are read. Those in progress are answered first.
+func (m *model) abandon(p *modelConn) {
+	p.ended, p.seen = true, m.release(p, m.now+m.notices)
+	for _, r := range p.running {
+		p.seen = max(p.seen, r.ready+m.notices)
+		m.answer(r.thread, r.ready+m.notices)
 	}
 }
 
@@ -239,8 +252,7 @@ func (f *formerly) step(m moment) endingAction {
 	case m.now.Sub(m.since) >= drainHold*3/4:
 		quiet = holdQuiet / 2
 	}
-	if m.now.Sub(modelEpoch) > drainTimeout-100*time.Millisecond ||
-		!m.running && m.now.Sub(latest(f.busy, m.released, m.sibling)) >= quiet {
+	if !m.running && m.now.Sub(latest(f.busy, m.released, m.sibling)) >= quiet {
 		return endingEnd
 	}
 	return endingWait
@@ -287,11 +299,7 @@ func TestModelOfClients(t *testing.T) {
 			lost, before := 0, 0
 			var longest time.Duration
 			for seed := range uint64(modelDrains) {
-				m := c.drain(seed, func() decider {
-					unused := time.Duration(seed) * modelUnused / modelDrains
-					e := newEnding(modelEpoch, modelEpoch.Add(-unused), 0, &limits)
-					return &e
-				})
+				m := c.drain(seed, func() decider { return newModelEnding(seed, &limits) })
 				lost += m.lost
 				longest = max(longest, m.now)
 				if c.former[load] > 0 {
@@ -304,6 +312,32 @@ func TestModelOfClients(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestModelOfOverload drains while requests take 50 or 100 ms, so that all threads of a client wait for answers most of
+// the time: those that send their next request soon after an answer are not taken for threads with times of their own.
+func TestModelOfOverload(t *testing.T) {
+	limits := Limits{}.withDefaults()
+	for service, most := range map[time.Duration][3]int{
+		50 * time.Millisecond: {2, 10, 40}, 100 * time.Millisecond: {2, 18, 300},
+	} {
+		for i, c := range []modelClient{modelClients[0], modelClients[2], modelClients[3]} {
+			c.service, c.notices = service, 4*time.Millisecond
+			lost := 0
+			for seed := range uint64(modelDrains) {
+				lost += c.drain(seed, func() decider { return newModelEnding(seed, &limits) }).lost
+			}
+			if lost > most[i] {
+				t.Errorf("%s, requests of %v: %d failed in %d drains", c.name, service, lost, modelDrains)
+			}
+		}
+	}
+}
+
+func newModelEnding(seed uint64, limits *Limits) *ending {
+	unused := time.Duration(seed) * modelUnused / modelDrains
+	e := newEnding(modelEpoch, modelEpoch.Add(-unused), 0, limits)
+	return &e
 }
 
 // TestEndingIsBounded gives ending random moments: it never ends a connection with requests in progress, ends one
@@ -321,7 +355,9 @@ func TestEndingIsBounded(t *testing.T) {
 		holds := 0
 		for age := time.Duration(0); age < drainTimeout; age += time.Duration(rng.Int64N(int64(40 * time.Millisecond))) {
 			m.now, m.running = modelEpoch.Add(age), rng.IntN(3) == 0
-			m.busy = m.running || rng.IntN(3) == 0
+			if m.parallel = rng.IntN(3); m.running {
+				m.parallel++
+			}
 			if rng.IntN(int(1+seed%20)) == 0 {
 				m.requests++
 				m.client += int64(1 + rng.IntN(3))

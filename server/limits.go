@@ -122,11 +122,14 @@ const (
 
 	// While answers are held, each such thread sends one request: in watchTime without holding, it sends ten. A client
 	// that sends pacedLeast requests, and 60 % of what it sent in watchTime, has threads that do not wait.
-	watchTime  = 300 * time.Millisecond
-	pacedLeast = 3
-	pauseQuiet = 100 * time.Millisecond
-	pausePoll  = 2 * time.Millisecond
-	idleQuiet  = 600 * time.Millisecond // of a connection that was not used when the drain began
+	watchTime = 300 * time.Millisecond
+	// In an overloaded ring, all threads wait for answers: a client may have threadsPerNode times as many as requests
+	// are executed on this node in parallel, and each sends one while answers are held.
+	pacedLeast     = 3
+	threadsPerNode = 8
+	pauseQuiet     = 100 * time.Millisecond
+	pausePoll      = 2 * time.Millisecond
+	idleQuiet      = 600 * time.Millisecond // of a connection that was not used when the drain began
 
 	// Each connection looks for a pause of the client every pausePoll, if the client has at most siblingsPolled.
 	siblingsPolled = 64
