@@ -17,8 +17,8 @@ const stopsVariable = "CQLD_STOPS"
 
 // TestStopsUnderPacedClients stops nodes under the Go drivers with 64 goroutines of one session, each with at most one
 // insert in 300 ms, in step or not. In 20 stops, requests may fail at most once, and once more for each time that the
-// machine did not schedule this process; those that fail within rollingTogether count as one. CQLD_STOPS is the number of
-// stops by each method. With CQLD_STOPS_KILL=1, nodes are also killed, which shows what the drain avoids.
+// machine did not schedule this process; those that fail within rollingTogether count as one. CQLD_STOPS is the number
+// of stops by each method. With CQLD_STOPS_KILL=1, nodes are also killed, which shows what the drain avoids.
 func TestStopsUnderPacedClients(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
