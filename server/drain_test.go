@@ -90,11 +90,10 @@ func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 	}
 }
 
-// A client that never stops sending is served without delay once that is known, until DrainTimeout.
+// A client that never stops sending is served in all phases of a drain, which ends nevertheless.
 func TestDrainServesBusyClients(t *testing.T) {
 	s, addr := start(t, Options{Limits: Limits{DrainTimeout: 2 * time.Second}})
 	c := connect(t, addr, 4)
-	begun := time.Now()
 	beginDrain(t, s)
 	go func() {
 		for stream := int16(1); ; stream++ {
@@ -104,9 +103,8 @@ func TestDrainServesBusyClients(t *testing.T) {
 			time.Sleep(drainQuiet / 5) // so that it never pauses
 		}
 	}()
-	answers, _ := readEnd(t, c)
-	if took := time.Since(begun); answers < 100 || took < time.Second {
-		t.Errorf("%d requests were answered in %v", answers, took)
+	if answers, _ := readEnd(t, c); answers < 20 {
+		t.Errorf("%d requests were answered", answers)
 	}
 }
 
