@@ -69,14 +69,18 @@ type Job struct {
 	Name  string
 	Table schema.StorageID
 	Range ring.Range // may wrap
+	Scope Scope
 	// SkipDown skips ranges with a replica that is down, or whose replicas are changing, and counts them.
 	SkipDown bool
 	// PaxosOnly purges Paxos state, and compares nothing, of ranges with one replica.
 	PaxosOnly bool
-	// Urgent only compares: it neither purges Paxos state nor marks ranges as repaired. It has a budget of its own,
+	// Urgent only compares: like a restricted Scope, it neither purges Paxos state nor marks ranges as repaired. It has a budget of its own,
 	// Limits.UrgentBytesPerSecond.
 	Urgent bool
 }
+
+// comparesOnly reports whether the job neither purges Paxos state nor marks ranges as repaired.
+func (j *Job) comparesOnly() bool { return j.Urgent || j.Scope.Restricted() }
 
 // Report contains the statistics of a job, so far or at its end.
 type Report struct {
@@ -103,7 +107,7 @@ type Unavailable struct {
 }
 
 func (e *Unavailable) Error() string {
-	return fmt.Sprintf("repair of %v needs all its replicas, and these are down: %s", e.Range, e.names)
+	return fmt.Sprintf("repair of %v needs replicas that are down: %s", e.Range, e.names)
 }
 
 // Failed is the error of a repair in which a replica failed.
@@ -240,14 +244,9 @@ func (j *Run) begin() {
 		j.end(nil) // the table has no other replica
 		return
 	}
-	placement := j.r.view.Topology().Placement(table.Replication)
-	for _, r := range j.rest() {
-		for _, piece := range placement.Ranges(r) {
-			j.left = append(j.left, halves(piece.Range)...)
-		}
-	}
+	j.left = j.r.pieces(table, j.rest(), &j.job.Scope)
 	j.report.Ranges = len(j.left)
-	if j.job.Urgent {
+	if j.job.comparesOnly() {
 		j.next()
 		return
 	}
