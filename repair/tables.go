@@ -111,6 +111,14 @@ func (t *Tables) begin() {
 	t.next()
 }
 
+// Ranges returns the number of ranges with one replica set each that a plan covers.
+func (r *Repairer) Ranges(plan *Plan) (n int) {
+	for _, target := range plan.Targets {
+		n += r.ranges(target, &plan.Scope)
+	}
+	return n
+}
+
 // ranges returns the number of ranges with one replica set each.
 func (r *Repairer) ranges(target Target, scope *Scope) int {
 	table := r.view.Schema().TableByStorage(target.Table)
