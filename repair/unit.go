@@ -257,6 +257,8 @@ func (u *unit) nextLeaf() {
 		u.readLeaf()
 	case u.purge != nil:
 		u.purge.forget()
+	case u.j.job.Scope.Restricted() && u.r.unsafe.NotifyRestricted:
+		u.notify()
 	case u.alone() || u.j.job.comparesOnly():
 		u.end(nil)
 	default:
@@ -319,8 +321,8 @@ func (u *unit) verified(t *tree) {
 // notify sends the notice to all replicas.
 func (u *unit) notify() {
 	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
-	u.waiting = len(u.set.Natural)
-	for _, node := range u.set.Natural {
+	u.waiting = len(u.nodes)
+	for _, node := range u.nodes {
 		u.sendNotice(node, notice, 1)
 	}
 }
