@@ -258,9 +258,10 @@ func compare(t *testing.T, at string, d *Directory, m *model) {
 				}
 			}
 		}
-		if a, ok := d.TablesAccount("account" + name); ok != (m.accounts["account"+name].Role != "") || ok && *a != m.accounts["account"+name] ||
-			ok && !slices.Contains([]string{"", "QUORUM", "LOCAL_QUORUM"}, a.Consistency) {
-			t.Fatalf("%s: account %s: %+v, want %+v", at, name, a, m.accounts["account"+name])
+		want, levels := m.accounts["account"+name], []string{"", "QUORUM", "LOCAL_QUORUM"}
+		if a, ok := d.TablesAccount("account" + name); ok != (want.Role != "") ||
+			ok && (*a != want || !slices.Contains(levels, a.Consistency)) {
+			t.Fatalf("%s: account %s: %+v, want %+v", at, name, a, want)
 		}
 		id := "id of " + name
 		if role, ok := d.Identity(id); role != m.identities[id] || ok != (role != "") {

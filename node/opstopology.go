@@ -195,8 +195,8 @@ func knownDatacenter(t *ring.Topology, name string) error {
 	if slices.Contains(t.Datacenters(), name) {
 		return nil
 	}
-	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf("data center %s does not exist; the data centers are %s",
-		name, strings.Join(t.Datacenters(), ", "))}
+	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf(
+		"data center %s does not exist; the data centers are %s", name, strings.Join(t.Datacenters(), ", "))}
 }
 
 // rebuildWork returns the work of a rebuild.

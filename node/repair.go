@@ -37,7 +37,8 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 }
 
 // repairWork returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their data is
-// streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil, receives the figures of a successful repair.
+// streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil, receives
+// the figures of a successful repair.
 func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		lost, err := n.engine.Quarantine()
@@ -112,7 +113,8 @@ func (n *Node) repairScope(a *control.RepairArgs) (s repair.Scope, err error) {
 	case chosen > 1:
 		return s, &control.Error{Code: control.Invalid, Message: "--in-local-dc, --in-dc and --in-hosts cannot be combined"}
 	case chosen > 0 && a.Corrupted:
-		return s, &control.Error{Code: control.Invalid, Message: "--corrupted needs all replicas, and cannot be combined with --in-local-dc, --in-dc or --in-hosts"}
+		return s, &control.Error{Code: control.Invalid,
+			Message: "--corrupted needs all replicas, and cannot be combined with --in-local-dc, --in-dc or --in-hosts"}
 	}
 	s.Datacenters = slices.Clone(a.Datacenters)
 	if self := topology.Node(n.cluster.Self()); a.LocalDatacenter && self != nil {

@@ -74,7 +74,8 @@ func (w *world) run(r *repair.Repairer) (report repair.Report) {
 func (w *world) runIn(r *repair.Repairer, scope repair.Scope) (report repair.Report) {
 	w.t.Helper()
 	outcome := errors.New("no answer")
-	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), Scope: scope}, nil, func(got repair.Report, err error) { report, outcome = got, err })
+	job := repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), Scope: scope}
+	r.Start(job, nil, func(got repair.Report, err error) { report, outcome = got, err })
 	w.pass(120 * time.Second)
 	if outcome != nil {
 		w.t.Fatal(outcome)
@@ -165,7 +166,8 @@ func TestRestrictedRepairKeepsPaxosState(t *testing.T) {
 	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
 	kept, purges, notices := w.states(), w.counts[messaging.VerbPaxosPurge], w.counts[messaging.VerbRepaired]
 	report := w.runIn(r, repair.Scope{Datacenters: []string{"dc1"}})
-	if *raised != 1 || report.Rows != 1 || report.Forgotten != 0 || w.counts[messaging.VerbPaxosPurge] != purges || w.counts[messaging.VerbRepaired] != notices {
+	if *raised != 1 || report.Rows != 1 || report.Forgotten != 0 ||
+		w.counts[messaging.VerbPaxosPurge] != purges || w.counts[messaging.VerbRepaired] != notices {
 		t.Errorf("raised %d times, %+v, requests %v", *raised, report, w.counts)
 	}
 	if got := w.states(); !slices.Equal(got, kept) || got[0] == 0 {

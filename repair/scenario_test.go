@@ -19,12 +19,12 @@ import (
 // TestRepairScenarios executes the scenarios in testdata. A command's output contains all events; a line "1>2 …" is a message
 // that was delivered. Messages are delivered only by commands:
 //
-//	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans; nodes 3 and later are
-//	                                                 in dc2, the others in dc1
+//	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans; nodes 1 and 2
+//	                                                 are in dc1, all others in dc2
 //	apply node=(1,2) k1 a=x b=y ts=10 | delete k1 [a] [from=a to=c] | static k1 x      changes these replicas only
 //	fill node=(1,2) rows=100 [skip=7]                rows key0…, all but every skip-th on the last node
 //	down, up, away, deliver [n=]                     nodes and the network
-//	repair [at=1] [name=x] [leaf_bytes=] [rounds=]   repairs the table; only=(1,2) and dc=dc1 restrict it to some replicas
+//	repair [at=1] [name=x] [leaf_bytes=] [rounds=]   repairs the table; only=(1,2) and dc=dc1 restrict it
 //	cancel                                           the last one
 //	settle [verbs]                                   delivers all messages, runs timers for 20 s; prints the requests of
 //	                                                 repairs only, and counts them if verbs is given

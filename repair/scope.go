@@ -7,12 +7,12 @@ import (
 	"cqld/schema"
 )
 
-// Scope restricts a repair to some of the replicas of each range: to the nodes of data centers, or to single nodes. The zero
-// value means all replicas.
+// Scope restricts a repair to some of the replicas of each range: to the nodes of data centers, or to single nodes. The
+// zero value means all replicas.
 //
-// A restricted repair reads, compares and writes the replicas in its scope, and sends nothing to others. It proves nothing
-// about the others, so it has no effect that requires all replicas: it sends no notice, so that tombstones may not be purged
-// and losses by corrupt files stay marked; it purges no Paxos state, and raises no low bound.
+// A restricted repair reads, compares and writes the replicas in its scope, and sends nothing to others. It proves
+// nothing about the others, so it has no effect that requires all replicas: it sends no notice, so that tombstones may
+// not be purged and losses by corrupt files stay marked; it purges no Paxos state, and raises no low bound.
 type Scope struct {
 	Datacenters []string
 	Nodes       []ring.NodeID
@@ -36,8 +36,8 @@ func (s *Scope) Of(t *ring.Topology, replicas []ring.NodeID) []ring.NodeID {
 	return in
 }
 
-// comparable reports whether there is anything to compare. Repairs of all replicas have ranges with one replica as well,
-// because they purge its Paxos state and report to it.
+// comparable reports whether there is anything to compare. Repairs of all replicas have ranges with one replica as
+// well, because they purge its Paxos state and report to it.
 func (s *Scope) comparable(t *ring.Topology, replicas []ring.NodeID) bool {
 	return !s.Restricted() || len(s.Of(t, replicas)) > 1
 }

@@ -120,7 +120,8 @@ func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
-	torn, files, err := damage.Tear(n.disk, []string{dataDir, raftDir}, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations)))
+	r := NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations))
+	torn, files, err := damage.Tear(n.disk, []string{dataDir, raftDir}, r)
 	if err != nil {
 		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})

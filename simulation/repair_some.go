@@ -26,8 +26,8 @@ func (n *Node) in(scope *repair.Scope) bool {
 	return n.process != nil && len(scope.Of(n.cluster.metadata().Topology, []ring.NodeID{n.process.Self()})) > 0
 }
 
-// repairSome repairs some replicas of a healed cluster while all other nodes are paused, as if they were dead: the replicas
-// must be equal afterwards.
+// repairSome repairs some replicas of a healed cluster while all other nodes are paused, as if they were dead: the
+// replicas must be equal afterwards.
 func (c *Cluster) repairSome() {
 	scope := c.someReplicas(NewStream(c.options.Seed, "some replicas"))
 	var in []*Node
@@ -45,8 +45,9 @@ func (c *Cluster) repairSome() {
 			break
 		}
 		for _, table := range c.tables() {
-			c.mustWithin(5*time.Minute, in[i%len(in)], "repairing some replicas of table "+table.Name, func(l *process, done func(error)) {
-				job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), Scope: scope}
+			job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), Scope: scope}
+			what := "repairing some replicas of table " + table.Name
+			c.mustWithin(5*time.Minute, in[i%len(in)], what, func(l *process, done func(error)) {
 				l.repairer.Start(job, nil, func(_ repair.Report, err error) { done(err) })
 			})
 			different = append(different, c.differences(table, nil, &scope)...)

@@ -36,7 +36,8 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d rows deleted, %d entries purged, %d restricted repairs", n, deleted, purged, restricted)
 	if deleted < 20*n || purged < 20*n || restricted < n {
-		t.Errorf("only %d rows were deleted, %d entries purged, and %d repairs restricted, in %d seeds", deleted, purged, restricted, n)
+		t.Errorf("only %d rows were deleted, %d entries purged, and %d repairs restricted, in %d seeds",
+			deleted, purged, restricted, n)
 	}
 }
 

@@ -60,7 +60,7 @@ func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topolo
 	}
 }
 
-// ResetTo prepares the tally for a request that needs the answers of all of the nodes, at least of one, and of no others.
+// ResetTo prepares the tally for a request that needs the answers of all of the nodes, at least one, and of no others.
 func (y *Tally) ResetTo(nodes []ring.NodeID) {
 	if nodes == nil {
 		nodes = []ring.NodeID{}

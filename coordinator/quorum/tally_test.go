@@ -105,8 +105,8 @@ func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.Node
 	return satisfied, hopeless
 }
 
-// TestTallyOfNodesNeedsAllOfThem checks that a tally of certain nodes is satisfied when all of them have answered, hopeless when
-// one cannot, and that it counts no others.
+// TestTallyOfNodesNeedsAllOfThem checks that a tally of certain nodes is satisfied when all of them have answered,
+// hopeless when one cannot, and that it counts no others.
 func TestTallyOfNodesNeedsAllOfThem(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 5000 {
@@ -141,7 +141,8 @@ func TestTallyOfNodesNeedsAllOfThem(t *testing.T) {
 		}
 		satisfied, hopeless := answered == len(nodes) && answered > 0, open < len(nodes) || len(nodes) == 0
 		if y.Satisfied() != satisfied || y.Hopeless() != hopeless || y.TwoSided() {
-			t.Fatalf("of %v, %d answered and %d are open or answered: satisfied %v, hopeless %v", nodes, answered, open, y.Satisfied(), y.Hopeless())
+			t.Fatalf("of %v, %d answered and %d are open or answered: satisfied %v, hopeless %v",
+				nodes, answered, open, y.Satisfied(), y.Hopeless())
 		}
 	}
 }

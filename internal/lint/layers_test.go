@@ -232,7 +232,8 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest", "simulation", "simulation/damage", "simulation/scenario"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest",
+			"simulation", "simulation/damage", "simulation/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/protobuf":    {"cluster"},

@@ -188,7 +188,8 @@ func Assemble(o Options) *Parts {
 	p.assembleSearch(o)
 	p.Views = view.New(view.Options{Coordinator: p.Coordinator, Searcher: p.Searcher, View: p.View, Clock: o.Clock, Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair, Unsafe: o.RepairUnsafe,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer,
+		Store: o.Store, Run: o.Run, Limits: o.Repair, Unsafe: o.RepairUnsafe,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair

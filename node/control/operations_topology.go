@@ -11,8 +11,8 @@ var (
 	Operations   = Operation[None, Changes]{Name: "operations"}
 )
 
-// RepairArgs select what is repaired: some tables of a keyspace, or all. At most one of the last three fields may be set: it
-// restricts the repair to the replicas on these nodes.
+// RepairArgs select what is repaired: some tables of a keyspace, or all. At most one of the last three fields may be
+// set: it restricts the repair to the replicas on these nodes.
 type RepairArgs struct {
 	TablesArgs
 	Corrupted       bool     `json:"corrupted,omitempty"` // only data that was in corrupt files of this node

@@ -1,5 +1,5 @@
-// Package damage damages the disk of a simulated machine: power cuts that tear writes into sectors, and bits that change while no
-// process uses the disk. All choices come from the caller's random numbers.
+// Package damage damages the disk of a simulated machine: power cuts that tear writes into sectors, and bits that
+// change while no process uses the disk. All choices come from the caller's random numbers.
 package damage
 
 // Rand returns random numbers.

@@ -16,12 +16,13 @@ const sectorBytes = 512
 
 // Whole returns the disk after the end of a process that keeps all unsynced writes.
 func Whole(disk *vfs.MemFS) *vfs.MemFS {
-	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))}) // the numbers do not matter
+	numbers := rand.New(rand.NewPCG(1, 2)) // they do not matter
+	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: numbers})
 }
 
-// Tear returns the disk after a power cut that keeps some unsynced writes: each sector of every log in the directories has its
-// old or its new content; torn is the number of logs with new content. Only logs are torn, because Pebble's other background
-// writes do not depend on the seed alone.
+// Tear returns the disk after a power cut that keeps some unsynced writes: each sector of every log in the directories
+// has its old or its new content; torn is the number of logs with new content. Only logs are torn, because Pebble's other
+// background writes do not depend on the seed alone.
 func Tear(disk *vfs.MemFS, directories []string, r Rand) (after *vfs.MemFS, torn int, err error) {
 	synced, written := disk.CrashClone(vfs.CrashCloneCfg{}), Whole(disk)
 	for _, dir := range directories {

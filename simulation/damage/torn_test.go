@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTornSectors tears files: each sector is the old or the new one, synced data have the same length, and none, a prefix and any subset
-// of the sectors are drawn.
+// TestTornSectors tears files: each sector is the old or the new one, synced data have the same length, and none, a
+// prefix and any subset of the sectors are drawn.
 func TestTornSectors(t *testing.T) {
 	before := bytes.Repeat([]byte{1}, 700)
 	after := append(bytes.Clone(before), bytes.Repeat([]byte{2}, 4*sectorBytes)...)
