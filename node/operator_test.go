@@ -128,7 +128,7 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 			"data center moon does not exist; the data centers are datacenter1"),
 		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, "127.0.0.99"}}, control.Invalid,
 			"node 127.0.0.99 does not exist"),
-		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, other}}, control.Refused, "no two of the nodes"),
+		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, other}}, control.Refused, "no range of all keyspaces has more than one replica on "),
 		refuses(control.Repair, control.RepairArgs{LocalDatacenter: true, Datacenters: []string{"datacenter1"}},
 			control.Invalid, "cannot be combined"),
 		refuses(control.Repair, control.RepairArgs{Datacenters: []string{"datacenter1"}, Hosts: []string{other}},

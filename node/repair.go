@@ -26,7 +26,7 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 	}
 	if len(plan.Scope.Nodes) > 0 && n.repairer.Ranges(&plan) == 0 {
 		return control.RepairResult{}, &control.Error{Code: control.Refused, Message: fmt.Sprintf(
-			"no two of the nodes %s have a common range of %s", strings.Join(a.Hosts, ", "), targetOf(a.TablesArgs))}
+			"no range of %s has more than one replica on %s", targetOf(a.TablesArgs), strings.Join(a.Hosts, ", "))}
 	}
 	result := make(chan repair.Summary, 1) // of the attempt
 	err = n.startJob(ctx, jobs.Repair, repairTarget(&a), jobs.Ranges, a, n.repairWork(a, result), report)

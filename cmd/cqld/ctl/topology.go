@@ -12,8 +12,8 @@ type repairCommand struct {
 	tablesCommand
 	Corrupted bool     `help:"Repair only the ranges that this node lost in corrupt files."`
 	InLocalDC bool     `name:"in-local-dc" help:"Repair only the replicas in the data center of this node."`
-	InDC      []string `name:"in-dc" placeholder:"DC,…" help:"Repair only the replicas in these data centers."`
-	InHosts   []string `name:"in-hosts" placeholder:"NODE,…" help:"Repair only the replicas on these nodes (ID, number or address)."`
+	InDC      []string `name:"in-dc" placeholder:"DC" help:"Repair only the replicas in these data centers."`
+	InHosts   []string `name:"in-hosts" placeholder:"NODE" help:"Repair only the replicas on these nodes (ID, number or address)."`
 }
 
 // Run repairs the selected ranges.
