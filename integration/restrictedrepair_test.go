@@ -71,8 +71,8 @@ func repairs(t *testing.T, s *process.Server, args ...string) (out string, rows 
 }
 
 // TestRepairOfOneDatacenter kills a data center, and writes and deletes rows that one node of the other data center
-// misses, without hints. A repair of all replicas is impossible; the one of the local data center makes its replicas equal. When
-// the other data center is back, a repair of all replicas brings it everything.
+// misses, without hints. A repair of all replicas is impossible; a repair of the local data center makes its replicas
+// equal. When the other data center is back, a repair of all replicas brings it everything.
 func TestRepairOfOneDatacenter(t *testing.T) {
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, dir+"/"+t.Name(), process.Options{Nodes: 5,
@@ -164,7 +164,7 @@ func TestRepairOfOneDatacenter(t *testing.T) {
 }
 
 // TestTwoOfFiveNodesAreRemoved kills two nodes of five that have three replicas of each row, so that some rows have one
-// live replica, and removes both. The ring serves afterwards, and a repair gives every row three equal replicas again.
+// live replica, and removes both. The ring serves afterwards. After a repair, every row has three equal replicas again.
 func TestTwoOfFiveNodesAreRemoved(t *testing.T) {
 	ring := startRing(t, process.Options{Nodes: 5, YAML: []string{"auto_repair_enabled: false"}})
 	first := ring.Servers[0]
@@ -198,9 +198,9 @@ func TestTwoOfFiveNodesAreRemoved(t *testing.T) {
 		askKeys(t, s, quorum, "UPDATE ks.t SET v = 2 WHERE k = 1000 IF v = 1")
 	}
 	askKeys(t, first, 0, "CREATE TABLE ks.u (k int PRIMARY KEY)")
-	out, sent := repairs(t, first, "ks")
+	out, _ := repairs(t, first, "ks") // it sends rows only if streams have not copied everything
 	t.Logf("repaired after %v: %s", time.Since(began), strings.TrimSpace(out))
-	if sent == 0 || strings.Contains(out, "skipped") {
+	if strings.Contains(out, "skipped") {
 		t.Errorf("the repair after the removals: %s", out)
 	}
 	for _, s := range ring.Servers[:3] {

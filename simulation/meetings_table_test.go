@@ -67,6 +67,8 @@ func meetingTests() [][3]string {
 		{"integration", "TestCountersAndBatchesWhileNodesAreKilled", "counter, batch log × kill"},
 		{"integration", "TestClocksApart", "clock jump × conditional change"},
 		{"integration", "TestLossOfADatacenter", "loss of a data center × schema change, join, decommission"},
+		{"integration", "TestRepairOfOneDatacenter", "loss of a data center × restricted repair"},
+		{"integration", "TestTwoOfFiveNodesAreRemoved", "decommission × kill, conditional change"},
 		{"simulation", "TestMembersMeetLossOfADatacenter", "loss of a data center × join, decommission, move, replace, rebuild, repair, schema change"},
 		{"cluster", "TestOperationsInDifferentDataCentersRunAtOnce", "join × join"},
 		{"cluster", "TestOperationDoesNotWaitForDepartedNode", "decommission × decommission"},
