@@ -84,6 +84,19 @@ func (m *Mutation) AddRow(r *Row) {
 	m.addValue(r)
 }
 
+// AddEncodedHeader is AddHeader for a row that AppendRow has encoded.
+func (m *Mutation) AddEncodedHeader(encoded []byte) {
+	m.entries = append(m.entries, byte(KindHeader))
+	m.addBytes(encoded)
+}
+
+// AddEncodedRow adds a change of the row clustering, which AppendRow has encoded.
+func (m *Mutation) AddEncodedRow(clustering, encoded []byte) {
+	m.entries = append(m.entries, byte(KindRow))
+	m.addBytes(clustering)
+	m.addBytes(encoded)
+}
+
 // AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that reads search for range
 // tombstones.
 func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
