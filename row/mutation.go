@@ -121,6 +121,13 @@ func (m *Mutation) addValue(r *Row) {
 // Grow reserves memory for n more bytes of changes.
 func (m *Mutation) Grow(n int) { m.entries = slices.Grow(m.entries, n) }
 
+// Trim frees the memory of the changes if it is more than most bytes. The mutation is empty then.
+func (m *Mutation) Trim(most int) {
+	if cap(m.entries) > most {
+		m.entries = nil
+	}
+}
+
 // Append adds the changes of o, a mutation of the same partition.
 func (m *Mutation) Append(o *Mutation) { m.entries = append(m.entries, o.entries...) }
 
