@@ -298,8 +298,22 @@ func (e *Executor) cas(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 	return c.applied, c, nil
 }
 
-// List lists partition keys in byte order.
-func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error) {
+// List lists partition keys in byte order. Memory for the keys is reserved, and returned with the other memory of r.
+func (e *Executor) List(r *Request, req *listing.Request) (result listing.Result, err error) {
+	err = r.repeat(func(grow coordinator.Grow) (int, error) {
+		req := *req // replicas may still read the one before
+		req.Grow = grow
+		result, err = e.list(r, &req)
+		kept := 0
+		for _, k := range result.Keys {
+			kept += keyBytes + len(k)
+		}
+		return kept, err
+	})
+	return result, err
+}
+
+func (e *Executor) list(r *Request, req *listing.Request) (listing.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return listing.Result{}, err
 	}
@@ -319,8 +333,21 @@ func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error
 	return result, err
 }
 
-// Search finds rows by an index. The caller adds what it reads to the cost of r.
-func (e *Executor) Search(r *Request, req *search.Request) (*search.Result, error) {
+// Search finds rows by an index. The caller adds what it reads to the cost of r, and calls Memory.Shrink with the size of the result's page
+// when it no longer uses it.
+func (e *Executor) Search(r *Request, req *search.Request) (result *search.Result, err error) {
+	err = r.repeat(func(grow coordinator.Grow) (int, error) {
+		req := *req // replicas may still read the one before
+		req.Grow = grow
+		if result, err = e.search(r, &req); result == nil {
+			return 0, err
+		}
+		return len(result.Page), err
+	})
+	return result, err
+}
+
+func (e *Executor) search(r *Request, req *search.Request) (*search.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return nil, err
 	}

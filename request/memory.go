@@ -48,3 +48,38 @@ func (s *size) enlarge(err error) bool {
 	}
 	return true
 }
+
+// keyBytes is what a key of a listing takes besides its bytes.
+const keyBytes = 2 * 24
+
+// repeat calls do with a function that reserves memory without waiting, and calls it again if that did not suffice, after it has waited
+// for more. The request keeps what do returns.
+func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error {
+	if r.Memory == nil {
+		_, err := do(nil)
+		return err
+	}
+	for first := 0; ; {
+		if err := r.Grow(first); err != nil {
+			return err
+		}
+		held, spare := first, first
+		kept, err := do(func(n int) bool {
+			if n > spare {
+				if !r.Memory.TryGrow(int64(n - spare)) {
+					return false
+				}
+				held, spare = held+n-spare, n
+			}
+			spare -= n
+			return true
+		})
+		var needs *coordinator.NeedsMemory
+		if !errors.As(err, &needs) {
+			r.Memory.Shrink(int64(held - min(held, kept)))
+			return err
+		}
+		r.Memory.Shrink(int64(held))
+		first = max(2*first, needs.Bytes)
+	}
+}

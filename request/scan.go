@@ -70,6 +70,8 @@ type Scan struct {
 	Runs bool
 	// Local answers commands on this node instead of the coordinator; optional.
 	Local func(cmd *row.ReadCommand) (page []byte, err error)
+	// Held means that Local has reserved memory for its pages, which the Scan returns.
+	Held bool
 	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
 	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may have
 	// at most WidthBytes, as estimated by the mean size of the previous ones.
@@ -232,7 +234,10 @@ func (s *Scan) start(r *Read) {
 	r.Next(&x.cmd)
 	x.cmd.Cancel = s.Cancel
 	if s.Local != nil {
-		if r.page, r.err = s.Local(&x.cmd); r.err == nil {
+		switch r.page, r.err = s.Local(&x.cmd); {
+		case r.err == nil && s.Held:
+			r.held = int64(len(r.page))
+		case r.err == nil:
 			r.err = s.hold(r, int64(len(r.page)))
 		}
 		s.Request.Cost.Commands++
