@@ -320,8 +320,8 @@ func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
 	var needs *coordinator.NeedsMemory
 	switch {
 	case r.bytes == 0:
-	case errors.As(err, &needs) && !r.differs && r.bytes > pageFirst && r.copies != paxos.Pages:
-		r.differs, r.bytes = true, pageFirst
+	case errors.As(err, &needs) && !r.differs && r.bytes > s.first(r.copies == paxos.Pages):
+		r.differs, r.bytes = true, s.first(r.copies == paxos.Pages)
 		return true
 	case errors.As(err, &small) && !r.differs && small.Bytes > r.bytes:
 		r.bytes = max(small.Bytes, larger)

@@ -63,8 +63,8 @@ func (s *Resolver) takePage(n row.Contents) bool {
 // scratchFor gives scratch a capacity of n bytes.
 func (s *Resolver) scratchFor(n int) bool {
 	n += headBytes
-	if cap(s.scratch) >= n {
-		return true
+	if s.err != nil || cap(s.scratch) >= n {
+		return s.err == nil
 	}
 	n = max(n, 2*cap(s.scratch))
 	if !s.take(n) {
