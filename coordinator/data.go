@@ -22,7 +22,7 @@ func (op *readOp) gatherLocked() {
 		if t.state != readAnswered || t.page == nil {
 			continue
 		}
-		v, err := resolve.Parse(t.node, *t.page)
+		v, err := op.resolver.Parse(t.node, *t.page)
 		if err != nil {
 			op.failLocked(err)
 			return
@@ -30,6 +30,10 @@ func (op *readOp) gatherLocked() {
 		versions = append(versions, v)
 	}
 	lacks, next := op.resolver.Round(op.asked, versions, !op.c.unsafe.NoShortRead)
+	if err := op.resolver.Err(); err != nil {
+		op.failLocked(err)
+		return
+	}
 	if next == nil && !op.resolver.Finished() && op.asked.SinglePartition() && !op.cmd.SinglePartition() {
 		next = &resolve.Position{Key: op.asked.Key, Whole: true} // the additional read of one partition has ended
 	}
@@ -76,9 +80,10 @@ func (op *readOp) repairLocked(lacks []resolve.Repairs) {
 func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout time.Duration) {
 	traceNode(op.trace, op.self, "Sending read repair to", l.Node)
 	generation := op.c.sent.Enter()
-	done := func(err error) {
+	node := l.Node
+	done := func(err error) { // without the mutations: the answer may come long after the request has ended
 		op.c.sent.Leave(generation)
-		op.repaired(l, round, err)
+		op.repaired(node, round, err)
 	}
 	if op.c.truncatedSince(op.table.StorageID, op.started) { // the rows that were read have been or will be removed
 		var err error
@@ -104,7 +109,7 @@ func (op *readOp) repair(l resolve.Repairs, round int, epoch uint64, timeout tim
 var errTruncating = errors.New("coordinator: the table is being truncated")
 
 // repaired is the event of a repair's acknowledgement.
-func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
+func (op *readOp) repaired(node ring.NodeID, round int, err error) {
 	op.mu.Lock()
 	if op.done == nil || round != op.round {
 		op.mu.Unlock()
@@ -112,27 +117,31 @@ func (op *readOp) repaired(l resolve.Repairs, round int, err error) {
 		return
 	}
 	if err == nil {
-		op.tally.Answered(l.Node)
+		op.tally.Answered(node)
 		op.advanceIfRepairedLocked()
 		return
 	}
-	op.tally.Failed(l.Node)
+	op.tally.Failed(node)
 	var refusal *NotReplica
 	op.refused = op.refused || errors.As(err, &refusal)
 	for _, t := range op.targets {
-		if t.node == l.Node {
+		if t.node == node {
 			t.err, t.state = err, readFailed
 		}
 	}
 	// Another replica can replace it: that one gets all mutations that this one lacked, and the rest of the answer.
-	if spare := op.nextRepaired(l.Node); spare != nil && op.next == nil && op.rounds == 1 {
+	if spare := op.nextRepaired(node); spare != nil && op.next == nil && op.rounds == 1 {
 		spare.state = readAnswered
 		op.tally.Opened(spare.node)
 		whole := resolve.Repairs{Node: spare.node}
 		for _, p := range op.resolver.Merged() {
-			if m := resolve.Difference(op.cmd, p, nil); m != nil {
+			if m := op.resolver.Difference(op.cmd, p, nil); m != nil {
 				whole.Mutations = append(whole.Mutations, m)
 			}
+		}
+		if err := op.resolver.Err(); err != nil {
+			op.failLocked(err)
+			return
 		}
 		epoch := op.topology.Epoch()
 		op.refs++
@@ -197,7 +206,12 @@ func (op *readOp) advanceLocked() {
 		return
 	}
 	b := op.c.buffer()
-	*b = op.resolver.AppendPage((*b)[:0])
+	page, err := op.resolver.AppendPage((*b)[:0])
+	if err != nil {
+		op.failLocked(err)
+		return
+	}
+	*b = page
 	op.kept = append(op.kept, b)
 	op.succeedLocked(*b)
 }

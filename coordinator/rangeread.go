@@ -104,9 +104,10 @@ func (op *rangeOp) pieceBytes() uint32 {
 	return max(1, (limit-min(limit, uint32(op.out.Len())))/uint32(op.width))
 }
 
-// tooSmall handles a row that does not fit into the page of a range. If the page was a part of one, the ranges are read one
-// after the other from there; otherwise the answer ends before the row, and fails if it is empty. It unlocks mu.
-func (op *rangeOp) tooSmall(err *row.PageTooSmall) {
+// tooSmall handles a row that does not fit into the page of a range, or a merge that does not fit into its part of the memory. If the
+// range had a part of them, the ranges are read one after the other from there; otherwise the answer ends before the row, and fails
+// if it is empty. It unlocks mu.
+func (op *rangeOp) tooSmall(err error) {
 	switch {
 	case op.width > 1:
 		op.round++
@@ -159,16 +160,18 @@ func (op *rangeOp) advance(blocks bool) {
 			cmd.Limits.Rows -= op.counted
 		}
 		cmd.Limits.Bytes = op.pieceBytes()
-		set := op.pieces[i].Replicas
+		set, memory := op.pieces[i].Replicas, op.req.Memory/op.width
 		op.mu.Unlock()
-		op.start(i, round, &cmd, set, blocks)
+		op.start(i, round, &cmd, set, memory, blocks)
 	}
 }
 
 // start reads one range.
-func (op *rangeOp) start(i, round int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
+func (op *rangeOp) start(i, round int, cmd *row.ReadCommand, set ring.ReplicaSet, memory int, blocks bool) {
 	r := op.c.reads.Get().(*readOp)
-	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Only: op.req.Only, Trace: op.req.Trace}
+	part := ReadRequest{
+		Command: cmd, Consistency: op.req.Consistency, Only: op.req.Only, Trace: op.req.Trace, Memory: memory,
+	}
 	r.prepare(&part, op.table, op.topology)
 	r.set, r.deadline, r.cancel = set, op.deadline, op.cancel
 	r.done = func(page []byte, err error) { op.answered(i, round, page, err) }
@@ -184,9 +187,10 @@ func (op *rangeOp) answered(i, round int, page []byte, err error) {
 		op.mu.Unlock()
 		return
 	}
-	var tooSmall *row.PageTooSmall
-	if errors.As(err, &tooSmall) {
-		op.tooSmall(tooSmall)
+	var small *row.PageTooSmall
+	var memory *NeedsMemory
+	if errors.As(err, &small) || errors.As(err, &memory) {
+		op.tooSmall(err)
 		return
 	}
 	if err != nil {
@@ -235,7 +239,6 @@ func (op *rangeOp) take(page []byte) bool {
 	var r row.PageReader
 	r.Reset(page)
 	for r.NextPartition() {
-		p := row.Partition{Key: r.Key}
 		op.out.Partition(r.Key, &r.Header, r.RangeTombstones)
 		live, full := uint32(0), false
 		var x row.Row
@@ -247,9 +250,7 @@ func (op *rangeOp) take(page []byte) bool {
 			}
 		}
 		op.out.EndPartition()
-		if p.Header = r.Header; live == 0 {
-			live = resolve.CountRows(&p, cmd)
-		}
+		live = resolve.CountRows(live, r.Header.Live(cmd.Now), cmd)
 		if op.counted += live; limit > 0 && op.counted >= limit {
 			return false
 		}

@@ -144,6 +144,7 @@ type readOp struct {
 	rounds     int
 	next       *resolve.Position // where the read continues after the repairs
 	kept       []*[]byte         // pages referenced by the resolver's result
+	memory     int               // of ReadRequest
 	cancel     *env.Cancel       // cancels the requests to replicas; nil means that nothing does
 	unhook     func() bool       // removes the hook of the request's Cancel, if cancel is this read's own
 }
@@ -162,13 +163,18 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
-	op.cancel, op.unhook = nil, nil
+	op.cancel, op.unhook, op.memory = nil, nil, req.Memory
 	op.resolver = op.newResolver()
 }
 
 // newResolver returns the resolver of the present command.
 func (op *readOp) newResolver() resolve.Resolver {
-	return resolve.New(op.cmd, resultBytes(op.cmd, op.c.limits.ResultBytes))
+	r := resolve.New(op.cmd, resultBytes(op.cmd, op.c.limits.ResultBytes))
+	r.SetMemory(op.memory)
+	for _, b := range op.kept { // of an earlier plan
+		_ = r.Hold(len(*b)) // Err returns the error
+	}
+	return r
 }
 
 // resultBytes returns the size at which the answer to cmd ends: the limit of cmd, but no more than most.
@@ -308,8 +314,9 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 	}
 	op.answeredLocked(t)
 	if op.phase == phaseData {
-		op.keep(t, page)
-		op.gatherLocked()
+		if op.keepLocked(t, page) {
+			op.gatherLocked()
+		}
 		return
 	}
 	if received, blockFor := op.tally.Totals(); blockFor == 1 && received == 1 && !op.tally.TwoSided() {
@@ -321,8 +328,9 @@ func (op *readOp) gotPage(t *readTarget, round int, page []byte, err error) {
 		op.succeedLocked(page)
 		return
 	}
-	op.keep(t, page)
-	op.compareLocked()
+	if op.keepLocked(t, page) {
+		op.compareLocked()
+	}
 }
 
 // gotDigest is the event of a replica's digest.
@@ -364,12 +372,18 @@ func (op *readOp) answeredLocked(t *readTarget) {
 	op.tally.Answered(t.node)
 }
 
-// keep copies a page, which is valid only during the callback.
-func (op *readOp) keep(t *readTarget, page []byte) {
+// keepLocked copies a page, which is valid only during the callback. If there is no memory for it, the read fails: keepLocked then
+// unlocks mu, releases the caller's reference, and returns false.
+func (op *readOp) keepLocked(t *readTarget, page []byte) bool {
+	if err := op.resolver.Hold(len(page)); err != nil {
+		op.failLocked(err)
+		return false
+	}
 	b := op.c.buffer()
 	*b = append((*b)[:0], page...)
 	t.page = b
 	op.kept = append(op.kept, b)
+	return true
 }
 
 // compareLocked ends the digest phase when enough replicas have answered, one of them with a page. It unlocks mu and

@@ -35,6 +35,7 @@ type orderedOp struct {
 
 	result Result
 	bytes  int // of the keys in result
+	memory coordinator.Budget
 }
 
 // listOrdered starts an orderedOp.
@@ -46,6 +47,7 @@ func (l *Lister) listOrdered(req *Request, limit int, done func(*Result, error))
 	now := l.clock.Monotonic()
 	op := &orderedOp{
 		l: l, req: req, limit: limit, done: done, started: now, deadline: now + req.Timeout,
+		memory: coordinator.Budget{Grow: req.Grow},
 	}
 	op.plan.SetMark(watermark.Position{Place: watermark.BeforeAll})
 	op.cancel = req.Cancel.Child(l.clock, op.deadline)
@@ -155,6 +157,10 @@ func (op *orderedOp) answered(n *watermark.Node[[]byte], plan int, from watermar
 		return
 	}
 	if err == nil {
+		if short := op.holdLocked(page.Keys); short != nil {
+			op.finishLocked(short)
+			return
+		}
 		op.l.counts.scanned.Add(uint64(page.Scanned))
 		op.plan.Take(n, from, &watermark.Page[[]byte]{Entries: page.Keys, Scanned: page.Scanned, More: page.More, Last: page.Last}, nil)
 		op.result.Scanned = max(op.result.Scanned, n.Scanned)

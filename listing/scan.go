@@ -2,6 +2,7 @@ package listing
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,8 @@ type scanOp struct {
 	cursor   scan.Cursor
 	keys     [][]byte
 	bytes    int
+	memory   coordinator.Budget
+	size     int    // of a page; 0 means no bound
 	bound    []byte // keys at or behind it are not in the result; nil means that all may be
 	result   Result
 
@@ -35,6 +38,9 @@ type scanOp struct {
 // scan starts a scanOp.
 func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 	op := &scanOp{l: l, req: req, limit: limit, done: done, deadline: l.clock.Monotonic() + req.Timeout}
+	if op.memory.Grow = req.Grow; req.Grow != nil {
+		op.size = scanBytes
+	}
 	op.cursor = scan.Cursor{Tokens: ring.FullRange(), Command: row.ReadCommand{
 		Table: req.Table.StorageID, Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Rows: l.limits.ScanRows, PerPartition: 1}, Now: req.Now, Cancel: req.Cancel,
@@ -46,10 +52,16 @@ func (l *Lister) scan(req *Request, limit int, done func(*Result, error)) {
 func (op *scanOp) run() {
 	for {
 		op.arrived.Store(0)
+		if err := op.hold(); err != nil {
+			op.finish(nil, err)
+			return
+		}
 		cmd := new(row.ReadCommand) // replicas may still use the previous one
 		op.cursor.Next(cmd)
+		cmd.Limits.Bytes = uint32(min(op.size, math.MaxUint32))
 		op.l.c.Read(&coordinator.ReadRequest{
 			Command: cmd, Consistency: op.req.Consistency, Timeout: op.l.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.req.Cancel,
+			Memory: (scanCopies - 1) * op.size,
 		}, op.page)
 		if op.arrived.Add(1) == 1 || op.ended {
 			return
@@ -63,8 +75,11 @@ func (op *scanOp) page(page []byte, err error) {
 		op.ended = true
 		op.finish(nil, err)
 	})
-	more := false
-	if err == nil {
+	more := op.enlarge(err)
+	switch {
+	case more:
+		err = nil
+	case err == nil:
 		more, err = op.take(page)
 	}
 	op.ended = !more || err != nil

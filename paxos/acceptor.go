@@ -327,7 +327,7 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballo
 	}
 	if err == nil && !p.Refused {
 		// Read after the state, so that the page contains every change that the state lists as decided.
-		p.Page, err = a.replica.ReadPage(cmd)
+		p.Page, err = boundPage(a.replica.ReadPage(cmd))
 	}
 	if err != nil || p.Refused || p.Unchanged {
 		a.replica.Leave(phase)

@@ -123,7 +123,7 @@ func (a *Acceptor) decideHere(partition string, epoch uint64, cmd *row.ReadComma
 	}
 	var page []byte
 	if err == nil {
-		page, err = a.replica.ReadPage(cmd)
+		page, err = boundPage(a.replica.ReadPage(cmd))
 	}
 	if err != nil {
 		a.replica.Leave(phase)

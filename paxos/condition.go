@@ -61,6 +61,10 @@ func (q *question) ask() (a verdict) {
 		return a
 	}
 	a.outcomes = make([]outcome, len(q.members))
+	if err := short(q.cmd, q.page, more); err != nil {
+		failAll(a.outcomes, err)
+		return a
+	}
 	stamp := q.ballot.Micros - q.span
 	for i, asked := range q.members {
 		m, o := asked.m, &a.outcomes[i]

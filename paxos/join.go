@@ -10,10 +10,11 @@ import (
 // A round of several members reads the rows of all commands at once. Each condition is evaluated on the page that its own
 // command would return, including the changes of the members before it in the round.
 
-// Joinable reports whether a command can be merged with others. One with a limit cannot: the limit would count the rows of
+// Joinable reports whether a command can be merged with others. One with a limit of rows cannot: the limit would count the rows of
 // other commands.
 func Joinable(c *row.ReadCommand) bool {
-	return c.SinglePartition() && !c.Reversed && c.Limits == (row.Limits{}) && c.Repair == nil && len(c.Slices) > 0
+	l := c.Limits
+	return c.SinglePartition() && !c.Reversed && l.Rows == 0 && l.PerPartition == 0 && c.Repair == nil && len(c.Slices) > 0
 }
 
 // Join returns a command that reads the rows of all commands; disjoint reports that no two of them read the same row. All
@@ -32,9 +33,13 @@ func Join(commands []*row.ReadCommand) (cmd *row.ReadCommand, disjoint bool) {
 	for _, c := range commands {
 		cmd.StaticCounts = cmd.StaticCounts || c.StaticCounts
 		cmd.Now = max(cmd.Now, c.Now)
+		cmd.Limits.Bytes += c.Limits.Bytes
 		all = append(all, c.Slices...)
 	}
 	slices.SortFunc(all, func(a, b row.Slice) int { return bytes.Compare(a.Start, b.Start) })
+	if slices.ContainsFunc(commands, func(c *row.ReadCommand) bool { return c.Limits.Bytes == 0 }) {
+		cmd.Limits.Bytes = 0
+	}
 	disjoint = true
 	cmd.Slices = all[:1]
 	for _, s := range all[1:] {

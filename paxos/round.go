@@ -395,12 +395,15 @@ func (op *round) rereadLocked(activity string) {
 	op.trace(activity)
 	op.c.coordinator.Read(&coordinator.ReadRequest{
 		Command: op.cmd, Consistency: plainLevel(op.serial), Timeout: op.timeout, Trace: op.tracer(),
+		Memory: repairPages * int(op.cmd.Limits.Bytes),
 	}, func(page []byte, err error) {
 		defer op.guarded()
 		op.mu.Lock()
 		switch {
 		case attempt != op.attempt || op.phase != phasePreparedWork || op.over:
 			op.mu.Unlock()
+		case lacksMemory(err) && len(op.members) > 1:
+			op.splitLocked()
 		case err != nil:
 			op.failLocked(err)
 		default:

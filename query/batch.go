@@ -13,7 +13,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 		statements := make([]write.Statement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
-			pl, err := p.batchEntry(keyspaceOf(s, params.Keyspace), e)
+			pl, err := p.batchEntry(r, keyspaceOf(s, params.Keyspace), e)
 			if err != nil {
 				return nil, err
 			}
@@ -35,10 +35,10 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 	})
 }
 
-func (p *Processor) batchEntry(keyspace string, e *BatchEntry) (*plan, error) {
+func (p *Processor) batchEntry(r *request.Request, keyspace string, e *BatchEntry) (*plan, error) {
 	if e.ID != nil {
 		_, pl, err := p.preparedPlan(e.ID)
 		return pl, err
 	}
-	return p.textPlan(keyspace, e.Text)
+	return p.textPlan(r, keyspace, e.Text)
 }

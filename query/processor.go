@@ -67,7 +67,7 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 	var pl *plan
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Executed, err) }()
 	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
-		if pl, err = p.textPlan(keyspaceOf(s, params.Keyspace), text); err != nil {
+		if pl, err = p.textPlan(r, keyspaceOf(s, params.Keyspace), text); err != nil {
 			return nil, err
 		}
 		p.regularExecuted.Add(1)
@@ -90,7 +90,7 @@ func keyspaceOf(s *Session, keyspace string) string {
 }
 
 // textPlan returns the plan of a text, from the cache if possible.
-func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
+func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, error) {
 	now := p.services.View.Schema()
 	k := plancache.Key{Keyspace: keyspace, Text: text}
 	if len(text) <= textKeepMax {
@@ -100,15 +100,26 @@ func (p *Processor) textPlan(keyspace, text string) (*plan, error) {
 			}
 		}
 	}
-	stmt, err := cql.Parse(text)
+	stmt, kept, err := parse(r, text)
 	if err != nil {
 		return nil, err
 	}
 	pl, err := p.compile(now, keyspace, text, stmt)
 	if err == nil && pl.isData() && len(text) <= textKeepMax {
-		p.texts.Put(k, pl, len(pl.text), pl.resultID())
+		p.texts.Put(k, pl, kept, pl.resultID())
 	}
 	return pl, err
+}
+
+// parse parses text. It reserves memory for the parser, and returns it except for kept, which the statement and its plan take.
+func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err error) {
+	parsed, kept := cql.ParseBytes(text)
+	if err := r.Grow(parsed); err != nil {
+		return nil, 0, err
+	}
+	stmt, err = cql.Parse(text)
+	r.Memory.Shrink(int64(parsed - kept))
+	return stmt, kept, err
 }
 
 // Prepare compiles and caches text. The result has KindPrepared. keyspace, unless empty, overrides the session's
@@ -117,7 +128,7 @@ func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace strin
 	var pl *plan
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Prepared, err) }()
 	ks := keyspaceOf(s, keyspace)
-	stmt, err := cql.Parse(text)
+	stmt, kept, err := parse(r, text)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +139,11 @@ func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace strin
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
-	if plancache.Size(len(text)) > p.o.Limits.PreparedBytesMax {
+	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
 		return nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
-			plancache.Size(len(text)), p.o.Limits.PreparedBytesMax)
+			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
 	}
-	e := p.prepared.Put(plancache.Key{ID: id}, pl, len(pl.text), pl.resultID())
+	e := p.prepared.Put(plancache.Key{ID: id}, pl, kept, pl.resultID())
 	info := &PreparedInfo{ID: e.Key.ID[:], Binds: pl.binds(), PartitionKey: pl.partitionKey, Result: pl.metadata}
 	if info.Result == nil {
 		info.Result = newMetadata(nil)

@@ -84,7 +84,7 @@ func (p *Processor) writeTrace(r *request.Request, s *traceSession) {
 	at := p.address(p.services.View.Self())
 	statements := make([]write.Statement, 0, len(s.events)+1)
 	add := func(text string, values ...wire.Value) {
-		if pl, err := p.textPlan("", text); err == nil && pl.modification != nil {
+		if pl, err := p.textPlan(r, "", text); err == nil && pl.modification != nil {
 			statements = append(statements, write.Statement{Modification: pl.modification, Values: values})
 		}
 	}

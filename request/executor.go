@@ -3,7 +3,6 @@ package request
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"cqld/internal/env"
 	"cqld/listing"
 	"cqld/paxos"
-	"cqld/row"
 	"cqld/schema"
 	"cqld/search"
 )
@@ -193,24 +191,23 @@ func (e *Executor) Truncate(r *Request, table *schema.Table, timeout time.Durati
 // Read executes a read of one row and returns the Call with its page, which the caller must release. Start describes req. Memory for
 // the page is reserved, and returned with the other memory of r.
 func (e *Executor) Read(r *Request, req *coordinator.ReadRequest) (*Call, error) {
-	if r.Memory == nil || req.Consistency.IsSerial() {
+	if r.Memory == nil {
 		return e.read(r, req)
 	}
-	for size := pageFirst; ; {
-		if err := r.Grow(pageCopies * size); err != nil {
+	for s := sizeOf(req.Consistency.IsSerial()); ; {
+		if err := r.Grow(s.held()); err != nil {
 			return nil, err
 		}
-		req.Command.Limits.Bytes = uint32(min(size, math.MaxUint32))
+		req.Command.Limits.Bytes, req.Memory = s.limit(), s.held()
 		c, err := e.read(r, req)
-		var small *row.PageTooSmall
-		if !errors.As(err, &small) || small.Bytes <= size {
-			if err == nil {
-				r.Memory.Shrink(int64(pageCopies*size - len(c.page)))
-			}
-			return c, err
+		if err == nil {
+			r.Memory.Shrink(int64(s.held() - len(c.page)))
+			return c, nil
 		}
-		r.Memory.Shrink(int64(pageCopies * size))
-		size = small.Bytes
+		r.Memory.Shrink(int64(s.held()))
+		if !s.enlarge(err) {
+			return nil, err
+		}
 		again, cmd := *req, *req.Command // replicas may still read the first one
 		again.Command = &cmd
 		req = &again
@@ -253,6 +250,31 @@ func (e *Executor) Start(r *Request, req *coordinator.ReadRequest) *Call {
 // The caller must release the Call, which is nil if there is an error. Its reads count in the cost of a measured
 // request. When the request's context ends, the change is canceled unless it was already proposed.
 func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call, err error) {
+	if r.Memory == nil {
+		return e.cas(r, req)
+	}
+	for s := sizeOf(true); ; {
+		if err := r.Grow(s.held()); err != nil {
+			return false, nil, err
+		}
+		req.Command.Limits.Bytes = s.limit()
+		applied, c, err = e.cas(r, req)
+		if err == nil {
+			r.Memory.Shrink(int64(s.held() - len(c.page)))
+			return applied, c, nil
+		}
+		r.Memory.Shrink(int64(s.held()))
+		if !s.enlarge(err) {
+			return false, nil, err
+		}
+		again, cmd := *req, *req.Command // replicas may still read the first one
+		again.Command = &cmd
+		req = &again
+	}
+}
+
+// cas makes one attempt.
+func (e *Executor) cas(r *Request, req *paxos.CASRequest) (applied bool, c *Call, err error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return false, nil, err
 	}
@@ -276,8 +298,22 @@ func (e *Executor) CAS(r *Request, req *paxos.CASRequest) (applied bool, c *Call
 	return c.applied, c, nil
 }
 
-// List lists partition keys in byte order.
-func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error) {
+// List lists partition keys in byte order. Memory for the keys is reserved, and returned with the other memory of r.
+func (e *Executor) List(r *Request, req *listing.Request) (result listing.Result, err error) {
+	err = r.repeat(func(grow coordinator.Grow) (int, error) {
+		req := *req // replicas may still read the one before
+		req.Grow = grow
+		result, err = e.list(r, &req)
+		kept := 0
+		for _, k := range result.Keys {
+			kept += keyBytes + len(k)
+		}
+		return kept, err
+	})
+	return result, err
+}
+
+func (e *Executor) list(r *Request, req *listing.Request) (listing.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return listing.Result{}, err
 	}
@@ -297,8 +333,21 @@ func (e *Executor) List(r *Request, req *listing.Request) (listing.Result, error
 	return result, err
 }
 
-// Search finds rows by an index. The caller adds what it reads to the cost of r.
-func (e *Executor) Search(r *Request, req *search.Request) (*search.Result, error) {
+// Search finds rows by an index. The caller adds what it reads to the cost of r, and calls Memory.Shrink with the size of the result's page
+// when it no longer uses it.
+func (e *Executor) Search(r *Request, req *search.Request) (result *search.Result, err error) {
+	err = r.repeat(func(grow coordinator.Grow) (int, error) {
+		req := *req // replicas may still read the one before
+		req.Grow = grow
+		if result, err = e.search(r, &req); result == nil {
+			return 0, err
+		}
+		return len(result.Page), err
+	})
+	return result, err
+}
+
+func (e *Executor) search(r *Request, req *search.Request) (*search.Result, error) {
 	if err := e.limit(r, &req.Timeout); err != nil {
 		return nil, err
 	}

@@ -2,12 +2,12 @@ package request
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"cqld/coordinator"
 	"cqld/internal/env"
 	"cqld/internal/histogram"
+	"cqld/paxos"
 	"cqld/row"
 	"cqld/scan"
 )
@@ -70,6 +70,8 @@ type Scan struct {
 	Runs bool
 	// Local answers commands on this node instead of the coordinator; optional.
 	Local func(cmd *row.ReadCommand) (page []byte, err error)
+	// Held means that Local has reserved memory for its pages, which the Scan returns.
+	Held bool
 	// Width is the maximum number of concurrent Reads at the beginning; zero means 1. After each Read it is set to the
 	// number that Source wants, but at most doubled, and at most WidthMax. Further, the concurrent Reads together may have
 	// at most WidthBytes, as estimated by the mean size of the previous ones.
@@ -92,12 +94,13 @@ type Scan struct {
 // Read is one cursor of a Scan.
 type Read struct {
 	scan.Cursor
-	call *Call  // of the current command; nil if it was not sent to the coordinator
-	open bool   // call has not been waited for
-	page []byte // from Local
-	err  error  // of Local, or of what precedes the command
-	size int    // to which the pages of the next command are bounded; 0 if it is the first one
-	held int64  // memory of the request for the page
+	call    *Call  // of the current command; nil if it was not sent to the coordinator
+	open    bool   // call has not been waited for
+	page    []byte // from Local
+	err     error  // of Local, or of what precedes the command
+	size           // of the page of the next command; 0 if it is the first one
+	differs bool   // replicas have differed
+	held    int64  // memory of the request for the page
 }
 
 // The memory that is reserved for a page.
@@ -122,7 +125,7 @@ type message struct {
 func (r *Read) Reset() {
 	r.Cursor.Reset()
 	r.call, r.open, r.page, r.err = nil, false, nil, nil
-	r.size, r.held = 0, 0
+	r.size, r.differs, r.held = size{}, false, 0
 }
 
 // Keep transfers the current page to the Consumer, which may then use it, and the rows in it, without a limit of time.
@@ -231,17 +234,20 @@ func (s *Scan) start(r *Read) {
 	r.Next(&x.cmd)
 	x.cmd.Cancel = s.Cancel
 	if s.Local != nil {
-		if r.page, r.err = s.Local(&x.cmd); r.err == nil {
+		switch r.page, r.err = s.Local(&x.cmd); {
+		case r.err == nil && s.Held:
+			r.held = int64(len(r.page))
+		case r.err == nil:
 			r.err = s.hold(r, int64(len(r.page)))
 		}
 		s.Request.Cost.Commands++
 		s.Request.Cost.Bytes += len(r.page)
 		return
 	}
-	if r.err = s.reserve(r, &x.cmd); r.err != nil {
+	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: s.Request.Consistency, Cancel: s.Cancel}
+	if r.err = s.reserve(r, &x.req); r.err != nil {
 		return
 	}
-	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: s.Request.Consistency, Cancel: s.Cancel}
 	s.count(&x.cmd)
 	s.Source.Prepare(&x.req)
 	r.call, r.open = s.Executor.Start(s.Request, &x.req), true
@@ -260,20 +266,38 @@ func (s *Scan) wait(r *Read) (page []byte, err error) {
 }
 
 // reserve reserves memory for the page of a command: for a replica, and for the copy of it that is consumed. A range is merged
-// from pages of several replicas.
-func (s *Scan) reserve(r *Read, cmd *row.ReadCommand) error {
-	if s.PageBytes == 0 || s.Request.Consistency.IsSerial() && cmd.SinglePartition() {
-		return nil // package paxos reads whole pages
+// from pages of several replicas, and a round of package paxos has several pages.
+func (s *Scan) reserve(r *Read, req *coordinator.ReadRequest) error {
+	cmd, memory := req.Command, s.Request.Memory
+	serial := s.Request.Consistency.IsSerial() && cmd.SinglePartition()
+	if s.PageBytes == 0 || serial && memory == nil {
+		return nil
 	}
-	if r.size == 0 {
-		r.size = min(max(s.FirstBytes, pageFirst), s.PageBytes)
+	switch r.copies = pageCopies; {
+	case serial:
+		r.copies = paxos.Pages
+	case !cmd.SinglePartition():
+		r.copies = rangeCopies
 	}
-	copies := int64(pageCopies)
-	if !cmd.SinglePartition() {
-		copies = rangeCopies
+	if r.bytes == 0 {
+		r.bytes = min(max(s.FirstBytes, s.first(serial)), s.PageBytes)
+		if most := memory.Max(); serial && most > 0 {
+			r.bytes = min(r.bytes, int(most/2)/r.copies)
+		}
 	}
-	cmd.Limits.Bytes = uint32(min(r.size, math.MaxUint32))
-	return s.hold(r, copies*int64(r.size))
+	cmd.Limits.Bytes = r.limit()
+	if memory != nil {
+		req.Memory = r.size.held()
+	}
+	return s.hold(r, int64(r.size.held()))
+}
+
+// first returns the least size of the first page.
+func (s *Scan) first(serial bool) int {
+	if serial {
+		return casHeld / paxos.Pages
+	}
+	return pageFirst
 }
 
 // hold changes the memory of the request for the page of r.
@@ -285,17 +309,27 @@ func (s *Scan) hold(r *Read, n int64) error {
 	return err
 }
 
-// enlarge makes the next page larger if this one was ended by its size, and reports whether the command must be repeated because
-// a row did not fit into the page.
-func (s *Scan) enlarge(r *Read, page []byte, err error) (again bool) {
+// next sets the size of the next page. It is larger if the size ended this one, unless replicas differ: their merges then stay
+// small. again reports that the command must be repeated, because a row did not fit into the page, or a merge into its memory.
+func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
+	larger := max(r.bytes, min(pageGrowth*r.bytes, s.PageBytes))
+	if memory := s.Request.Memory.Max(); r.copies == paxos.Pages && memory > 0 {
+		larger = max(r.bytes, min(larger, int(memory/2)/r.copies))
+	}
 	var small *row.PageTooSmall
+	var needs *coordinator.NeedsMemory
 	switch {
-	case r.size == 0:
-	case errors.As(err, &small) && small.Bytes > r.size:
-		r.size = max(small.Bytes, min(pageGrowth*r.size, s.PageBytes))
+	case r.bytes == 0:
+	case errors.As(err, &needs) && !r.differs && r.bytes > s.first(r.copies == paxos.Pages):
+		r.differs, r.bytes = true, s.first(r.copies == paxos.Pages)
 		return true
-	case err == nil && len(page) > r.size/2:
-		r.size = max(r.size, min(pageGrowth*r.size, s.PageBytes))
+	case errors.As(err, &small) && !r.differs && small.Bytes > r.bytes:
+		r.bytes = max(small.Bytes, larger)
+		return true
+	case err != nil:
+		return r.enlarge(err)
+	case len(page) > r.bytes/2 && !r.differs:
+		r.bytes = larger
 	}
 	return false
 }
@@ -330,7 +364,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 	}
 	for {
 		page, err := s.wait(r)
-		if s.enlarge(r, page, err) {
+		if s.next(r, page, err) {
 			s.start(r)
 			continue
 		}

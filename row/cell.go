@@ -34,6 +34,12 @@ func (c *Cell) compareID(o *Cell) int {
 	return bytes.Compare(c.Path, o.Path)
 }
 
+// equal reports whether c and o are the same version of the same cell.
+func (c *Cell) equal(o *Cell) bool {
+	return c.Column == o.Column && bytes.Equal(c.Path, o.Path) && c.Timestamp == o.Timestamp && c.TTL == o.TTL &&
+		c.LocalTime == o.LocalTime && c.Tombstone == o.Tombstone && bytes.Equal(c.Value, o.Value)
+}
+
 // Liveness is the row marker that INSERT writes: it keeps a row alive that has no other cell.
 type Liveness struct {
 	Timestamp int64 // µs; NoTimestamp if there is no marker

@@ -84,6 +84,19 @@ func (m *Mutation) AddRow(r *Row) {
 	m.addValue(r)
 }
 
+// AddEncodedHeader is AddHeader for a row that AppendRow has encoded.
+func (m *Mutation) AddEncodedHeader(encoded []byte) {
+	m.entries = append(m.entries, byte(KindHeader))
+	m.addBytes(encoded)
+}
+
+// AddEncodedRow adds a change of the row clustering, which AppendRow has encoded.
+func (m *Mutation) AddEncodedRow(clustering, encoded []byte) {
+	m.entries = append(m.entries, byte(KindRow))
+	m.addBytes(clustering)
+	m.addBytes(encoded)
+}
+
 // AddRangeTombstone adds the deletion of an interval of rows, and marks the header so that reads search for range
 // tombstones.
 func (m *Mutation) AddRangeTombstone(rt RangeTombstone) {
@@ -107,6 +120,13 @@ func (m *Mutation) addValue(r *Row) {
 
 // Grow reserves memory for n more bytes of changes.
 func (m *Mutation) Grow(n int) { m.entries = slices.Grow(m.entries, n) }
+
+// Trim frees the memory of the changes if it is more than most bytes. The mutation is empty then.
+func (m *Mutation) Trim(most int) {
+	if cap(m.entries) > most {
+		m.entries = nil
+	}
+}
 
 // Append adds the changes of o, a mutation of the same partition.
 func (m *Mutation) Append(o *Mutation) { m.entries = append(m.entries, o.entries...) }

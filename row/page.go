@@ -52,6 +52,18 @@ func (w *PageWriter) Partition(key PartitionKey, header *Row, tombstones []Range
 	w.b = append(w.b, 1)
 	w.b = appendKey(w.b, key)
 	w.b = appendSizedRow(w.b, header)
+	w.tombstones(tombstones)
+}
+
+// EncodedPartition is Partition for a header that AppendRow has encoded.
+func (w *PageWriter) EncodedPartition(key PartitionKey, header []byte, tombstones []RangeTombstone) {
+	w.b = append(w.b, 1)
+	w.b = appendKey(w.b, key)
+	w.bytes(header)
+	w.tombstones(tombstones)
+}
+
+func (w *PageWriter) tombstones(tombstones []RangeTombstone) {
 	w.b = wire.AppendUvarint(w.b, uint64(len(tombstones)))
 	for _, t := range tombstones {
 		w.bytes(t.Start)
@@ -175,6 +187,9 @@ type PageReader struct {
 
 	// Runs makes the reader decode rows with DecodeRuns.
 	Runs bool
+	// Encoded makes the reader return headers in HeaderBytes, and not in Header. The rows are then read with NextEncoded.
+	Encoded     bool
+	HeaderBytes []byte
 
 	c      wire.Cursor
 	inside bool
@@ -203,7 +218,11 @@ func (r *PageReader) NextPartition() bool {
 	}
 	r.rows = false
 	r.Key = consumeKey(&r.c)
-	r.decode(&r.Header, consumeShort(&r.c))
+	if header := consumeShort(&r.c); r.Encoded {
+		r.HeaderBytes = header
+	} else {
+		r.decode(&r.Header, header)
+	}
 	r.RangeTombstones = r.RangeTombstones[:0]
 	for n := r.c.Count(11); n > 0; n-- {
 		t := RangeTombstone{Start: consumeShort(&r.c), End: consumeShort(&r.c)}
@@ -273,6 +292,48 @@ func (r *PageReader) NextRow(row *Row) bool {
 	r.decode(row, encoded)
 	r.inside = r.c.Err() == nil
 	return r.inside
+}
+
+// NextEncoded returns the next row of the partition without decoding it.
+func (r *PageReader) NextEncoded() (clustering, encoded []byte, ok bool) {
+	if !r.inside {
+		return nil, nil, false
+	}
+	if r.c.Uint8() == 0 {
+		r.inside = false
+		return nil, nil, false
+	}
+	r.rows = true
+	clustering, encoded = consumeShort(&r.c), consumeShort(&r.c)
+	r.size = len(encoded)
+	r.inside = r.c.Err() == nil
+	return clustering, encoded, r.inside
+}
+
+// Contents is what a page contains, whether it is live or not.
+type Contents struct{ Partitions, Rows, RangeTombstones int }
+
+// ContentsOf counts the contents of a page without decoding rows, up to an error in the page.
+func ContentsOf(page []byte) (n Contents) {
+	c := wire.NewCursor(page)
+	for c.Uint8() != 0 && c.Err() == nil {
+		n.Partitions++
+		consumeKey(&c)
+		consumeShort(&c)
+		tombstones := c.Count(11)
+		n.RangeTombstones += tombstones
+		for range tombstones {
+			consumeShort(&c)
+			consumeShort(&c)
+			consumeDeletion(&c)
+		}
+		for c.Uint8() != 0 && c.Err() == nil {
+			n.Rows++
+			consumeShort(&c)
+			consumeShort(&c)
+		}
+	}
+	return n
 }
 
 // RowBytes returns the encoded size of the row that NextRow returned last.

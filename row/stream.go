@@ -199,6 +199,68 @@ func (s *Streamer) Covers(a, b []byte) (bool, error) {
 	return covered, s.b.c.Err()
 }
 
+// Outline is what Inspect finds in an encoded row.
+type Outline struct {
+	Live, Empty bool // it exists for a reader; it contains nothing
+	Deletion    Deletion
+}
+
+// Inspect returns the outline of an encoded row as of now.
+func (s *Streamer) Inspect(encoded []byte, now int64) (Outline, error) {
+	head := &s.heads[0]
+	s.a.begin(head, encoded)
+	sum := Outline{head.Liveness.Live(now), head.Empty() && !s.a.ok, head.Deletion}
+	for ; s.a.ok; s.a.next() {
+		sum.Live = sum.Live || s.a.Live(now)
+	}
+	return sum, s.a.c.Err()
+}
+
+// Difference appends the parts of the encoded row merged that have lacks, as an encoded row that takes no more bytes than merged.
+// If have lacks nothing, it appends nothing.
+func (s *Streamer) Difference(dst, merged, have []byte) (out []byte, lacks bool, err error) {
+	s.a.begin(&s.heads[0], merged)
+	s.b.begin(&s.heads[1], have)
+	lacks = s.head.difference(&s.heads[0], &s.heads[1])
+	start := len(dst)
+	s.out.begin(dst, &s.head, 0)
+	for ; s.a.ok; s.a.next() {
+		for s.b.ok && s.b.compareID(&s.a.Cell) < 0 {
+			s.b.next()
+		}
+		if s.b.ok && s.a.equal(&s.b.Cell) {
+			continue
+		}
+		s.out.cell(&s.a.Cell)
+		lacks = true
+	}
+	out = s.out.end()
+	if err = s.a.c.Err(); err == nil {
+		err = s.b.c.Err()
+	}
+	if err != nil || !lacks {
+		return out[:start], false, err
+	}
+	return out, true, nil
+}
+
+// difference sets r to what have lacks of merged, without the cells, and reports whether that is something.
+func (r *Row) difference(merged, have *Row) (lacks bool) {
+	r.Reset()
+	if merged.Liveness.Present() && merged.Liveness != have.Liveness {
+		r.Liveness, lacks = merged.Liveness, true
+	}
+	if merged.Deletion.Present() && merged.Deletion != have.Deletion {
+		r.Deletion, lacks = merged.Deletion, true
+	}
+	for _, c := range merged.Complex {
+		if !slices.Contains(have.Complex, c) {
+			r.Complex, lacks = append(r.Complex, c), true
+		}
+	}
+	return lacks
+}
+
 // Run is the cells of a multi-cell column of a decoded row, in their encoded form.
 type Run struct {
 	Column schema.ColumnID

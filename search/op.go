@@ -54,6 +54,9 @@ type searchOp struct {
 	queue   []*candidate // up to the watermark, that are not in the result, in order
 	reading int          // reads by key that run
 	out     output
+
+	memory    coordinator.Budget
+	readBytes int // size of the pages of reads by key; 0 means no bound
 }
 
 // Search calls done exactly once, possibly before it returns: with a result, with NotBuilt, or with an error of a read of package
@@ -87,6 +90,7 @@ func (s *Searcher) Search(req *Request, done func(*Result, error)) {
 	if req.Limit > 0 {
 		op.limit = min(op.limit, req.Limit)
 	}
+	op.memory.Grow = req.Grow
 	op.out.writer = row.NewPageWriter(nil)
 	op.plan.SetMark(watermark.Position{Place: watermark.BeforeAll})
 	if len(req.From) > 0 {
@@ -151,7 +155,11 @@ func (op *searchOp) advance() {
 			op.finishLocked(err)
 			return
 		}
-		reads := op.startReadsLocked()
+		reads, err := op.startReadsLocked()
+		if err != nil {
+			op.finishLocked(err)
+			return
+		}
 		asked, ok := op.neededLocked()
 		if !ok && len(reads) == 0 && op.reading == 0 {
 			if op.giveUpLocked() {
@@ -275,6 +283,10 @@ func (op *searchOp) answered(n *watermark.Node[index.Candidate], plan int, from 
 		return
 	}
 	if err == nil {
+		if short := op.holdLocked(bytesOf(page.Candidates)); short != nil {
+			op.finishLocked(short)
+			return
+		}
 		op.s.counts.scanned.Add(uint64(page.Scanned))
 		op.plan.Take(n, from, &watermark.Page[index.Candidate]{Entries: page.Candidates, Scanned: page.Scanned, More: page.More, Last: page.Last}, nil)
 		op.out.scanned = max(op.out.scanned, n.Scanned)

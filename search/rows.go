@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"cqld/coordinator"
@@ -26,18 +27,21 @@ type output struct {
 }
 
 // startReadsLocked returns the candidates that must be read by key now: the first ones, as many as may run.
-func (op *searchOp) startReadsLocked() (out []*candidate) {
+func (op *searchOp) startReadsLocked() (out []*candidate, err error) {
 	for i, c := range op.queue {
 		if op.reading >= op.s.limits.ReadsInFlight || i >= op.limit-op.out.rows {
 			break
 		}
 		if c.state == unsettled {
+			if ok, err := op.startReadLocked(); !ok {
+				return out, err
+			}
 			c.state = reading
 			op.reading++
 			out = append(out, c)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // read reads candidates by their keys, at the level.
@@ -49,11 +53,14 @@ func (op *searchOp) read(list []*candidate) {
 			return
 		}
 		cmd := op.commandLocked(c)
+		cmd.Limits.Bytes = uint32(min(op.readBytes, math.MaxUint32))
+		size := op.readBytes
 		op.mu.Unlock()
 		op.s.counts.reads.Add(1)
 		op.s.c.Read(&coordinator.ReadRequest{
 			Command: cmd, Consistency: readLevel(op.req.Consistency), Timeout: op.s.c.Remaining(op.deadline), Trace: op.req.Trace, Cancel: op.cancel,
-		}, func(page []byte, err error) { op.readDone(c, page, err) })
+			Memory: readCopies * size,
+		}, func(page []byte, err error) { op.readDone(c, size, page, err) })
 	}
 }
 
@@ -88,7 +95,7 @@ func (op *searchOp) commandLocked(c *candidate) *row.ReadCommand {
 }
 
 // readDone is the event of the answer to a read.
-func (op *searchOp) readDone(c *candidate, page []byte, err error) {
+func (op *searchOp) readDone(c *candidate, size int, page []byte, err error) {
 	defer op.guarded()
 	op.mu.Lock()
 	if op.done == nil {
@@ -96,6 +103,12 @@ func (op *searchOp) readDone(c *candidate, page []byte, err error) {
 		return
 	}
 	op.reading--
+	if op.enlargeLocked(err, size) {
+		c.state = unsettled
+		op.mu.Unlock()
+		op.advance()
+		return
+	}
 	if err != nil {
 		op.finishLocked(err)
 		return

@@ -19,6 +19,7 @@ type cursor struct {
 	single bool
 
 	keys   [][]byte // existing keys in list[0]
+	held   int64    // memory of the request for keys
 	more   bool     // further keys may exist, from resume on
 	resume []byte
 	listed bool // keys were listed at least once
@@ -126,10 +127,15 @@ func (f *cursor) fetch() error {
 	if !s.partitions.Endless {
 		req.Span.To = []byte(s.partitions.To)
 	}
+	f.keys = nil
+	f.r.request.Memory.Shrink(f.held)
+	before := f.r.request.Memory.Bytes()
 	result, err := f.r.s.o.Executor.List(f.r.request, req)
 	if err != nil {
+		f.held = 0
 		return known(err)
 	}
+	f.held = f.r.request.Memory.Bytes() - before
 	f.keys, f.more = result.Keys, result.More
 	if f.more {
 		f.resume = append(append(make([]byte, 0, len(result.Reached)+1), result.Reached...), 0)

@@ -9,14 +9,21 @@ import (
 // TestRepairsOutliveTheirPages: a repair may be sent after the read was answered, when its pages contain another read's rows
 // (simulation, seed 163: rows of a partition that no client had written).
 func TestRepairsOutliveTheirPages(t *testing.T) {
-	page := []byte("key")
 	r := row.NewRow()
 	r.Clustering = []byte("c")
 	r.Liveness.Timestamp = 1
-	merged := &row.Partition{Key: row.NewPartitionKey(page), Header: *row.NewRow(), Rows: []row.Row{*r}}
-	m := Difference(&row.ReadCommand{Table: 1}, merged, nil)
+	w := row.NewPageWriter(nil)
+	w.Partition(row.NewPartitionKey([]byte("key")), row.NewRow(), nil)
+	w.Row(r)
+	w.EndPartition()
+	page := w.Finish(false)
+	s := New(&row.ReadCommand{Table: 1}, 1<<20)
+	v, err := s.Parse(1, page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.Difference(s.cmd, v.partitions[0], nil)
 	clear(page)
-	clear(r.Clustering)
 	if string(m.Key.Bytes) != "key" {
 		t.Errorf("the repair's key is %q", m.Key.Bytes)
 	}

@@ -3,6 +3,7 @@ package resolve
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"cqld/ring"
 	"cqld/row"
@@ -11,24 +12,45 @@ import (
 // Version is one replica's decoded page. It shares memory with the page.
 type Version struct {
 	node       ring.NodeID
-	partitions []*row.Partition
+	partitions []*Partition
 	more       bool
 	at         *Position // where the page ends, if not after its last row
 	bytes      int
 }
 
-// Parse decodes a page.
-func Parse(node ring.NodeID, page []byte) (*Version, error) {
-	v := &Version{node: node, bytes: len(page)}
+// Parse reads a page, whose rows it does not decode. It fails with NeedsMemory if the page has too many rows.
+func (s *Resolver) Parse(node ring.NodeID, page []byte) (*Version, error) {
+	n := row.ContentsOf(page)
+	if !s.takePage(n) {
+		return nil, s.err
+	}
+	if s.stream == nil {
+		s.stream = new(row.Streamer)
+	}
+	v := &Version{node: node, bytes: len(page), partitions: make([]*Partition, 0, n.Partitions)}
+	partitions, rows := make([]Partition, 0, n.Partitions), make([]Row, 0, n.Rows)
 	var r row.PageReader
+	r.Encoded = true
 	r.Reset(page)
 	for r.NextPartition() {
-		p := &row.Partition{Key: r.Key, Header: r.Header, RangeTombstones: r.RangeTombstones}
-		r.Header, r.RangeTombstones = row.Row{}, nil // the partition owns them now
-		var x row.Row
-		for r.NextRow(&x) {
-			p.Rows = append(p.Rows, x)
-			x = row.Row{}
+		from := len(rows)
+		for {
+			clustering, encoded, ok := r.NextEncoded()
+			if !ok {
+				break
+			}
+			x := Row{clustering: clustering, encoded: encoded}
+			if s.inspect(&x); s.err != nil {
+				return nil, fmt.Errorf("resolve: page of node %d: %w", node, s.err)
+			}
+			rows = append(rows, x)
+		}
+		partitions = append(partitions, Partition{Key: r.Key, header: Row{encoded: r.HeaderBytes},
+			RangeTombstones: r.RangeTombstones, Rows: rows[from:len(rows):len(rows)]})
+		r.RangeTombstones = nil // the partition owns them now
+		p := &partitions[len(partitions)-1]
+		if s.inspectHeader(p); s.err != nil {
+			return nil, fmt.Errorf("resolve: page of node %d: %w", node, s.err)
 		}
 		v.partitions = append(v.partitions, p)
 	}
@@ -60,7 +82,7 @@ func (v *Version) end() *Position {
 	if len(p.Rows) == 0 {
 		return &Position{Key: p.Key, Whole: true}
 	}
-	return &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].Clustering}
+	return &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].clustering}
 }
 
 // compare orders positions in the order of a command's rows.
@@ -86,13 +108,21 @@ func (a *Position) compare(b *Position, reversed bool) int {
 type Resolver struct {
 	cmd         *row.ReadCommand // the client's command
 	bytesMax    int              // size at which the answer ends
-	merged      []*row.Partition
+	merged      []*Partition
 	counted     uint32 // live rows in merged, as limits count them
 	countedLast uint32 // those of them in the last partition
 	bytes       int    // approximate size of the pages from which merged was made
 	finished    bool   // the limit is met: there may be more rows
 	// endsAt is the position at which the result of a filtered read ends, or nil if that is its last row.
 	endsAt *Position
+
+	stream  *row.Streamer // since the first Parse
+	scratch []byte        // of stream
+	chunk   []byte        // of keep
+	most    int           // bound of used; 0 if there is none
+	used    int           // memory of the pages and of the merge
+	pages   int           // of it, the pages
+	err     error
 }
 
 // New returns the resolver of a client's command. The answer ends at about bytesMax.
@@ -102,7 +132,7 @@ func New(cmd *row.ReadCommand, bytesMax int) Resolver { return Resolver{cmd: cmd
 func (s *Resolver) Finished() bool { return s.finished }
 
 // Merged returns the present result.
-func (s *Resolver) Merged() []*row.Partition { return s.merged }
+func (s *Resolver) Merged() []*Partition { return s.merged }
 
 // Repairs contains what one replica lacks of a round's result.
 type Repairs struct {
@@ -125,12 +155,12 @@ func (s *Resolver) Round(asked *row.ReadCommand, versions []*Version, shortRead 
 	}
 	s.bytes += size
 	at := make([]int, len(versions))
-	for !s.finished {
+	for !s.finished && s.err == nil {
 		key, ok := lowestKey(versions, at)
 		if !ok || bound != nil && key.Compare(bound.Key) > 0 {
 			break
 		}
-		same := make([]*row.Partition, len(versions)) // nil where a version lacks the partition
+		same := make([]*Partition, len(versions)) // nil where a version lacks the partition
 		for i, v := range versions {
 			if at[i] < len(v.partitions) && v.partitions[at[i]].Key.Compare(key) == 0 {
 				same[i] = v.partitions[at[i]]
@@ -178,8 +208,8 @@ func lowestKey(versions []*Version, at []int) (lowest row.PartitionKey, ok bool)
 
 // partition merges the versions of one partition into the result. It returns a position if the partition must be read on from
 // there before the next one can follow.
-func (s *Resolver) partition(asked *row.ReadCommand, same []*row.Partition, bound *Position, lacks []Repairs, shortRead bool) *Position {
-	present := make([]*row.Partition, 0, len(same))
+func (s *Resolver) partition(asked *row.ReadCommand, same []*Partition, bound *Position, lacks []Repairs, shortRead bool) *Position {
+	present := make([]*Partition, 0, len(same))
 	var local *Position // how far all versions cover this partition
 	if bound != nil && !bound.Whole && bound.Key.Compare(keyOf(same)) == 0 {
 		local = bound
@@ -189,25 +219,25 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 			continue
 		}
 		present = append(present, p)
-		if n := asked.Limits.PerPartition; shortRead && n > 0 && liveRows(p, asked.Now) >= n {
-			e := &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].Clustering}
+		if n := asked.Limits.PerPartition; shortRead && n > 0 && liveRows(p) >= n {
+			e := &Position{Key: p.Key, Clustering: p.Rows[len(p.Rows)-1].clustering}
 			if local == nil || e.compare(local, asked.Reversed) < 0 {
 				local = e
 			}
 		}
 	}
-	m := row.MergePartitions(present, asked.Reversed)
+	m := s.mergePartitions(present)
 	if local != nil {
 		cutBehind(m, local, asked.Reversed)
 	}
 	s.add(m, local != nil)
 	for i, p := range same {
-		if d := Difference(asked, m, p); d != nil {
+		if d := s.Difference(asked, m, p); d != nil {
 			lacks[i].Mutations = append(lacks[i].Mutations, d)
 		}
 	}
 	last := s.merged[len(s.merged)-1]
-	full := s.cmd.Limits.PerPartition > 0 && liveRows(last, s.cmd.Now) >= s.cmd.Limits.PerPartition
+	full := s.cmd.Limits.PerPartition > 0 && liveRows(last) >= s.cmd.Limits.PerPartition
 	switch {
 	case s.finished || local == nil:
 		return nil
@@ -218,14 +248,14 @@ func (s *Resolver) partition(asked *row.ReadCommand, same []*row.Partition, boun
 }
 
 // afterPartition returns where reading continues after a complete partition: nil, unless the round ended inside it.
-func (s *Resolver) afterPartition(bound *Position, p *row.Partition) *Position {
+func (s *Resolver) afterPartition(bound *Position, p *Partition) *Position {
 	if bound != nil && bound.Key.Compare(p.Key) == 0 {
 		return &Position{Key: p.Key, Whole: true}
 	}
 	return nil
 }
 
-func keyOf(same []*row.Partition) row.PartitionKey {
+func keyOf(same []*Partition) row.PartitionKey {
 	for _, p := range same {
 		if p != nil {
 			return p.Key
@@ -235,10 +265,10 @@ func keyOf(same []*row.Partition) row.PartitionKey {
 }
 
 // cutBehind removes the rows after a position in the partition.
-func cutBehind(p *row.Partition, end *Position, reversed bool) {
+func cutBehind(p *Partition, end *Position, reversed bool) {
 	n := len(p.Rows)
 	for n > 0 {
-		at := Position{Key: p.Key, Clustering: p.Rows[n-1].Clustering}
+		at := Position{Key: p.Key, Clustering: p.Rows[n-1].clustering}
 		if at.compare(end, reversed) <= 0 {
 			break
 		}
@@ -249,10 +279,10 @@ func cutBehind(p *row.Partition, end *Position, reversed bool) {
 
 // add appends m to the result, or to its last partition if m continues it, and truncates m and the result at the limits. For a
 // part of a partition it is not known yet whether the static row will be its only content, so the static row does not count.
-func (s *Resolver) add(m *row.Partition, part bool) {
+func (s *Resolver) add(m *Partition, part bool) {
 	last := m
 	if n := len(s.merged); n > 0 && s.merged[n-1].Key.Compare(m.Key) == 0 {
-		last = row.MergePartitions([]*row.Partition{s.merged[n-1], m}, s.cmd.Reversed)
+		last = s.mergePartitions([]*Partition{s.merged[n-1], m})
 		s.merged[n-1] = last
 		s.counted -= s.countedLast
 	} else {
@@ -265,29 +295,28 @@ func (s *Resolver) add(m *row.Partition, part bool) {
 	if n := s.cmd.Limits.Rows; n > 0 {
 		allowed = min(allowed, n-s.counted)
 	}
-	if cut := cutAt(last, allowed, s.cmd.Now); cut != nil {
+	if cut := cutAt(last, allowed); cut != nil {
 		end := Position{Key: m.Key, Clustering: cut}
 		cutBehind(m, &end, s.cmd.Reversed)
 	}
-	if s.countedLast = liveRows(last, s.cmd.Now); !part {
-		s.countedLast = CountRows(last, s.cmd)
+	if s.countedLast = liveRows(last); !part {
+		s.countedLast = CountRows(s.countedLast, last.header.live, s.cmd)
 	}
 	s.counted += s.countedLast
 	s.finished = s.cmd.Limits.Rows > 0 && s.counted >= s.cmd.Limits.Rows
 }
 
-// CountRows returns the number of rows that p counts for the limit of cmd.
-func CountRows(p *row.Partition, cmd *row.ReadCommand) uint32 {
-	n := liveRows(p, cmd.Now)
-	if n == 0 && cmd.StaticCounts && p.Header.Live(cmd.Now) {
+// CountRows returns the number of rows that a partition with live rows, and perhaps a live static row, counts for the limit of cmd.
+func CountRows(live uint32, header bool, cmd *row.ReadCommand) uint32 {
+	if live == 0 && cmd.StaticCounts && header {
 		return 1
 	}
-	return n
+	return live
 }
 
-func liveRows(p *row.Partition, now int64) (n uint32) {
+func liveRows(p *Partition) (n uint32) {
 	for i := range p.Rows {
-		if p.Rows[i].Live(now) {
+		if p.Rows[i].live {
 			n++
 		}
 	}
@@ -295,34 +324,47 @@ func liveRows(p *row.Partition, now int64) (n uint32) {
 }
 
 // cutAt ends p at its live row number allowed; it returns that row's clustering if the row exists.
-func cutAt(p *row.Partition, allowed uint32, now int64) []byte {
+func cutAt(p *Partition, allowed uint32) []byte {
 	for i := range p.Rows {
-		if !p.Rows[i].Live(now) {
+		if !p.Rows[i].live {
 			continue
 		}
 		if allowed--; allowed == 0 {
 			p.Rows = p.Rows[:i+1]
-			return p.Rows[i].Clustering
+			return p.Rows[i].clustering
 		}
 	}
 	return nil
 }
 
-// AppendPage appends the result.
-func (s *Resolver) AppendPage(dst []byte) []byte {
-	w := row.NewPageWriter(dst)
+// AppendPage appends the result. It fails with NeedsMemory.
+func (s *Resolver) AppendPage(dst []byte) ([]byte, error) {
+	size := headBytes
+	if s.endsAt != nil {
+		size += row.EncodedRowLen(s.endsAt.Clustering, s.endsAt.Key.Bytes)
+	}
 	for _, p := range s.merged {
-		if len(p.Rows) == 0 && len(p.RangeTombstones) == 0 && p.Header.Empty() {
+		size += partitionBytes + len(p.Key.Bytes) + len(p.header.encoded) + len(p.RangeTombstones)*tombstoneBytes
+		for i := range p.Rows {
+			size += row.EncodedRowLen(p.Rows[i].clustering, p.Rows[i].encoded)
+		}
+	}
+	if !s.take(resultCopies * size) {
+		return dst, s.err
+	}
+	w := row.NewPageWriter(slices.Grow(dst, size))
+	for _, p := range s.merged {
+		if len(p.Rows) == 0 && len(p.RangeTombstones) == 0 && p.bare {
 			continue
 		}
-		w.Partition(p.Key, &p.Header, p.RangeTombstones)
+		w.EncodedPartition(p.Key, p.header.encoded, p.RangeTombstones)
 		for i := range p.Rows {
-			w.Row(&p.Rows[i])
+			w.EncodedRow(p.Rows[i].clustering, p.Rows[i].encoded)
 		}
 		w.EndPartition()
 	}
 	if s.endsAt != nil {
-		return w.FinishAfter((*row.Position)(s.endsAt))
+		return w.FinishAfter((*row.Position)(s.endsAt)), nil
 	}
-	return w.Finish(s.finished)
+	return w.Finish(s.finished), nil
 }

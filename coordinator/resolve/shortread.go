@@ -14,7 +14,7 @@ func (s *Resolver) Continuation(end *Position, asked *row.ReadCommand, rowsMax u
 		if next.Slices = row.SlicesAfter(s.cmd.Slices, end.Clustering, s.cmd.Reversed); len(next.Slices) > 0 {
 			next.Key = end.Key
 			if n := s.cmd.Limits.PerPartition; n > 0 {
-				missing := n - liveRows(s.merged[len(s.merged)-1], s.cmd.Now)
+				missing := n - liveRows(s.merged[len(s.merged)-1])
 				next.Limits.PerPartition = max(missing, min(2*asked.Limits.PerPartition, rowsMax))
 			}
 			return &next

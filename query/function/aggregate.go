@@ -50,6 +50,7 @@ func (c *counter) Add(args [][]byte) error {
 
 func (c *counter) Result() ([]byte, error) { return native(types.Bigint).AppendInt64(nil, c.n), nil }
 func (c *counter) Reset()                  { c.n = 0 }
+func (c *counter) Size() int               { return 0 }
 
 // extreme keeps the minimum or the maximum.
 type extreme struct {
@@ -69,6 +70,7 @@ func (e *extreme) Add(args [][]byte) error {
 
 func (e *extreme) Result() ([]byte, error) { return e.value, nil }
 func (e *extreme) Reset()                  { e.value = nil }
+func (e *extreme) Size() int               { return len(e.value) }
 
 // sum adds numbers. As in Java, integers overflow, and their average is truncated.
 type sum struct {
@@ -110,6 +112,8 @@ func (s *sum) Reset() {
 		s.whole = s.wide().AppendInt64(nil, 0)
 	}
 }
+
+func (s *sum) Size() int { return len(s.whole) }
 
 func (s *sum) Add(args [][]byte) error {
 	if len(args[0]) == 0 {

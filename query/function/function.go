@@ -68,6 +68,8 @@ type Accumulator interface {
 	Add(args [][]byte) error
 	Result() ([]byte, error)
 	Reset()
+	// Size returns the bytes of the state, except for a constant.
+	Size() int
 }
 
 // IsAggregate reports whether f is an aggregate.

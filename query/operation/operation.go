@@ -3,6 +3,7 @@ package operation
 import (
 	"bytes"
 	"slices"
+	"unsafe"
 
 	"cqld/internal/wire"
 	"cqld/query/identifier"
@@ -43,6 +44,33 @@ type Context struct {
 	Now       int64              // seconds
 	TTL       int32              // seconds; 0 means no expiry
 	Found     *rowview.View      // the current row, for operations that read it
+	Memory    Memory             // nil means no bound
+}
+
+// Memory is the memory of a request.
+type Memory interface {
+	// Reserve reserves n bytes for the cells of the present row.
+	Reserve(n int) error
+}
+
+const (
+	// ElementBytes is what an element of a multi-cell column takes as a cell, in a slice that doubles, with its path.
+	ElementBytes = 3*int(unsafe.Sizeof(row.Cell{})) + 64
+	// elementsFree is the number of elements that need no reservation.
+	elementsFree = 32
+)
+
+// reserve reserves memory for the elements of a value.
+func (x *Context) reserve(b []byte) error {
+	if x.Memory == nil || len(b) < 4 {
+		return nil
+	}
+	c := wire.NewCursor(b)
+	n := min(max(int(c.Int32()), 0), len(b)/4)
+	if n <= elementsFree {
+		return nil
+	}
+	return x.Memory.Reserve(n*ElementBytes + 2*len(b))
 }
 
 // cell returns a cell with the statement's timestamp and TTL.
@@ -116,6 +144,9 @@ func (x *Context) addParts(col *schema.Column, b []byte, r *row.Row) error {
 		}
 		return nil
 	}
+	if err := x.reserve(b); err != nil {
+		return err
+	}
 	for p := t.Parts(b); p.Next(); {
 		if p.Bytes() == nil {
 			return invalidf("null is not supported inside collections")
@@ -161,6 +192,9 @@ func (o *prependElements) Apply(x *Context, r *row.Row) error {
 	if err != nil || v.Kind != wire.ValueSet {
 		return err
 	}
+	if err := x.reserve(v.Bytes); err != nil {
+		return err
+	}
 	elements := term.SplitCollection(v.Bytes, 1)
 	for i := len(elements) - 1; i >= 0; i-- {
 		r.Cells = append(r.Cells, x.cell(o.col, x.IDs.ListFrontPath(x.Millis), elements[i]))
@@ -179,6 +213,9 @@ func (o *removeKeys) Apply(x *Context, r *row.Row) error {
 	if err != nil || v.Kind != wire.ValueSet {
 		return err
 	}
+	if err := x.reserve(v.Bytes); err != nil {
+		return err
+	}
 	for _, key := range term.SplitCollection(v.Bytes, 1) {
 		r.Cells = append(r.Cells, x.tombstone(o.col, rowview.ElementPath(o.col.Type, key)))
 	}
@@ -194,6 +231,9 @@ type removeElements struct {
 func (o *removeElements) Apply(x *Context, r *row.Row) error {
 	v, err := o.value.Eval(&x.Scope)
 	if err != nil || v.Kind != wire.ValueSet {
+		return err
+	}
+	if err := x.reserve(v.Bytes); err != nil {
 		return err
 	}
 	unwanted := term.SplitCollection(v.Bytes, 1)

@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// PlanBytes is the approximate size of a plan without its text, of which the AST contains another copy.
+// PlanBytes is the approximate size of a plan without its text and its tokens.
 const PlanBytes = 1500
 
-// Size returns the approximate size in bytes of a plan with a text of that length.
-func Size(text int) int { return PlanBytes + 4*text }
+// Size returns the approximate size in bytes of a plan whose text and tokens take kept bytes (cql.ParseBytes).
+func Size(kept int) int { return PlanBytes + kept }
 
 // Key identifies a plan: by an id, or by a text and its keyspace.
 type Key struct {

@@ -104,22 +104,44 @@ func (run *reading) consumeGroup(v *rowview.View) (request.Verdict, error) {
 		run.x.Row = v
 	}
 	if !same {
+		run.groupBytes = hashRowCopies * run.rowBytes
+		if err := run.reserve(run.kept()); err != nil {
+			return 0, err
+		}
 		run.group, run.given = v.Clone(), true
 		run.groupValues = run.groupValues[:0]
 		for _, b := range values {
 			run.groupValues = append(run.groupValues, bytes.Clone(b))
 		}
 	}
+	return request.SkipRow, run.aggregate(run.x.Aggregates)
+}
+
+// aggregate adds the current row to aggregates. Memory for an argument is reserved before a state can contain it, and that for what a
+// function has made of it afterwards: until then it belongs to the function.
+func (run *reading) aggregate(to []function.Accumulator) error {
 	for i, a := range run.plan.selection.Aggregates {
 		args, err := selection.EvalAll(&run.x, a.Args)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if err := run.x.Aggregates[i].Add(args); err != nil {
-			return 0, err
+		n, before := 0, to[i].Size()
+		for _, arg := range args {
+			n += len(arg)
+		}
+		if err := run.reserve(run.kept() + n); err != nil {
+			return err
+		}
+		if err := to[i].Add(args); err != nil {
+			return err
+		}
+		if run.states += to[i].Size() - before; run.states > 0 {
+			if err := run.reserve(run.kept()); err != nil {
+				return err
+			}
 		}
 	}
-	return request.SkipRow, nil
+	return nil
 }
 
 // groupValues evaluates GROUP BY. Rows are grouped by the real values of columns, but by functions of what the client sees.
@@ -154,6 +176,7 @@ func (run *reading) endGroup() error {
 		return err
 	}
 	run.given = false
+	run.states, run.groupBytes = 0, 0
 	for _, a := range run.x.Aggregates {
 		a.Reset()
 	}

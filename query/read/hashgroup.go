@@ -7,7 +7,6 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/function"
 	"cqld/query/rowview"
-	"cqld/query/selection"
 	"cqld/request"
 	"cqld/schema"
 )
@@ -74,16 +73,7 @@ func (run *reading) consumeHashed(v *rowview.View) (request.Verdict, error) {
 		at = len(h.groups)
 		h.index[string(key)], h.groups = at, append(h.groups, g)
 	}
-	for i, a := range run.plan.selection.Aggregates {
-		args, err := selection.EvalAll(&run.x, a.Args)
-		if err != nil {
-			return 0, err
-		}
-		if err := h.groups[at].aggregates[i].Add(args); err != nil {
-			return 0, err
-		}
-	}
-	return request.SkipRow, nil
+	return request.SkipRow, run.aggregate(h.groups[at].aggregates)
 }
 
 // endHashed appends the rows of the groups.

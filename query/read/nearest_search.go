@@ -46,6 +46,7 @@ func (run *reading) readNearest(r *request.Request) error {
 		if err := reader.Err(); err != nil {
 			return err
 		}
+		r.Memory.Shrink(int64(len(result.Page)))
 		if req.From = result.Next; !result.More || len(run.near.rows) == run.near.limit {
 			return nil
 		}

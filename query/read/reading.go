@@ -61,6 +61,8 @@ type state struct {
 	group       *rowview.View
 	groupValues [][]byte
 	given       bool // the group's row has not been appended yet
+	groupBytes  int  // of group
+	states      int  // bytes of the states of aggregates
 
 	guard   *guardrail.Guard
 	hash    hashedGroups // for GROUP BY a part of the partition key

@@ -30,7 +30,7 @@ func (run *reading) read(r *request.Request) error {
 		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return shape.Page(cmd, run.reader.o.Stored) }
 	}
 	if run.plan.where.Index() != nil {
-		s.Local = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }
+		s.Local, s.Held = func(cmd *row.ReadCommand) ([]byte, error) { return run.search(r, cmd) }, true
 	}
 	s.FirstBytes, s.PageBytes = run.plan.firstBytes(), run.reader.o.PageBytes
 	run.view.Reset(run.plan.table, run.cursor.Command.Now)

@@ -10,7 +10,8 @@ import (
 	"cqld/search"
 )
 
-// search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and possibly others.
+// search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and possibly others. Memory
+// for the page is reserved.
 func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
 	req := &search.Request{
 		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(), Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,
@@ -34,11 +35,13 @@ func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, er
 			return result.Page, nil
 		}
 		if end, ok := search.PositionOfScan(result.Next); ok {
-			return row.ContinueAfter(result.Page, end), nil
+			page := row.ContinueAfter(result.Page, end)
+			return page, r.Memory.Resize(r.Context, int64(len(result.Page)), int64(len(page)))
 		}
 		if result.Rows > 0 {
 			return result.Page, nil
 		}
+		r.Memory.Shrink(int64(len(result.Page)))
 		req.From = result.Next
 	}
 }

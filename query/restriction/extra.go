@@ -137,6 +137,9 @@ func (r *restriction) gaps(s *term.Scope, prefix []byte, all row.Slice) ([]row.S
 	if len(values) > keysMax {
 		return nil, tooManyValues("clustering key", len(values))
 	}
+	if err := s.Grow(clusteringBytes([][]byte{prefix}, values)); err != nil {
+		return nil, err
+	}
 	points := make([][]byte, 0, len(values))
 	for _, v := range values {
 		p := bytes.Clone(prefix)

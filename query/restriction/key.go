@@ -65,7 +65,10 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 			return nil, tooManyValues("partition key", product)
 		}
 	}
-	var keys []row.PartitionKey
+	if err := s.Grow(productBytes(choices, product)); err != nil {
+		return nil, err
+	}
+	keys := make([]row.PartitionKey, 0, product)
 	values := make([][]byte, len(choices))
 	var build func(i int) error
 	build = func(i int) error {
@@ -96,6 +99,40 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
+}
+
+// keyBytes is what a key, or a clustering, of a product takes besides its bytes: its slices, and those of its components.
+const keyBytes = 160
+
+// productBytes returns the memory of all combinations of choices.
+func productBytes(choices [][][]byte, product int) int {
+	n := keyBytes * product
+	for _, c := range choices {
+		size := 0
+		for _, v := range c {
+			size += len(v)
+		}
+		n += size * (product / len(c))
+	}
+	return n
+}
+
+// orderedCopies is the size of a clustering as bounds of a slice, in the size of its values: their order needs up to two bytes for each,
+// in memory that doubles, with a copy.
+const orderedCopies = 6
+
+// clusteringBytes returns the memory of all combinations of prefixes with values.
+func clusteringBytes(prefixes [][]byte, values [][][]byte) int {
+	n := keyBytes * len(prefixes) * len(values)
+	for _, p := range prefixes {
+		n += orderedCopies * len(p) * len(values)
+	}
+	for _, v := range values {
+		for _, b := range v {
+			n += orderedCopies * len(b) * len(prefixes)
+		}
+	}
+	return n
 }
 
 // CheckProduct refuses lists of IN whose product exceeds keysMax rows: every key is read with every slice. Cassandra
@@ -210,6 +247,9 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 		}
 		if product := len(prefixes) * len(values); product > keysMax {
 			return nil, tooManyValues("clustering key", product)
+		}
+		if err := s.Grow(clusteringBytes(prefixes, values)); err != nil {
+			return nil, err
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
 		longestValue := 0

@@ -15,6 +15,20 @@ type Scope struct {
 	JSON   []wire.Value // of INSERT … JSON, by column
 }
 
+// grower is an Env with memory: that of a request.
+type grower interface{ Grow(n int) error }
+
+// scopeFree is the size of what a statement evaluates without a reservation.
+const scopeFree = 8 << 10
+
+// Grow reserves n bytes of the memory of the request, if the scope has one. Small values need no memory.
+func (s *Scope) Grow(n int) error {
+	if g, ok := s.Env.(grower); ok && n > scopeFree {
+		return g.Grow(n)
+	}
+	return nil
+}
+
 // Term is a compiled cql.Term, which can be evaluated with the values of the bind markers.
 type Term interface {
 	// Eval returns the value in s; its bytes may be those of a bound value.

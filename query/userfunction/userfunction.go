@@ -126,3 +126,6 @@ func (a *accumulator) Result() ([]byte, error) {
 
 // Reset sets the initial state.
 func (a *accumulator) Reset() { a.state = a.of.Initial }
+
+// Size implements function.Accumulator.
+func (a *accumulator) Size() int { return len(a.state) }

@@ -122,7 +122,7 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 		return Outcome{}, err
 	}
 	w := writer.writings.Get().(*writing)
-	defer writer.writings.Put(w)
+	defer writer.putWriting(w)
 	timestamp := params.Timestamp
 	if !params.HasTimestamp {
 		timestamp = writer.o.Timestamps.Next()

@@ -71,6 +71,9 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 		}
 		x.masks = masks // all statements are on one table
 	}
+	if err := x.reserve(); err != nil {
+		return Outcome{}, err
+	}
 	if err := x.prepare(); err != nil {
 		return Outcome{}, err
 	}
@@ -94,7 +97,7 @@ func (x *cas) prepare() error {
 	for i, st := range x.statements {
 		s.Values = st.Values
 		if st.Modification.json != nil {
-			if err := st.Modification.json.eval(s); err != nil {
+			if err := st.Modification.json.eval(s, nil); err != nil {
 				return err
 			}
 		}
@@ -340,10 +343,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 		return nil, false, err
 	}
 	w := x.writer.writings.Get().(*writing)
-	defer func() {
-		w.known = nil
-		x.writer.writings.Put(w)
-	}()
+	defer x.writer.putWriting(w)
 	out := new(row.Mutation)
 	out.Reset(x.table.StorageID, x.key)
 	for _, s := range x.statements {

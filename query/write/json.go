@@ -56,9 +56,12 @@ func (c *compiler) insertJSON(stmt *cql.InsertJSON) (*Modification, error) {
 	return m, c.using(m, stmt.Using)
 }
 
-// eval parses the object and sets its values in the scope.
-func (j *jsonValues) eval(s *term.Scope) error {
+// eval parses the object and sets its values in the scope. It reserves memory for that, unless reserve is nil.
+func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) error {
 	v, err := j.text.Eval(s)
+	if err == nil && reserve != nil {
+		err = reserve(jsonCopies, len(v.Bytes))
+	}
 	if err != nil {
 		return err
 	}

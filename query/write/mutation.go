@@ -35,6 +35,11 @@ type writing struct {
 	builder    row.Mutation
 	known      func(clustering []byte) *rowview.View // returns the current row, instead of a read
 	guard      *guardrail.Guard                      // nil unless guardrails bound the values of cells
+
+	rowBytes, cellBytes int // for the decoded cells of the present row, and at most of one
+	readBytes           int // for what a statement has read
+	built               int // bytes of the mutations that were passed on
+	reserved            int
 }
 
 // Bounds of time to live (Cassandra's Attributes).
@@ -43,11 +48,16 @@ const ttlMax = 20 * 365 * 24 * 60 * 60
 // begin prepares w for one statement with its values.
 func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Params, values []wire.Value, now execution.Moment) {
 	w.writer, w.request, w.params = writer, r, params
+	reserved := operation.Memory(w)
+	if r.Memory == nil {
+		reserved = nil
+	}
 	if w.guard = writer.o.DataGuard(r); !w.guard.BoundsValues() {
 		w.guard = nil
 	}
 	w.env = writer.o.Environment(r, now)
-	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: writer.o.IDs, Millis: now.Millis, Now: now.Seconds}
+	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: writer.o.IDs,
+		Millis: now.Millis, Now: now.Seconds, Memory: reserved}
 }
 
 // attributes evaluates USING. fallback is the timestamp if the statement has none.
@@ -123,7 +133,7 @@ func setTimestamp(v wire.Value, to *int64) error {
 // build builds the mutations of m and passes each to add, which must not keep it.
 func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 	if m.json != nil {
-		if err := m.json.eval(&w.Scope); err != nil {
+		if err := m.json.eval(&w.Scope, w.reserveRead); err != nil {
 			return err
 		}
 	}
@@ -179,6 +189,9 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 				return err
 			}
 			if err := changes.CheckPartition(m.table, &w.builder); err != nil {
+				return err
+			}
+			if err := w.hold(); err != nil {
 				return err
 			}
 		}
@@ -254,6 +267,9 @@ func (w *writing) finish(add func(*row.Mutation) error) error {
 	if w.builder.Empty() {
 		return nil
 	}
+	if err := w.finished(&w.builder); err != nil {
+		return err
+	}
 	return add(&w.builder)
 }
 
@@ -263,7 +279,7 @@ func (w *writing) addStatic(m *Modification, key row.PartitionKey) error {
 			return err
 		}
 	}
-	w.row.Reset()
+	w.beginRow()
 	for _, o := range m.static {
 		if err := o.Apply(&w.Context, &w.row); err != nil {
 			return err
@@ -292,7 +308,7 @@ func (w *writing) addRow(m *Modification, key row.PartitionKey, clustering []byt
 			return err
 		}
 	}
-	w.row.Reset()
+	w.beginRow()
 	w.row.Clustering = clustering
 	switch {
 	case m.kind == restriction.Insert && m.table.Compact == schema.NotCompact:
@@ -348,6 +364,9 @@ func (w *writing) find(t *schema.Table, key row.PartitionKey, clustering []byte)
 	defer call.Release()
 	w.request.Cost.Path = string(access.PartitionKey)
 	w.request.Cost.CountPage(call.Page(), w.Now)
+	if err := w.reserveRead(decodedCopies, len(call.Page())); err != nil {
+		return err
+	}
 	v := &rowview.View{}
 	v.Reset(t, w.Now)
 	var r row.PageReader

@@ -86,7 +86,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 		return Outcome{}, err
 	}
 	w := writer.writings.Get().(*writing)
-	defer writer.writings.Put(w)
+	defer writer.putWriting(w)
 	w.begin(writer, r, params, params.Values, writer.o.Moment(params))
 	timestamp := params.Timestamp
 	if !params.HasTimestamp {

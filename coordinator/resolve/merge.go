@@ -1,0 +1,128 @@
+package resolve
+
+import (
+	"bytes"
+	"math"
+
+	"cqld/row"
+)
+
+// Row is a row in its encoded form, which is in a page or in the memory of the resolver. A cell takes three to ten times its
+// encoded size when it is decoded, so the rows of replicas are merged cell by cell.
+type Row struct {
+	clustering, encoded []byte
+	live                bool
+}
+
+// Partition is a version of a partition, or the merge of several.
+type Partition struct {
+	Key             row.PartitionKey
+	header          Row
+	bare            bool // the header contains nothing
+	deletion        row.Deletion
+	RangeTombstones []row.RangeTombstone
+	Rows            []Row
+}
+
+// mergePartitions merges versions of one partition, as row.MergePartitions does. The rows of each are in the order of the command. The
+// result shares memory with the versions.
+func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
+	out := &Partition{Key: versions[0].Key, header: versions[0].header}
+	var tombstones []row.RangeTombstone
+	rows := 0
+	for i, v := range versions {
+		if i > 0 {
+			s.reconcile(&out.header, &v.header)
+		}
+		tombstones = append(tombstones, v.RangeTombstones...)
+		rows = max(rows, len(v.Rows))
+	}
+	s.inspectHeader(out)
+	out.RangeTombstones = row.NormalizeRangeTombstones(tombstones, out.deletion)
+	out.Rows = make([]Row, 0, rows)
+	at := make([]int, len(versions))
+	for s.err == nil {
+		next := -1
+		for i, v := range versions {
+			if at[i] < len(v.Rows) && (next < 0 || s.before(v.Rows[at[i]].clustering, versions[next].Rows[at[next]].clustering)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			break
+		}
+		merged := versions[next].Rows[at[next]]
+		at[next]++
+		for i := next + 1; i < len(versions); i++ {
+			v := versions[i]
+			if at[i] < len(v.Rows) && bytes.Equal(v.Rows[at[i]].clustering, merged.clustering) {
+				s.reconcile(&merged, &v.Rows[at[i]])
+				at[i]++
+			}
+		}
+		d := out.deletion.Max(row.DeletionAt(out.RangeTombstones, merged.clustering))
+		if s.shadow(&merged, d) {
+			out.Rows = append(out.Rows, merged)
+		}
+	}
+	return out
+}
+
+// before reports whether a precedes b in the order of the command.
+func (s *Resolver) before(a, b []byte) bool {
+	c := bytes.Compare(a, b)
+	return c < 0 && !s.cmd.Reversed || c > 0 && s.cmd.Reversed
+}
+
+// reconcile merges o into r.
+func (s *Resolver) reconcile(r, o *Row) {
+	if bytes.Equal(r.encoded, o.encoded) || !s.scratchFor(interleaved*(len(r.encoded)+len(o.encoded))) {
+		return
+	}
+	room := cap(s.scratch)
+	var err error
+	if s.scratch, err = s.stream.Reconcile(s.scratch[:0], r.encoded, o.encoded); err != nil {
+		s.err = err
+		return
+	}
+	s.grown(room)
+	r.encoded = s.keep(s.scratch)
+	s.inspect(r)
+}
+
+// inspect sets live.
+func (s *Resolver) inspect(r *Row) (sum row.Outline) {
+	if s.err == nil {
+		sum, s.err = s.stream.Inspect(r.encoded, s.cmd.Now)
+		r.live = sum.Live
+	}
+	return sum
+}
+
+// inspectHeader sets what is known of the header.
+func (s *Resolver) inspectHeader(p *Partition) {
+	sum := s.inspect(&p.header)
+	p.bare, p.deletion = sum.Empty, sum.Deletion
+}
+
+// shadow removes what d deletes from the row, and reports whether anything is left.
+func (s *Resolver) shadow(r *Row, d row.Deletion) bool {
+	if s.err != nil {
+		return false
+	}
+	if !d.Present() {
+		return true
+	}
+	if !s.scratchFor(interleaved * len(r.encoded)) {
+		return false
+	}
+	var empty bool
+	s.scratch, r.live, empty, s.err = s.stream.Canonical(s.scratch[:0], r.encoded, d, math.MinInt64, s.cmd.Now)
+	if s.err != nil || empty {
+		return false
+	}
+	if !bytes.Equal(s.scratch, r.encoded) {
+		r.encoded = s.keep(s.scratch)
+	}
+	return s.err == nil
+}

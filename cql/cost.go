@@ -1,0 +1,60 @@
+package cql
+
+import "strings"
+
+const (
+	// tokenParsed is what a token takes while its statement is parsed, with its part of the syntax tree, and tokenKept what is left of it
+	// in the Statement and in what is compiled from that.
+	tokenParsed = 800
+	tokenKept   = 100
+	// wideByte is what a byte of a text that is not ASCII takes in addition, while it is parsed.
+	wideByte = 5
+	// operatorsFree is the number of operators that need no further stack, and operatorStack the stack for each further one.
+	operatorsFree = 64
+	operatorStack = 2 << 10
+)
+
+// ParseBytes returns the memory that Parse needs for a text at most, and how much of it the Statement keeps. It counts words without parsing: at
+// least as many as the text has tokens, and in quoted text no more than it has quotes.
+func ParseBytes(text string) (parsed, kept int) {
+	tokens, operators, wide := 1, 0, false
+	inside := false // of a word
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
+			if !inside {
+				tokens++
+			}
+			inside = true
+			continue
+		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
+		case c == '\'' || c == '"':
+			tokens++
+			for i++; i < len(text) && text[i] != c; i++ {
+				wide = wide || text[i] >= 0x80
+			}
+		case c == '$' && strings.HasPrefix(text[i:], "$$"):
+			tokens++
+			if end := strings.Index(text[i+2:], "$$"); end >= 0 {
+				i += end + 3
+			}
+		case c >= 0x80:
+			wide = true
+			tokens++
+		case c == '+' || c == '-' || c == '*' || c == '/' || c == '%':
+			operators++
+			tokens++
+		default:
+			tokens++
+		}
+		inside = false
+	}
+	tokens = min(tokens, tokensMax)
+	kept = tokens*tokenKept + 2*len(text)
+	parsed = tokens*tokenParsed + kept + max(min(operators, operatorsMax)-operatorsFree, 0)*operatorStack
+	if wide {
+		parsed += wideByte * len(text)
+	}
+	return parsed, kept
+}

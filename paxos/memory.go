@@ -1,0 +1,51 @@
+package paxos
+
+import (
+	"errors"
+
+	"cqld/coordinator"
+	"cqld/row"
+)
+
+// Pages is what a request holds at most in a round, in pages of Command.Limits.Bytes: those of five voters, their merge if
+// they differ, the page that is decided on, its rows while conditions are evaluated, and the reply. The members of a round add their
+// limits. Without a limit, the request is not bounded.
+const Pages = 16
+
+// repairPages is the part of Pages for a read that merges pages.
+const repairPages = 8
+
+// wholeBytes is the size from which a page is not larger than one without a limit.
+const wholeBytes = 4 << 20
+
+// cutPage is the promise of an acceptor whose first row does not fit into the page.
+func cutPage() []byte {
+	w := row.NewPageWriter(nil)
+	return w.Finish(true)
+}
+
+// boundPage replaces the error of an acceptor that a row does not fit into the page by a page without rows: the promise counts.
+func boundPage(page []byte, err error) ([]byte, error) {
+	var small *row.PageTooSmall
+	if errors.As(err, &small) {
+		return cutPage(), nil
+	}
+	return page, err
+}
+
+// short returns the error of a request whose only page ended before all rows that it needs, because of Limits.Bytes; nil if it did
+// not. A command with a limit of rows is content with one row.
+func short(cmd *row.ReadCommand, page []byte, more bool) error {
+	size := int(cmd.Limits.Bytes)
+	if !more || size == 0 || len(page) > 2 && (cmd.Limits.Rows > 0 || size >= wholeBytes) {
+		return nil
+	}
+	return &coordinator.NeedsMemory{Bytes: 4 * Pages * size}
+}
+
+// lacksMemory reports whether a read failed because the pages of the round are too large for the memory of its members.
+func lacksMemory(err error) bool {
+	var small *row.PageTooSmall
+	var memory *coordinator.NeedsMemory
+	return errors.As(err, &small) || errors.As(err, &memory)
+}
