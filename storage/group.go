@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // group is the mutations that are committed together: one batch, one fsync.
@@ -65,7 +66,7 @@ func checkMutation(m *row.Mutation) (size int, err error) {
 	var e row.Entry
 	entries := m.Entries()
 	for entries.Next(&e) {
-		size += fixedSize + len(m.Key.Bytes) + suffixSize(&e) + len(e.Value) + 16
+		size += rowkey.FixedSize + len(m.Key.Bytes) + rowkey.SuffixSize(&e) + len(e.Value) + 16
 	}
 	return size, entries.Err()
 }
@@ -80,15 +81,15 @@ func (e *Engine) add(g *group, m *row.Mutation) {
 	g.stripes |= stripe
 	g.tokens = append(g.tokens, m.Key.Token)
 	var entry row.Entry
-	partition := fixedSize + len(m.Key.Bytes)
+	partition := rowkey.FixedSize + len(m.Key.Bytes)
 	for entries := m.Entries(); entries.Next(&entry); {
 		if entry.Kind == row.KindHeader && flags.raise(m.Table) {
 			g.headers = append(g.headers, m.Table)
 			g.set(headerFlagKey(m.Table), nil)
 		}
-		op := g.batch.MergeDeferred(partition+suffixSize(&entry), len(entry.Value))
-		key := appendPartition(op.Key[:0], m.Table, m.Key)
-		appendSuffix(key, entry.Kind, entry.Start, entry.End)
+		op := g.batch.MergeDeferred(partition+rowkey.SuffixSize(&entry), len(entry.Value))
+		key := rowkey.AppendPartition(op.Key[:0], m.Table, m.Key)
+		rowkey.AppendSuffix(key, entry.Kind, entry.Start, entry.End)
 		copy(op.Value, entry.Value)
 		// Finish only fails on an indexed batch.
 		_ = op.Finish()

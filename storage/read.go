@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/merging"
+	"cqld/storage/rowkey"
 )
 
 // Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
@@ -189,9 +190,9 @@ func (r *reader) openOne() error {
 	if len(r.cmd.Key.Bytes) > keyBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
 	}
-	r.prefix = appendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
 	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
-	r.upper = append(append(r.upper[:0], r.prefix...), kindEnd)
+	r.upper = append(append(r.upper[:0], r.prefix...), rowkey.KindEnd)
 	return r.open()
 }
 
@@ -233,12 +234,12 @@ func (r *reader) readRange() error {
 		if err := r.look(); err != nil {
 			return err
 		}
-		_, key, suffix, err := parseKey(r.iter.Key())
+		_, key, suffix, err := rowkey.Parse(r.iter.Key())
 		if err != nil {
 			return err
 		}
 		r.prefix = append(r.prefix[:0], r.iter.Key()[:len(r.iter.Key())-len(suffix)]...)
-		key.Bytes = r.prefix[fixedSize:]
+		key.Bytes = r.prefix[rowkey.FixedSize:]
 		r.beginPartition(key)
 		if row.EntryKind(suffix[0]) == row.KindHeader {
 			if err := r.readHeader(); err != nil {
@@ -256,9 +257,9 @@ func (r *reader) readRange() error {
 // boundRange sets the bounds of the keys of a range; false when it is empty.
 func (r *reader) boundRange(tokens ring.Range) bool {
 	var ok bool
-	r.lower, r.upper, ok = tokenBounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
+	r.lower, r.upper, ok = rowkey.Bounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
 	if ok && r.cmd.Range.After != nil {
-		r.lower = append(appendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), kindEnd)
+		r.lower = append(rowkey.AppendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), rowkey.KindEnd)
 		ok = bytes.Compare(r.lower, r.upper) < 0
 	}
 	return ok
@@ -333,7 +334,7 @@ func (r *reader) readRangeTombstones() error {
 // rangeTombstone returns the range tombstone at the iterator, with copied bounds.
 func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 	var ok bool
-	if r.arena, t.Start, t.End, ok = parseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
+	if r.arena, t.Start, t.End, ok = rowkey.ParseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
 		return t, badKey(r.iter.Key())
 	}
 	value, err := r.iter.ValueAndErr()

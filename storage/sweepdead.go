@@ -11,6 +11,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // deadPartitions are partitions in which a read met many rows that deletions shadow. The purger removes these rows soon,
@@ -32,7 +33,7 @@ func (d *deadPartitions) add(prefix []byte) {
 	if d.spans == nil {
 		d.spans = map[string]*sweepSpan{}
 	}
-	d.spans[string(prefix)] = &sweepSpan{position: bytes.Clone(prefix), end: append(bytes.Clone(prefix), kindEnd)}
+	d.spans[string(prefix)] = &sweepSpan{position: bytes.Clone(prefix), end: append(bytes.Clone(prefix), rowkey.KindEnd)}
 	d.count.Add(1)
 	select {
 	case d.wake <- struct{}{}:
@@ -89,7 +90,7 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 // sweepTable purges all dead data of a table. It stops when ctx ends.
 func (e *Engine) sweepTable(ctx context.Context, id schema.StorageID) error {
 	s := &e.sweeper
-	x := &sweepSpan{position: appendTable(nil, id), end: appendTableEnd(nil, id)}
+	x := &sweepSpan{position: rowkey.AppendTable(nil, id), end: rowkey.AppendTableEnd(nil, id)}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

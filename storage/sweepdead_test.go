@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/rowkey"
 )
 
 const shadowRows = 20_000
@@ -42,7 +43,8 @@ func settleFiles(t testing.TB, e *Engine) {
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.db.Compact(context.Background(), appendTable(nil, testTable), appendTableEnd(nil, testTable), false); err != nil {
+	lower, upper := rowkey.AppendTable(nil, testTable), rowkey.AppendTableEnd(nil, testTable)
+	if err := e.db.Compact(context.Background(), lower, upper, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -50,7 +52,8 @@ func settleFiles(t testing.TB, e *Engine) {
 // steps returns how many keys Pebble looks at to iterate over the test table, also those that are deleted, and how many it finds.
 func steps(t testing.TB, e *Engine) (internal, found int) {
 	t.Helper()
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendTable(nil, testTable), UpperBound: appendTableEnd(nil, testTable)})
+	lower, upper := rowkey.AppendTable(nil, testTable), rowkey.AppendTableEnd(nil, testTable)
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		t.Fatal(err)
 	}
