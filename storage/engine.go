@@ -14,6 +14,7 @@ import (
 
 	"cqld/internal/env"
 	"cqld/schema"
+	"cqld/storage/blockfilter"
 	"cqld/storage/compaction"
 	"cqld/storage/format"
 	"cqld/storage/latch"
@@ -174,6 +175,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		MaxOpenFiles:                1000,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
+	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{blockfilter.NewCollector}
 	o.Experimental.SpanPolicyFunc = spanPolicy
 	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	if e.opts.Inline {

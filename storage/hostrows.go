@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -167,7 +166,7 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	r := p.r
 	r.begin(p.e, dst, cmd)
 	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
-	if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return !s.Exact() }) {
+	if hasRange(cmd.Slices) {
 		err = r.run()
 	} else {
 		err = r.readRows()

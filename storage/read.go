@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/blockfilter"
 	"cqld/storage/merging"
 	"cqld/storage/rowkey"
 )
@@ -34,6 +35,7 @@ func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n R
 	e.counters.reads.Add(1)
 	r := e.readers.Get().(*reader)
 	r.begin(e, dst, cmd)
+	r.alone = true
 	err = r.safely(r.run)
 	if err == nil {
 		err = e.failedErr()
@@ -79,7 +81,11 @@ type reader struct {
 	cmd  *row.ReadCommand
 	iter *pebble.Iterator
 	opts pebble.IterOptions
-	w    row.PageWriter
+	// alone means that the iterator serves one command: it may skip blocks without keys of the partition.
+	alone     bool
+	partition blockfilter.Filter
+	filters   [1]pebble.BlockPropertyFilter
+	w         row.PageWriter
 
 	info      TableInfo
 	gcBefore  int64
@@ -148,7 +154,7 @@ func (r *reader) safely(f func() error) (err error) {
 
 // release releases references to the memory of the command and the page.
 func (r *reader) release() {
-	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
+	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}, false
 	r.filter.Reset(nil, 0)
 	r.stream.Release()
 	if cap(r.stored.Cells)+cap(r.canonical.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
@@ -273,6 +279,11 @@ func (r *reader) open() (err error) {
 	}
 	// Reads by key often find nothing, and the filter saves them the block of the last level.
 	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
+	if r.alone && r.cmd.SinglePartition() && hasRange(r.cmd.Slices) {
+		r.partition.Partition(r.cmd.Table, r.cmd.Key.Token)
+		r.filters[0] = &r.partition
+		r.opts.PointKeyFilters = r.filters[:]
+	}
 	r.iter, err = r.e.db.NewIter(&r.opts)
 	return err
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -82,4 +83,9 @@ func (r *reader) iterError() error {
 		return nil
 	}
 	return r.iter.Error()
+}
+
+// hasRange reports whether any of the slices is not one row: filters of whole keys do not answer for it.
+func hasRange(s []row.Slice) bool {
+	return slices.ContainsFunc(s, func(s row.Slice) bool { return !s.Exact() })
 }

@@ -61,6 +61,7 @@ tlsconfig/authority: tlsconfig
 # Storage and messages.
 storage/rowkey: ring row schema
 storage/block: internal/wire row storage/rowkey
+storage/blockfilter: ring row schema storage/rowkey
 storage/estimate: ring schema storage/rowkey
 storage/faultfs:
 storage/compaction:
@@ -69,7 +70,7 @@ storage/latch: ring
 storage/logguard:
 storage/merging: row
 storage/space: internal/env
-storage: internal/env internal/guard internal/wire ring row schema storage/block storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/rowkey storage/space
+storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/rowkey storage/space
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
