@@ -313,6 +313,7 @@ func (e *Engine) publish(g *group) (err error) {
 		return e.failure(err)
 	}
 	e.headers.persisted(g.headers)
+	e.sweeper.dead.suspect(g.deleted)
 	return e.failedErr()
 }
 

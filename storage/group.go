@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -24,6 +25,7 @@ type group struct {
 	tables    []schema.StorageID // whose rows the batch changes
 	sync      bool               // someone waits for the disk
 	began     time.Duration      // when Pebble got the batch, if sync
+	deleted   []keySpan          // of the deletions of partitions and ranges
 	early     []func(error)      // called when the group is committed
 	synced    []func(error)      // called when the group is on disk
 }
@@ -91,9 +93,30 @@ func (e *Engine) add(g *group, m *row.Mutation) {
 		key := rowkey.AppendPartition(op.Key[:0], m.Table, m.Key)
 		rowkey.AppendSuffix(key, entry.Kind, entry.Start, entry.End)
 		copy(op.Value, entry.Value)
+		g.noteDeletion(key[:partition], &entry)
 		// Finish only fails on an indexed batch.
 		_ = op.Finish()
 	}
+}
+
+// noteDeletion records the keys of rows that an entry deletes, if it deletes several.
+func (g *group) noteDeletion(partition []byte, x *row.Entry) {
+	if len(g.deleted) >= deadPartitionsMax || x.Kind == row.KindRow {
+		return
+	}
+	start := append(bytes.Clone(partition), byte(row.KindRow))
+	end := append(bytes.Clone(partition), rowkey.KindEnd)
+	switch x.Kind {
+	case row.KindHeader:
+		if sum, err := row.Summarize(x.Value, 0); err != nil || !sum.Deletes {
+			return
+		}
+	case row.KindRangeTombstone:
+		if start = append(start, x.Start...); len(x.End) > 0 {
+			end = append(append(bytes.Clone(partition), byte(row.KindRow)), x.End...)
+		}
+	}
+	g.deleted = append(g.deleted, keySpan{start, end})
 }
 
 func (g *group) set(key, value []byte) {
