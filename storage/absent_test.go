@@ -168,3 +168,34 @@ func TestAbsentPartitionsReadNoBlock(t *testing.T) {
 		}
 	}
 }
+
+// TestProbesFindEveryPartition shows that a prober, which reads many partitions with one iterator, skips no block of the
+// later ones.
+func TestProbesFindEveryPartition(t *testing.T) {
+	const partitions = 500
+	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, blockBytes: 512})
+	defer e.Close()
+	for i := range partitions {
+		mustApply(t, e, putRow(fmt.Sprint("key", i), 1, 1, "value"), putRow(fmt.Sprint("key", i), 2, 1, "value"))
+	}
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	h := &Host{e: e}
+	if err := h.Probe(func(p *Prober) error {
+		for i := range partitions {
+			live, _, err := p.Alive(testTable, row.NewPartitionKey(fmt.Append(nil, "key", i)), 5, nil)
+			if err != nil || !live {
+				t.Fatalf("partition %d: live %v, %v", i, live, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range partitions { // the same reader, each time with a filter of its own
+		if live := rows(t, mustRead(t, e, readKey(fmt.Sprint("key", i)))); len(live) != 2 {
+			t.Fatalf("partition %d has %d rows", i, len(live))
+		}
+	}
+}
