@@ -26,10 +26,10 @@ const (
 	// second they are taken again.
 	partMin    = 0.05
 	partResume = 0.06
-	// Every is how often the free space is looked at while something is written: a refusal comes within a second. Rest
-	// applies while nothing is written, so that an idle node rests.
+	// Every is how often the free space is looked at while something is written: a refusal comes within a second.
 	Every = 250 * time.Millisecond
-	Rest  = 5 * time.Second
+	// Rest is how often it is looked at while nothing is written, so that an idle node rests.
+	Rest = 5 * time.Second
 )
 
 // Options configure a Watcher. All fields are required.
