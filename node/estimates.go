@@ -9,7 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/schema"
 	"cqld/search"
-	"cqld/storage"
+	"cqld/storage/estimate"
 	"cqld/storage/index"
 )
 
@@ -27,7 +27,7 @@ type estimates struct {
 }
 
 type estimated struct {
-	partitions storage.PartitionEstimate
+	partitions estimate.Partitions
 	at         time.Duration // monotonic
 	epoch      uint64        // of the ring whose ranges were sampled
 	share      float64       // the part of all tokens that was sampled
@@ -45,7 +45,7 @@ func (e *estimates) tableEstimate(t *schema.Table) (partitions, meanBytes int64,
 
 // of estimates the partitions of a table in the ranges that this node replicates. A table that cannot be read because its
 // file is corrupt counts as empty: the storage engine reports the corruption separately.
-func (e *estimates) of(t *schema.Table) storage.PartitionEstimate { return e.newest(t).partitions }
+func (e *estimates) of(t *schema.Table) estimate.Partitions { return e.newest(t).partitions }
 
 // newest returns the estimate of a table. It computes a new one if the ring has changed or the estimate is too old.
 func (e *estimates) newest(t *schema.Table) estimated {

@@ -16,6 +16,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/block"
 )
 
 // newPurged returns an acceptor with its Purge.
@@ -378,16 +379,18 @@ func TestAnUndecidedStateClaimsNoDecision(t *testing.T) {
 	} {
 		source, from, table := newAcceptor(t)
 		test.prepare(source, table)
-		block, _, err := from.Export(nil, schema.PaxosTable, ring.FullRange(), source.Select([]*schema.Table{table}), nil, 1<<20)
+		selected := source.Select([]*schema.Table{table})
+		states, _, err := from.Export(nil, schema.PaxosTable, ring.FullRange(), selected, nil, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if block, err = storage.EditBlock(block, func(_ row.PartitionKey, r *row.Row) error { return source.Undecide(r) }); err != nil {
+		undecide := func(_ row.PartitionKey, r *row.Row) error { return source.Undecide(r) }
+		if states, err = block.Edit(states, undecide); err != nil {
 			t.Fatal(err)
 		}
 		l, to, table := newAcceptor(t)
 		file := to.NewIngestion(schema.PaxosTable, ring.FullRange())
-		if err := errors.Join(file.Add(block), file.Commit()); err != nil {
+		if err := errors.Join(file.Add(states), file.Commit()); err != nil {
 			t.Fatal(err)
 		}
 		l.Reload()

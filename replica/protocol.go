@@ -9,6 +9,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage"
+	"cqld/storage/block"
 )
 
 // Admission, storage, workers and traces for other protocols between replicas.
@@ -63,13 +64,13 @@ func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 	return l.paxos.Select(tables)
 }
 
-// UndecidedStates returns a copy of a block of storage.Export of system.paxos that lists no change as decided. The node that
-// receives it is a replica already: its votes count, and a decision would claim that its rows have the change.
-func (l *Local) UndecidedStates(block []byte) ([]byte, error) {
+// UndecidedStates returns a copy of a block of storage.Engine.Export of system.paxos that lists no change as decided.
+// The node that receives it is a replica already: its votes count, and a decision would claim that its rows have the change.
+func (l *Local) UndecidedStates(states []byte) ([]byte, error) {
 	if l.paxos == nil {
-		return block, nil
+		return states, nil
 	}
-	return storage.EditBlock(block, func(_ row.PartitionKey, r *row.Row) error { return l.paxos.Undecide(r) })
+	return block.Edit(states, func(_ row.PartitionKey, r *row.Row) error { return l.paxos.Undecide(r) })
 }
 
 // forgetPaxos removes accepted and decided updates of a table's partitions from the Paxos state.

@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // Apply applies mutations atomically: after a crash either all of them or none are part of the data. It copies them
@@ -66,7 +67,7 @@ func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	if e.disk.full.Load() && mode&takeFull == 0 {
+	if e.disk.Full() && mode&takeFull == 0 {
 		e.counters.refused.Add(1)
 		return ErrDiskFull
 	}
@@ -291,7 +292,7 @@ func (e *Engine) commitBatch(g *group) error {
 
 // publish makes the group's batch visible, under the latches of its partitions.
 func (e *Engine) publish(g *group) (err error) {
-	e.disk.use()
+	e.disk.Use()
 	if err := e.failedErr(); err != nil {
 		return err
 	}
@@ -312,6 +313,7 @@ func (e *Engine) publish(g *group) (err error) {
 		return e.failure(err)
 	}
 	e.headers.persisted(g.headers)
+	e.sweeper.dead.suspect(g.deleted)
 	return e.failedErr()
 }
 
@@ -376,7 +378,7 @@ func (e *Engine) Truncate(id schema.StorageID) error {
 func (e *Engine) truncate(id schema.StorageID, drop bool) error {
 	err := e.removeTable(id, drop)
 	if err == nil {
-		e.reclaim(appendTable(nil, id), appendTableEnd(nil, id))
+		e.reclaim(rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id))
 	}
 	return err
 }
@@ -392,7 +394,7 @@ func (e *Engine) removeTable(id schema.StorageID, drop bool) error {
 				m.Drop(Derived{batch: b, space: m.space}, id)
 			}
 		}
-		return b.DeleteRange(appendTable(nil, id), appendTableEnd(nil, id), nil)
+		return b.DeleteRange(rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id), nil)
 	})
 }
 

@@ -169,10 +169,10 @@ func TestRefusalsAreReturned(t *testing.T) {
 	}
 	refused("a dropped table", nil, dropped)
 	full = true
-	e.checkSpace()
+	e.disk.Check()
 	refused("a full disk", ErrDiskFull, dropped)
 	full = false
-	e.checkSpace()
+	e.disk.Check()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}

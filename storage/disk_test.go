@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/storage/space"
 )
 
 // nextTimer returns the time until the first timer of the clock.
@@ -50,24 +52,24 @@ func TestIdleEngineRests(t *testing.T) {
 		})
 	}
 	for range 3 { // opening has written
-		advance(freeSpaceEvery, freeSpaceRest)
+		advance(space.Every, space.Rest)
 	}
 	for range 20 {
-		advance(freeSpaceRest)
+		advance(space.Rest)
 	}
 	if err := apply(e, putRow("a", 1, 1, "x")); err != nil {
 		t.Fatal(err)
 	}
 	free.Store(0)
-	advance(freeSpaceEvery)
+	advance(space.Every)
 	if err := apply(e, putRow("a", 1, 2, "x")); err == nil {
 		t.Fatal("a full disk accepts a write")
 	}
 	for range 20 {
-		advance(freeSpaceEvery)
+		advance(space.Every)
 	}
 	free.Store(1 << 40)
-	advance(freeSpaceEvery)
+	advance(space.Every)
 	if err := apply(e, putRow("a", 1, 2, "x")); err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,14 @@ import (
 
 	"cqld/internal/env"
 	"cqld/schema"
+	"cqld/storage/blockfilter"
 	"cqld/storage/compaction"
 	"cqld/storage/format"
 	"cqld/storage/latch"
 	"cqld/storage/logguard"
 	"cqld/storage/merging"
+	"cqld/storage/rowkey"
+	"cqld/storage/space"
 )
 
 // Engine is one node's storage. All methods are safe for concurrent use, except Close, which must come last.
@@ -57,7 +60,7 @@ type Engine struct {
 	flushFailures atomic.Int64
 
 	hot  hotRows
-	disk diskState
+	disk *space.Watcher
 
 	sweeper   sweeper
 	reclaimer reclaimer
@@ -121,10 +124,13 @@ func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
 // openLocked opens the storage in a directory that is locked. The caller releases the lock if it fails.
 func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e := &Engine{opts: o, lock: lock, stop: make(chan struct{}), broken: make(chan struct{})}
-	e.latches.Off, e.disk.wake = o.noLatch, make(chan struct{}, 1)
+	e.latches.Off = o.noLatch
+	e.disk = space.New(space.Options{
+		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger, Free: o.FreeSpace, BallastBytes: o.BallastBytes,
+	})
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
-	e.openBallast()
+	e.disk.OpenBallast()
 	cache := pebble.NewCache(o.CacheBytes)
 	defer cache.Unref()
 	if err := e.clearIngestions(); err != nil {
@@ -145,7 +151,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost(), e.loadPass()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
-	e.checkSpace()
+	e.disk.Check()
 	e.start()
 	return e, nil
 }
@@ -169,6 +175,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		MaxOpenFiles:                1000,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 	}
+	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{blockfilter.NewCollector}
 	o.Experimental.SpanPolicyFunc = spanPolicy
 	o.Experimental.CompactionScheduler = new(compaction.Scheduler)
 	if e.opts.Inline {
@@ -185,11 +192,23 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	return o
 }
 
+// watchedFS returns the file system for Pebble: when it is full, it deletes the ballast file and repeats the
+// operation. A log that fails stops the engine, not Pebble.
+func (e *Engine) watchedFS() vfs.FS {
+	fs := e.opts.FS
+	if fs == vfs.Default { // in memory, a file of zeros frees nothing
+		fs = logguard.Ahead(fs)
+	}
+	failed := func() bool { return e.failed.Load() != nil }
+	e.guard = logguard.New(vfs.OnDiskFull(fs, e.disk.Overflow), failed, e.fail)
+	return e.guard
+}
+
 // spanPolicy ends each file where the tables of users begin. What the system writes all the time (Paxos state,
 // entries of maintainers) lies before them: a flushed file with both would overlap everything between,
 // and compactions would write all of it again, even when the users' rows come in order.
 func spanPolicy(start []byte) (policy pebble.SpanPolicy, end []byte, err error) {
-	if users := appendTable(nil, schema.FirstStorageID); bytes.Compare(start, users) < 0 {
+	if users := rowkey.AppendTable(nil, schema.FirstStorageID); bytes.Compare(start, users) < 0 {
 		end = users
 	}
 	return policy, end, nil
@@ -201,7 +220,7 @@ func (e *Engine) start() {
 		return
 	}
 	e.owned.Go(e.commitLoop)
-	e.owned.Go(e.watchSpace)
+	e.owned.Go(func() { e.disk.Watch(e.stop) })
 	e.sweeper.dead.wake = make(chan struct{}, 1)
 	if !e.opts.noSweep {
 		e.owned.Go(e.sweepLoop)

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 const testTable schema.StorageID = 1024
@@ -227,7 +228,7 @@ func TestFilesEndBeforeTheTablesOfUsers(t *testing.T) {
 	var users [][2]string
 	for _, files := range levels {
 		for _, f := range files {
-			from, to := tableOf(f.Smallest.UserKey), tableOf(f.Largest.UserKey)
+			from, to := rowkey.TableOf(f.Smallest.UserKey), rowkey.TableOf(f.Largest.UserKey)
 			if from < schema.FirstStorageID && to >= schema.FirstStorageID {
 				t.Errorf("a file has tables %d to %d", from, to)
 			}

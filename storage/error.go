@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // Errors of an Engine, for errors.Is.
@@ -75,5 +76,10 @@ func (e *Engine) failure(err error) error {
 	if pebble.IsCorruptionError(err) {
 		return &CorruptError{Err: err}
 	}
+	if malformed := new(rowkey.Malformed); errors.As(err, &malformed) {
+		return &CorruptError{Err: err}
+	}
 	return fmt.Errorf("storage: %w", err)
 }
+
+func badKey(key []byte) error { return &CorruptError{Err: &rowkey.Malformed{Key: key}} }

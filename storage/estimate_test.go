@@ -6,6 +6,7 @@ import (
 
 	"cqld/ring"
 	"cqld/row"
+	"cqld/storage/estimate"
 )
 
 // TestEstimatesAreWithinAFactorOfTwo writes partitions, overwrites them, and compares estimates with counts, for the whole ring and
@@ -41,7 +42,7 @@ func TestEstimatesAreWithinAFactorOfTwo(t *testing.T) {
 					if all := p.All(); all < got-1 || all > got+1 {
 						t.Errorf("%d in all, %d in every range", all, got)
 					}
-					if n <= estimateSamples && got != int64(want) || got > int64(2*want) || 2*got < int64(want) {
+					if n <= estimate.Samples && got != int64(want) || got > int64(2*want) || 2*got < int64(want) {
 						t.Errorf("%d partitions in %v, estimated %d", want, held, got)
 					}
 					if want > 0 && (p.MeanBytes < 60 || p.MeanBytes > 200) {

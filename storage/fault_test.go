@@ -13,6 +13,7 @@ import (
 
 	"cqld/row"
 	"cqld/storage/faultfs"
+	"cqld/storage/space"
 )
 
 var errDisk = errors.New("injected disk error")
@@ -248,7 +249,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 	clock := newTestClock()
 	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 128 << 10, BallastBytes: 256 << 10})
 	defer e.Close()
-	// The watcher looks every freeSpaceEvery of the engine's clock.
+	// The watcher looks every space.Every of the engine's clock.
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -257,7 +258,7 @@ func TestFullDiskRefusesWritesAndRecovers(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(time.Millisecond):
-				clock.advance(freeSpaceEvery)
+				clock.advance(space.Every)
 			}
 		}
 	}()
@@ -305,7 +306,7 @@ func TestBallastIsGivenUpWhenTheDiskIsReallyFull(t *testing.T) {
 	clock := newTestClock() // it does not advance, so the free space is not checked
 	e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 256 << 10, BallastBytes: 4 << 20})
 	defer e.Close()
-	if _, err := disk.Stat("db/" + ballastFile); err != nil {
+	if _, err := disk.Stat("db/" + space.BallastFile); err != nil {
 		t.Fatal(err)
 	}
 	free, total := disk.Space()
@@ -324,16 +325,16 @@ func TestBallastIsGivenUpWhenTheDiskIsReallyFull(t *testing.T) {
 			acknowledged++
 		}
 	})
-	if _, err := disk.Stat("db/" + ballastFile); err == nil {
+	if _, err := disk.Stat("db/" + space.BallastFile); err == nil {
 		t.Fatal("the ballast is still there")
 	}
 	if got := rows(t, mustRead(t, e, readKey("a"))); len(got) != acknowledged {
 		t.Fatalf("%d rows of %d acknowledged", len(got), acknowledged)
 	}
 	disk.SetSpace(128 << 20)
-	e.checkSpace()
+	e.disk.Check()
 	mustApply(t, e, putRow("b", 1, 1, "y"))
-	if _, err := disk.Stat("db/" + ballastFile); err != nil {
+	if _, err := disk.Stat("db/" + space.BallastFile); err != nil {
 		t.Fatalf("the ballast did not come back: %v", err)
 	}
 }

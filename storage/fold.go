@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // hotRows are keys whose merge had many operands: in the memtable, every reader pays for every operand. The read that
@@ -69,8 +70,8 @@ func (e *Engine) foldHot() {
 
 // fold replaces the operands of one key by their merge.
 func (e *Engine) fold(key []byte) error {
-	_, k, _, err := parseKey(key)
-	if err != nil || e.failedErr() != nil || e.disk.full.Load() {
+	_, k, _, err := rowkey.Parse(key)
+	if err != nil || e.failedErr() != nil || e.disk.Full() {
 		return err
 	}
 	stripe := latch.StripeOf(k.Token)

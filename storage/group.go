@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // group is the mutations that are committed together: one batch, one fsync.
@@ -23,6 +25,7 @@ type group struct {
 	tables    []schema.StorageID // whose rows the batch changes
 	sync      bool               // someone waits for the disk
 	began     time.Duration      // when Pebble got the batch, if sync
+	deleted   []keySpan          // of the deletions of partitions and ranges
 	early     []func(error)      // called when the group is committed
 	synced    []func(error)      // called when the group is on disk
 }
@@ -65,7 +68,7 @@ func checkMutation(m *row.Mutation) (size int, err error) {
 	var e row.Entry
 	entries := m.Entries()
 	for entries.Next(&e) {
-		size += fixedSize + len(m.Key.Bytes) + suffixSize(&e) + len(e.Value) + 16
+		size += rowkey.FixedSize + len(m.Key.Bytes) + rowkey.SuffixSize(&e) + len(e.Value) + 16
 	}
 	return size, entries.Err()
 }
@@ -80,19 +83,40 @@ func (e *Engine) add(g *group, m *row.Mutation) {
 	g.stripes |= stripe
 	g.tokens = append(g.tokens, m.Key.Token)
 	var entry row.Entry
-	partition := fixedSize + len(m.Key.Bytes)
+	partition := rowkey.FixedSize + len(m.Key.Bytes)
 	for entries := m.Entries(); entries.Next(&entry); {
 		if entry.Kind == row.KindHeader && flags.raise(m.Table) {
 			g.headers = append(g.headers, m.Table)
 			g.set(headerFlagKey(m.Table), nil)
 		}
-		op := g.batch.MergeDeferred(partition+suffixSize(&entry), len(entry.Value))
-		key := appendPartition(op.Key[:0], m.Table, m.Key)
-		appendSuffix(key, entry.Kind, entry.Start, entry.End)
+		op := g.batch.MergeDeferred(partition+rowkey.SuffixSize(&entry), len(entry.Value))
+		key := rowkey.AppendPartition(op.Key[:0], m.Table, m.Key)
+		rowkey.AppendSuffix(key, entry.Kind, entry.Start, entry.End)
 		copy(op.Value, entry.Value)
+		g.noteDeletion(key[:partition], &entry)
 		// Finish only fails on an indexed batch.
 		_ = op.Finish()
 	}
+}
+
+// noteDeletion records the keys of rows that an entry deletes, if it deletes several.
+func (g *group) noteDeletion(partition []byte, x *row.Entry) {
+	if len(g.deleted) >= deadPartitionsMax || x.Kind == row.KindRow {
+		return
+	}
+	start := append(bytes.Clone(partition), byte(row.KindRow))
+	end := append(bytes.Clone(partition), rowkey.KindEnd)
+	switch x.Kind {
+	case row.KindHeader:
+		if sum, err := row.Summarize(x.Value, 0); err != nil || !sum.Deletes {
+			return
+		}
+	case row.KindRangeTombstone:
+		if start = append(start, x.Start...); len(x.End) > 0 {
+			end = append(append(bytes.Clone(partition), byte(row.KindRow)), x.End...)
+		}
+	}
+	g.deleted = append(g.deleted, keySpan{start, end})
 }
 
 func (g *group) set(key, value []byte) {

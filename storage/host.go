@@ -15,6 +15,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // Host is what a maintainer may ask of its engine. Its methods are safe for concurrent use. Those that write or wait
@@ -33,7 +34,7 @@ func (h *Host) Marks(f func(table schema.StorageID)) error {
 func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 	prefix := ownKey(h.space.Marks)
 	return h.e.scan(prefix, func(key, value []byte) error {
-		if len(key) != len(prefix)+tableSize {
+		if len(key) != len(prefix)+rowkey.TableSize {
 			return badKey(key)
 		}
 		f(schema.StorageID(binary.BigEndian.Uint32(key[len(prefix):])), value)
@@ -44,7 +45,7 @@ func (h *Host) MarkValues(f func(id schema.StorageID, value []byte)) error {
 // HasRows reports whether anything is stored of a table; true if that cannot be read. It may be called in Enter
 // and Ingest.
 func (h *Host) HasRows(table schema.StorageID) bool {
-	empty, err := h.e.emptySpan(appendTable(nil, table), appendTableEnd(nil, table))
+	empty, err := h.e.emptySpan(rowkey.AppendTable(nil, table), rowkey.AppendTableEnd(nil, table))
 	return !empty || err != nil
 }
 
@@ -80,19 +81,19 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 		return nil, ErrStopped
 	}
 	if position == nil {
-		position = appendTable(nil, table)
+		position = rowkey.AppendTable(nil, table)
 	}
-	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: appendTableEnd(nil, table)})
+	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: rowkey.AppendTableEnd(nil, table)})
 	if err != nil {
 		return nil, h.e.failure(err)
 	}
 	valid := iter.First()
 	for ; valid && n > 0; n-- {
-		_, k, suffix, err := parseKey(iter.Key())
+		_, k, suffix, err := rowkey.Parse(iter.Key())
 		if err != nil {
 			return nil, errors.Join(err, iter.Close())
 		}
-		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), kindEnd)
+		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), rowkey.KindEnd)
 		f(k)
 		valid = stepOrSeek(iter, next)
 	}
@@ -105,7 +106,7 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 
 // Emptied calls Emptied of all maintainers if nothing is stored of a partition, unless the disk is full.
 func (h *Host) Emptied(table schema.StorageID, key row.PartitionKey) error {
-	if h.e.disk.full.Load() {
+	if h.e.disk.Full() {
 		return nil
 	}
 	return h.e.failure(h.e.emptied(table, key))
@@ -121,7 +122,7 @@ func (h *Host) Latched(f func()) {
 // Overlaps reports whether entries of a table may lie between two keys of the engine (Maintainer.LoseEntries).
 func (h *Host) Overlaps(table schema.StorageID, first, last []byte) bool {
 	prefix := h.space.appendTable(nil, table)
-	return bytes.Compare(prefix, last) <= 0 && bytes.Compare(prefixEnd(prefix), first) > 0
+	return bytes.Compare(prefix, last) <= 0 && bytes.Compare(rowkey.PrefixEnd(prefix), first) > 0
 }
 
 // NameOf returns the name of a table, or its number.
@@ -131,7 +132,7 @@ func (h *Host) NameOf(table schema.StorageID) string { return h.e.nameOf(table) 
 // entries as they are now. The caller closes it.
 func (h *Host) Entries(table schema.StorageID, start, end []byte) (*Entries, error) {
 	o := &pebble.IterOptions{LowerBound: append(h.space.appendTable(nil, table), start...)}
-	if o.UpperBound = prefixEnd(h.space.appendTable(nil, table)); end != nil {
+	if o.UpperBound = rowkey.PrefixEnd(h.space.appendTable(nil, table)); end != nil {
 		o.UpperBound = append(h.space.appendTable(nil, table), end...)
 	}
 	if bytes.Compare(o.LowerBound, o.UpperBound) >= 0 {

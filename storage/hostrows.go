@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -14,6 +13,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // Rows calls f with up to n headers and rows of a table as they are stored, from a position on: nil at first. It also ends
@@ -24,9 +24,9 @@ func (h *Host) Rows(table schema.StorageID, position []byte, n int, f func(*Ente
 		return nil, ErrStopped
 	}
 	if position == nil {
-		position = appendTable(nil, table)
+		position = rowkey.AppendTable(nil, table)
 	}
-	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: appendTableEnd(nil, table)})
+	iter, err := h.e.db.NewIter(&pebble.IterOptions{LowerBound: position, UpperBound: rowkey.AppendTableEnd(nil, table)})
 	if err != nil {
 		return nil, h.e.failure(err)
 	}
@@ -61,9 +61,11 @@ type StoredRows struct {
 // keys without their table: token, length and bytes of the partition key, kind, clustering. nil means no bound. The iterator is valid
 // during the call.
 func (h *Host) StoredRows(table schema.StorageID, start, end []byte, f func(*StoredRows) error) (err error) {
-	o := &pebble.IterOptions{LowerBound: append(appendTable(nil, table), start...), UpperBound: appendTableEnd(nil, table)}
+	o := &pebble.IterOptions{
+		LowerBound: append(rowkey.AppendTable(nil, table), start...), UpperBound: rowkey.AppendTableEnd(nil, table),
+	}
 	if end != nil {
-		o.UpperBound = append(appendTable(nil, table), end...)
+		o.UpperBound = append(rowkey.AppendTable(nil, table), end...)
 	}
 	x := StoredRows{e: h.e}
 	if x.iter, err = h.e.db.NewIter(o); err != nil {
@@ -93,15 +95,15 @@ func (x *StoredRows) Next() (entered Entered, ok bool, err error) {
 
 // TokenOfPosition returns the token at which a position of Rows is.
 func TokenOfPosition(position []byte) (t ring.Token, ok bool) {
-	if len(position) < tableSize+tokenSize {
+	if len(position) < rowkey.TableSize+rowkey.TokenSize {
 		return 0, false
 	}
-	return ring.Token(binary.BigEndian.Uint64(position[tableSize:]) ^ (1 << 63)), true
+	return ring.Token(binary.BigEndian.Uint64(position[rowkey.TableSize:]) ^ (1 << 63)), true
 }
 
 // enteredAt returns the entry at which an iterator is.
 func enteredAt(iter *pebble.Iterator) (x Entered, err error) {
-	table, k, suffix, err := parseKey(iter.Key())
+	table, k, suffix, err := rowkey.Parse(iter.Key())
 	if err != nil {
 		return x, err
 	}
@@ -113,13 +115,13 @@ func enteredAt(iter *pebble.Iterator) (x Entered, err error) {
 // latch of the partition, so that no commit, ingestion or purge of it runs meanwhile; the changes of d are committed. Nothing
 // is done while the disk is full.
 func (h *Host) Revise(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte, f func(d Derived, value []byte)) error {
-	if h.e.disk.full.Load() {
+	if h.e.disk.Full() {
 		return nil
 	}
 	stripe := latch.StripeOf(key.Token)
 	h.e.latches.Lock(stripe)
 	defer h.e.latches.Unlock(stripe)
-	at := appendSuffix(appendPartition(nil, table, key), kind, clustering, nil)
+	at := rowkey.AppendSuffix(rowkey.AppendPartition(nil, table, key), kind, clustering, nil)
 	err := h.e.overwrite(func(b *pebble.Batch) error {
 		return h.e.lookUp(at, func(value []byte) { f(Derived{batch: b, space: h.space}, value) })
 	})
@@ -164,7 +166,7 @@ func (p *Prober) Read(dst []byte, cmd *row.ReadCommand) (page []byte, err error)
 	r := p.r
 	r.begin(p.e, dst, cmd)
 	r.pageBytes = math.MaxInt // a row; pages of partitions are read by Engine.Read
-	if slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return !s.Exact() }) {
+	if hasRange(cmd.Slices) {
 		err = r.run()
 	} else {
 		err = r.readRows()
@@ -203,13 +205,13 @@ func (r *reader) openRows() error {
 		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
 	}
 	if r.iter == nil || r.wide != r.cmd.Table {
-		r.lower, r.upper = appendTable(r.lower[:0], r.cmd.Table), appendTableEnd(r.upper[:0], r.cmd.Table)
+		r.lower, r.upper = rowkey.AppendTable(r.lower[:0], r.cmd.Table), rowkey.AppendTableEnd(r.upper[:0], r.cmd.Table)
 		if err := r.open(); err != nil {
 			return err
 		}
 		r.wide = r.cmd.Table
 	}
-	r.prefix = appendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
 	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
 	return nil
 }
@@ -217,7 +219,8 @@ func (r *reader) openRows() error {
 // Stored returns what is stored under a key of a partition, nil if nothing is: the header, or a row.
 func (h *Host) Stored(table schema.StorageID, key row.PartitionKey, kind row.EntryKind, clustering []byte) ([]byte, error) {
 	var out []byte
-	err := h.e.lookUp(appendSuffix(appendPartition(nil, table, key), kind, clustering, nil), func(value []byte) {
+	stored := rowkey.AppendSuffix(rowkey.AppendPartition(nil, table, key), kind, clustering, nil)
+	err := h.e.lookUp(stored, func(value []byte) {
 		if value != nil {
 			out = append([]byte{}, value...)
 		}

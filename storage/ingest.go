@@ -13,11 +13,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/block"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // ingestDir is the directory, in the engine's, for sstables under construction. Files that a crash leaves there are
@@ -67,40 +68,40 @@ func (g *Ingestion) Size() int64 { return g.size }
 
 // Add adds a block of Export. Blocks must be added in the order in which they were exported. After an error, only
 // Abort may be called.
-func (g *Ingestion) Add(block []byte) error {
+func (g *Ingestion) Add(data []byte) error {
 	if err := g.e.writable(); err != nil {
 		return err
 	}
-	g.e.disk.use()
-	b := blockReader{c: wire.NewCursor(block)}
-	for b.next() {
-		if err := g.check(b.key, b.value); err != nil {
+	g.e.disk.Use()
+	b := block.NewReader(data)
+	for b.Next() {
+		if err := g.check(b.Key, b.Value); err != nil {
 			return fmt.Errorf("%w entry for %s: %w", ErrInvalid, g.path, err)
 		}
 		if err := g.open(); err != nil {
 			return g.e.failure(err)
 		}
-		if err := g.w.Merge(b.key, b.value); err != nil {
+		if err := g.w.Merge(b.Key, b.Value); err != nil {
 			return g.e.failure(err)
 		}
-		g.last = append(g.last[:0], b.key...)
-		g.size += int64(len(b.key) + len(b.value))
+		g.last = append(g.last[:0], b.Key...)
+		g.size += int64(len(b.Key) + len(b.Value))
 	}
-	if err := b.c.Err(); err != nil {
+	if err := b.Err(); err != nil {
 		return fmt.Errorf("%w block for %s: %w", ErrInvalid, g.path, err)
 	}
-	g.stage(block)
+	g.stage(data)
 	return nil
 }
 
 // stage lets maintainers add the entries of a block that was checked.
-func (g *Ingestion) stage(block []byte) {
+func (g *Ingestion) stage(data []byte) {
 	for _, s := range g.staged {
 		if s.batch != nil {
-			b := blockReader{c: wire.NewCursor(block)}
+			b := block.NewReader(data)
 			s.Stage(Derived{s.batch, s.space, s.note}, &Entering{
 				tables: []schema.StorageID{g.table},
-				source: func() (key, value []byte, ok bool) { ok = b.next(); return b.key, b.value, ok },
+				source: func() (key, value []byte, ok bool) { ok = b.Next(); return b.Key, b.Value, ok },
 			})
 		}
 	}
@@ -118,7 +119,7 @@ func (g *Ingestion) unstage() {
 
 // check says what is wrong with an entry.
 func (g *Ingestion) check(key, value []byte) error {
-	table, k, suffix, err := parseKey(key)
+	table, k, suffix, err := rowkey.Parse(key)
 	switch {
 	case err != nil:
 		return err
@@ -134,7 +135,7 @@ func (g *Ingestion) check(key, value []byte) error {
 		g.headers = true
 	case row.KindRow:
 	case row.KindRangeTombstone:
-		if _, _, _, ok := parseRangeTombstone(nil, suffix); !ok {
+		if _, _, _, ok := rowkey.ParseRangeTombstone(nil, suffix); !ok {
 			return badKey(key)
 		}
 	default:
@@ -244,7 +245,7 @@ func (e *Engine) writable() error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	if e.disk.full.Load() {
+	if e.disk.Full() {
 		return ErrDiskFull
 	}
 	return nil

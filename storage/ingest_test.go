@@ -249,7 +249,7 @@ func TestAFullDiskTakesNoIngestion(t *testing.T) {
 	defer e.Close()
 	fill := func(now bool) {
 		full = now
-		e.checkSpace()
+		e.disk.Check()
 	}
 	begun := e.NewIngestion(testTable, ring.FullRange())
 	if err := begun.Add(block); err != nil {

@@ -49,10 +49,6 @@ const (
 	probeBytesKept = 256 << 10
 	// quarantineMax bounds the corruptions that are remembered.
 	quarantineMax = 256
-	// freeSpaceMin and freeSpaceResume are the parts of the disk that must be free: below the first
-	// writes are refused, above the second they are taken again.
-	freeSpaceMin    = 0.05
-	freeSpaceResume = 0.06
 	// reclaimAfter is how long removals of data wait for others before their space is freed: each flush of a memtable
 	// makes a file. reclaimSpansMax bounds how many wait.
 	reclaimAfter    = 500 * time.Millisecond
@@ -60,10 +56,6 @@ const (
 	// localAlwaysBytes is the longest local value that a full disk takes: notes such as when a table was truncated,
 	// without which nothing could be removed. Hints and batches are longer.
 	localAlwaysBytes = 32
-	// freeSpaceEvery is how often the free space is looked at while something is written: a refusal comes within a
-	// second. freeSpaceRest applies while nothing is written, so that an idle node rests.
-	freeSpaceEvery = 250 * time.Millisecond
-	freeSpaceRest  = 5 * time.Second
 	// ballastBytesDefault is given back to the disk when it is really full: enough to flush a
 	// memtable or two.
 	ballastBytesDefault = 64 << 20
@@ -88,7 +80,9 @@ const (
 	// sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
 	shadowedMax       = 1_000
 	deadPartitionsMax = 64
-	sweepDeadRows     = 10_000
+	// suspectBytes is the size in files from which what a deletion covers is purged without a read: a thousand small rows.
+	suspectBytes  = 16 << 10
+	sweepDeadRows = 10_000
 	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
 	cancelEvery = 256
 )

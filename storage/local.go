@@ -1,10 +1,11 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/storage/rowkey"
 )
 
 // Local keys of the node have table id 0, which no table has: first the engine's own keys, then those of other
@@ -17,14 +18,16 @@ const (
 // ownHeaderFlag begins the engine's own keys of header flags.
 const ownHeaderFlag = 'h'
 
-func ownKey(kind byte) []byte { return append(appendTable(nil, 0), ownPrefix, kind) }
+func ownKey(kind byte) []byte { return append(rowkey.AppendTable(nil, 0), ownPrefix, kind) }
 
-func localKey(key []byte) []byte { return append(append(appendTable(nil, 0), localPrefix), key...) }
+func localKey(key []byte) []byte {
+	return append(append(rowkey.AppendTable(nil, 0), localPrefix), key...)
+}
 
 // SetLocal sets a local value of this node, such as its identity or a hint. With sync it is on disk when SetLocal
 // returns. A full disk refuses values of more than localAlwaysBytes.
 func (e *Engine) SetLocal(key, value []byte, sync bool) error {
-	if len(value) > localAlwaysBytes && e.disk.full.Load() {
+	if len(value) > localAlwaysBytes && e.disk.Full() {
 		return ErrDiskFull
 	}
 	return e.writeLocal(sync, func(o *pebble.WriteOptions) error { return e.db.Set(localKey(key), value, o) })
@@ -78,7 +81,7 @@ func (e *Engine) ScanLocal(prefix []byte, f func(key, value []byte) error) error
 
 // scan calls f with every key that begins with prefix, which must not consist of 0xFF only.
 func (e *Engine) scan(prefix []byte, f func(key, value []byte) error) error {
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rowkey.PrefixEnd(prefix)})
 	if err != nil {
 		return e.failure(err)
 	}
@@ -92,15 +95,4 @@ func (e *Engine) scan(prefix []byte, f func(key, value []byte) error) error {
 		}
 	}
 	return e.failure(errors.Join(iter.Error(), iter.Close()))
-}
-
-// prefixEnd returns the first key after all keys that begin with prefix.
-func prefixEnd(prefix []byte) []byte {
-	end := bytes.Clone(prefix)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
-			return end[:i+1]
-		}
-	}
-	return nil
 }

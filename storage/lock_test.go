@@ -32,7 +32,7 @@ func TestOpenRefusesADirectoryInUseAndLeavesItAsItIs(t *testing.T) {
 	if err := receiving.Add(block); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.FS.Remove(running.ballastPath()); err != nil { // as on a full disk
+	if err := o.FS.Remove(running.disk.BallastPath()); err != nil { // as on a full disk
 		t.Fatal(err)
 	}
 	before := o.FS.(*vfs.MemFS).String()

@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // Maintainer keeps entries that are derived from rows, such as the entries of an index. The engine calls it wherever
@@ -85,12 +86,12 @@ type KeySpace struct {
 const (
 	// derivedPrefix is the first byte behind table id 0 that begins entries: ownPrefix and localPrefix come before.
 	derivedPrefix = 2
-	derivedFixed  = tableSize + 1 + tableSize
+	derivedFixed  = rowkey.TableSize + 1 + rowkey.TableSize
 )
 
-// appendTable appends the prefix of a table's entries.
+// rowkey.AppendTable appends the prefix of a table's entries.
 func (s KeySpace) appendTable(dst []byte, id schema.StorageID) []byte {
-	return appendTable(append(appendTable(dst, 0), s.Entries), id)
+	return rowkey.AppendTable(append(rowkey.AppendTable(dst, 0), s.Entries), id)
 }
 
 // mark is the engine's own key that marks a table.
@@ -127,7 +128,7 @@ func (d Derived) Delete(table schema.StorageID, key []byte) {
 // DeleteRange removes the entries of a table from start on and before end; nil means no bound.
 func (d Derived) DeleteRange(table schema.StorageID, start, end []byte) {
 	lower := d.space.appendTable(nil, table)
-	upper := prefixEnd(lower)
+	upper := rowkey.PrefixEnd(lower)
 	if end != nil {
 		upper = append(slices.Clone(lower), end...)
 	}
@@ -179,10 +180,10 @@ func (in *Entering) Next(x *Entered) bool {
 		if !ok {
 			return false
 		}
-		if tableOf(key) == 0 || !slices.Contains(in.tables, tableOf(key)) {
+		if rowkey.TableOf(key) == 0 || !slices.Contains(in.tables, rowkey.TableOf(key)) {
 			continue
 		}
-		table, k, suffix, err := parseKey(key)
+		table, k, suffix, err := rowkey.Parse(key)
 		if err != nil { // the engine made or checked this key
 			continue
 		}
@@ -195,8 +196,8 @@ func (in *Entering) Next(x *Entered) bool {
 // again, after another one.
 func (in *Entering) NextPartition(x *Entered) bool {
 	for in.Next(x) {
-		var buffer [fixedSize + 64]byte
-		prefix := appendPartition(buffer[:0], x.Table, x.Key)
+		var buffer [rowkey.FixedSize + 64]byte
+		prefix := rowkey.AppendPartition(buffer[:0], x.Table, x.Key)
 		if !bytes.Equal(prefix, in.prefix) {
 			in.prefix = append(in.prefix[:0], prefix...)
 			return true
@@ -252,9 +253,10 @@ func (e *Engine) openMaintainers() error {
 		marks = append(marks, s.Marks)
 		e.maintainers = append(e.maintainers, &maintainer{Maintainer: m, space: s})
 	}
-	if err := e.scan(append(appendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
-		if len(key) > tableSize+1 && !slices.Contains(marks, key[tableSize+1]) {
-			return fmt.Errorf("storage: %s has entries of a maintainer that is not configured (%q)", e.opts.Dir, key[tableSize+1])
+	if err := e.scan(append(rowkey.AppendTable(nil, 0), ownPrefix), func(key, _ []byte) error {
+		if len(key) > rowkey.TableSize+1 && !slices.Contains(marks, key[rowkey.TableSize+1]) {
+			return fmt.Errorf("storage: %s has entries of a maintainer that is not configured (%q)",
+				e.opts.Dir, key[rowkey.TableSize+1])
 		}
 		return nil
 	}); err != nil {
@@ -310,7 +312,7 @@ func (e *Engine) purge(b *pebble.Batch, key, before, after []byte) error {
 	if len(e.maintainers) == 0 {
 		return nil
 	}
-	table, k, suffix, err := parseKey(key)
+	table, k, suffix, err := rowkey.Parse(key)
 	if err != nil {
 		return err
 	}
@@ -331,8 +333,8 @@ func (e *Engine) emptied(id schema.StorageID, k row.PartitionKey) error {
 	stripe := latch.StripeOf(k.Token)
 	e.latches.Lock(stripe)
 	defer e.latches.Unlock(stripe)
-	prefix := appendPartition(nil, id, k)
-	empty, err := e.emptySpan(prefix, append(slices.Clone(prefix), kindEnd))
+	prefix := rowkey.AppendPartition(nil, id, k)
+	empty, err := e.emptySpan(prefix, append(slices.Clone(prefix), rowkey.KindEnd))
 	if !empty || err != nil {
 		return err
 	}
@@ -368,7 +370,7 @@ func (e *Engine) writeDerived(o *pebble.WriteOptions, fill func(*pebble.Batch) e
 	batch := e.db.NewBatch()
 	err = fill(batch)
 	if err == nil && !batch.Empty() {
-		e.disk.use()
+		e.disk.Use()
 		err = e.db.Apply(batch, o)
 	}
 	if failed := e.failedErr(); failed != nil {

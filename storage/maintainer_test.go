@@ -15,6 +15,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // ledger is a Maintainer with one entry for each stored key of the tables that it maintains.
@@ -48,7 +49,7 @@ func (l *ledger) sees(event string) bool {
 }
 
 func entryOf(table schema.StorageID, k row.PartitionKey, kind row.EntryKind, clustering []byte) []byte {
-	return append(append(appendPartition(nil, table, k)[tableSize:], byte(kind)), clustering...)
+	return append(append(rowkey.AppendPartition(nil, table, k)[rowkey.TableSize:], byte(kind)), clustering...)
 }
 
 func (l *ledger) Enter(d Derived, in *Entering) {
@@ -94,7 +95,7 @@ func (l *ledger) Ingest(_ Derived, table schema.StorageID, staged bool, commit f
 
 func (l *ledger) Purge(d Derived, p *Purged) {
 	if p.Kind == row.KindRow {
-		key := append(appendPartition(nil, p.Table, p.Key), byte(p.Kind))
+		key := append(rowkey.AppendPartition(nil, p.Table, p.Key), byte(p.Kind))
 		stored, closer, err := l.host.e.db.Get(append(key, p.Clustering...))
 		if err != nil || !bytes.Equal(stored, p.Before) {
 			l.fails = append(l.fails, fmt.Sprintf("before %x, but %x is stored, %v", p.Before, stored, err))
@@ -116,8 +117,9 @@ func (l *ledger) Purge(d Derived, p *Purged) {
 // Emptied checks that nothing is left of the partition.
 func (l *ledger) Emptied(_ Derived, table schema.StorageID, k row.PartitionKey) {
 	l.seen["emptied"]++
-	prefix := appendPartition(nil, table, k)
-	if empty, err := l.host.e.emptySpan(prefix, append(prefix[:len(prefix):len(prefix)], kindEnd)); !empty || err != nil {
+	prefix := rowkey.AppendPartition(nil, table, k)
+	end := append(prefix[:len(prefix):len(prefix)], rowkey.KindEnd)
+	if empty, err := l.host.e.emptySpan(prefix, end); !empty || err != nil {
 		l.fails = append(l.fails, fmt.Sprintf("partition %x is not empty, %v", k.Bytes, err))
 	}
 }
@@ -127,12 +129,12 @@ func (l *ledger) Remove(d Derived, table schema.StorageID, tokens ring.Range) {
 		return
 	}
 	for _, r := range tokens.Unwrap() {
-		if lower, upper, ok := tokenBounds(nil, nil, table, r); ok {
-			end := upper[tableSize:]
+		if lower, upper, ok := rowkey.Bounds(nil, nil, table, r); ok {
+			end := upper[rowkey.TableSize:]
 			if len(end) == 0 {
 				end = nil
 			}
-			d.DeleteRange(table, lower[tableSize:], end)
+			d.DeleteRange(table, lower[rowkey.TableSize:], end)
 		}
 	}
 }
@@ -150,8 +152,8 @@ func (l *ledger) LoseEntries(_, _ []byte, remove func() error) error {
 			tables, err := l.host.e.Tables()
 			for _, id := range slices.DeleteFunc(tables, func(id schema.StorageID) bool { return !l.Maintains(id) }) {
 				d.DeleteRange(id, nil, nil)
-				err = errors.Join(err, l.host.e.scan(appendTable(nil, id), func(key, _ []byte) error {
-					d.Set(id, key[tableSize:], nil)
+				err = errors.Join(err, l.host.e.scan(rowkey.AppendTable(nil, id), func(key, _ []byte) error {
+					d.Set(id, key[rowkey.TableSize:], nil)
 					return nil
 				}))
 			}
@@ -167,15 +169,15 @@ func (l *ledger) check() (differences []string) {
 	stored, entries := map[string]bool{}, map[string]bool{}
 	tables, err := e.Tables()
 	for _, id := range tables {
-		err = errors.Join(err, e.scan(appendTable(nil, id), func(key, _ []byte) error {
+		err = errors.Join(err, e.scan(rowkey.AppendTable(nil, id), func(key, _ []byte) error {
 			if l.Maintains(id) {
 				stored[string(key)] = true
 			}
 			return nil
 		}))
 	}
-	err = errors.Join(err, e.scan(append(appendTable(nil, 0), l.Space().Entries), func(key, _ []byte) error {
-		entries[string(key[tableSize+1:])] = true
+	err = errors.Join(err, e.scan(append(rowkey.AppendTable(nil, 0), l.Space().Entries), func(key, _ []byte) error {
+		entries[string(key[rowkey.TableSize+1:])] = true
 		return nil
 	}))
 	if err != nil {
@@ -329,15 +331,15 @@ func (m *maintainedMeta) ingest() {
 
 // lose puts a file into quarantine that had rows, or entries.
 func (m *maintainedMeta) lose() {
-	lower, upper := appendTable(nil, m.table()), []byte(nil)
+	lower, upper := rowkey.AppendTable(nil, m.table()), []byte(nil)
 	switch m.rng.IntN(3) {
 	case 0: // entries
 		lower = m.ledger.Space().appendTable(nil, m.table())
 		upper = append(slices.Clone(lower), 0xFF)
 	case 1: // rows of more than one table
-		upper = appendPartition(nil, m.extra, m.key())
+		upper = rowkey.AppendPartition(nil, m.extra, m.key())
 	default:
-		upper = appendPartition(nil, tableOf(lower), m.key())
+		upper = rowkey.AppendPartition(nil, rowkey.TableOf(lower), m.key())
 	}
 	if bytes.Compare(lower, upper) >= 0 {
 		return

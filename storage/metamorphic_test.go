@@ -64,6 +64,7 @@ func runMetamorphic(t *testing.T, seed uint64) {
 		ShadowedRows:  m.rng.IntN(4), // few rows, or the default
 		purgeRangeMin: m.rng.IntN(4),
 		runMin:        m.rng.IntN(4),
+		suspectBytes:  m.rng.IntN(3), // anything in files, or the default
 		blockBytes:    1 << (6 + m.rng.IntN(9)),
 	}
 	m.open()

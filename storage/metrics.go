@@ -59,7 +59,7 @@ func (e *Engine) Metrics() Metrics {
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
 		Pauses: c.pauses.Load(), LongestPause: time.Duration(c.longestPause.Load()),
 		SlowSyncs: c.slowSyncs.Load(), LongestSync: time.Duration(c.longestSync.Load()),
-		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.full.Load(),
+		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.Full(),
 	}
 	if e.failedErr() == nil { // otherwise its locks may be held permanently
 		m.Pebble = e.db.Metrics()

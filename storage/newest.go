@@ -17,6 +17,7 @@ func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	}
 	r := e.readers.Get().(*reader)
 	r.begin(e, nil, cmd)
+	r.alone = true
 	err = r.safely(func() (err error) {
 		newest, err = r.newest()
 		return err

@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // CompactTable purges the dead data of a table, and compacts the rest into the lowest level. It stops when ctx ends.
@@ -16,7 +17,7 @@ func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID) error {
 	if err := e.sweepTable(ctx, id); err != nil {
 		return err
 	}
-	return e.failure(e.db.Compact(ctx, appendTable(nil, id), appendTableEnd(nil, id), true))
+	return e.failure(e.db.Compact(ctx, rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id), true))
 }
 
 // TableSize is the approximate size of a table on disk, without memtables.
@@ -32,7 +33,7 @@ func (e *Engine) TableSize(id schema.StorageID) (size TableSize, err error) {
 	if err := e.failedErr(); err != nil {
 		return size, err
 	}
-	start, end := appendTable(nil, id), appendTableEnd(nil, id)
+	start, end := rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id)
 	bytes, err := e.db.EstimateDiskUsage(start, end)
 	if err != nil {
 		return size, e.failure(err)
@@ -57,9 +58,11 @@ func (e *Engine) CheckpointTables(dir string, ids []schema.StorageID) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	spans := []pebble.CheckpointSpan{{Start: appendTable(nil, 0), End: appendTable(nil, 1)}} // the node's own keys
+	// The node's own keys come first.
+	spans := []pebble.CheckpointSpan{{Start: rowkey.AppendTable(nil, 0), End: rowkey.AppendTable(nil, 1)}}
 	for _, id := range ids {
-		spans = append(spans, pebble.CheckpointSpan{Start: appendTable(nil, id), End: appendTableEnd(nil, id)})
+		span := pebble.CheckpointSpan{Start: rowkey.AppendTable(nil, id), End: rowkey.AppendTableEnd(nil, id)}
+		spans = append(spans, span)
 	}
 	return e.checkpoint(dir, pebble.WithRestrictToSpans(spans))
 }

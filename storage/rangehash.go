@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap.
@@ -92,7 +93,7 @@ func (h *hasher) run() error {
 	if h.cmd.After == nil {
 		valid = h.iter.First()
 	} else {
-		_, _, suffix, err := parseKey(h.cmd.After)
+		_, _, suffix, err := rowkey.Parse(h.cmd.After)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
@@ -106,7 +107,7 @@ func (h *hasher) run() error {
 		if h.sum.Rows > 0 {
 			h.leaf(h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves), h.sum)
 		}
-		h.seek = append(append(h.seek[:0], h.prefix...), kindEnd)
+		h.seek = append(append(h.seek[:0], h.prefix...), rowkey.KindEnd)
 		valid = h.next == nil && stepOrSeek(h.iter, h.seek)
 	}
 	return h.iter.Error()
@@ -114,12 +115,12 @@ func (h *hasher) run() error {
 
 // partition hashes the partition at the iterator, or the rest of it.
 func (h *hasher) partition() error {
-	_, key, suffix, err := parseKey(h.iter.Key())
+	_, key, suffix, err := rowkey.Parse(h.iter.Key())
 	if err != nil {
 		return err
 	}
 	h.prefix = append(h.prefix[:0], h.iter.Key()[:len(h.iter.Key())-len(suffix)]...)
-	key.Bytes = h.prefix[fixedSize:]
+	key.Bytes = h.prefix[rowkey.FixedSize:]
 	h.beginPartition(key)
 	h.sum = LeafHash{}
 	resumed := h.cmd.After != nil && bytes.HasPrefix(h.cmd.After, h.prefix)
@@ -154,10 +155,10 @@ func (h *hasher) hashHeader() {
 	if h.shown.Empty() && len(h.shownRT) == 0 {
 		return
 	}
-	b := append(append(h.buffer[:0], h.prefix[tableSize:]...), byte(row.KindHeader))
+	b := append(append(h.buffer[:0], h.prefix[rowkey.TableSize:]...), byte(row.KindHeader))
 	b = row.AppendRow(b, &h.shown)
 	for _, t := range h.shownRT {
-		b = appendEscaped(appendEscaped(b, t.Start), t.End)
+		b = rowkey.AppendEscaped(rowkey.AppendEscaped(b, t.Start), t.End)
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.Timestamp))
 		b = binary.BigEndian.AppendUint64(b, uint64(t.Deletion.LocalTime))
 	}
@@ -182,8 +183,8 @@ func (h *hasher) row(clustering []byte) error {
 		}
 		value = canonical
 	}
-	b := append(append(h.buffer[:0], h.prefix[tableSize:]...), byte(row.KindRow))
-	b = append(appendEscaped(b, clustering), value...)
+	b := append(append(h.buffer[:0], h.prefix[rowkey.TableSize:]...), byte(row.KindRow))
+	b = append(rowkey.AppendEscaped(b, clustering), value...)
 	h.add(b)
 	return nil
 }

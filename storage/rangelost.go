@@ -3,7 +3,6 @@ package storage
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // LostRange is a part of a table that was in a corrupt file. This node's data of it is incomplete, so only a repair
@@ -91,7 +91,7 @@ func (e *Engine) Quarantine() (lost []LostRange, err error) {
 }
 
 func (e *Engine) quarantineFile(info *CorruptionInfo) ([]LostRange, error) {
-	if len(info.Start) < tableSize || len(info.End) < tableSize {
+	if len(info.Start) < rowkey.TableSize || len(info.End) < rowkey.TableSize {
 		return nil, errors.New("its key range is unknown; replace the node")
 	}
 	entries := entriesIn(info)
@@ -117,17 +117,17 @@ func (e *Engine) removeFile(info *CorruptionInfo, entries []byte, lost []LostRan
 		}
 		first, last := lost[0], lost[len(lost)-1]
 		if entries == nil {
-			lower, _, _ = tokenBounds(nil, nil, first.Table, first.Tokens)
+			lower, _, _ = rowkey.Bounds(nil, nil, first.Table, first.Tokens)
 		}
-		_, upper, _ = tokenBounds(nil, nil, last.Table, last.Tokens)
+		_, upper, _ = rowkey.Bounds(nil, nil, last.Table, last.Tokens)
 	}
 	return e.excise(lower, upper, lost)
 }
 
 // entriesIn returns where the entries of maintainers begin in a file, nil if it has none.
 func entriesIn(info *CorruptionInfo) (first []byte) {
-	first = append(appendTable(nil, 0), derivedPrefix)
-	if tableOf(info.Start) != 0 || bytes.Compare(info.End, first) < 0 {
+	first = append(rowkey.AppendTable(nil, 0), derivedPrefix)
+	if rowkey.TableOf(info.Start) != 0 || bytes.Compare(info.End, first) < 0 {
 		return nil
 	}
 	if bytes.Compare(info.Start, first) > 0 {
@@ -138,33 +138,23 @@ func entriesIn(info *CorruptionInfo) (first []byte) {
 
 // lostIn returns the tokens of tables in a file.
 func (e *Engine) lostIn(info *CorruptionInfo) (out []LostRange) {
-	from, to := tableOf(info.Start), tableOf(info.End)
+	from, to := rowkey.TableOf(info.Start), rowkey.TableOf(info.End)
 	now := e.opts.Clock.Now().UnixNano()
 	for id := max(from, 1); id <= to; id++ {
 		tokens := ring.FullRange()
 		if id == from {
-			tokens.Start = max(tokenOf(info.Start, ring.MinToken), ring.MinToken+1) - 1
+			tokens.Start = max(rowkey.TokenOf(info.Start, ring.MinToken), ring.MinToken+1) - 1
 		}
 		if id == to {
-			tokens.End = tokenOf(info.End, ring.MinToken)
+			tokens.End = rowkey.TokenOf(info.End, ring.MinToken)
 		}
-		bare := id == to && id != from && len(info.End) < tableSize+tokenSize // it ends before that table
+		bare := id == to && id != from && len(info.End) < rowkey.TableSize+rowkey.TokenSize // it ends before that table
 		if bare || id != from && id != to && !e.opts.Table(id).Exists {
 			continue
 		}
 		out = append(out, LostRange{Table: id, Tokens: tokens, Since: now, Path: info.Path})
 	}
 	return out
-}
-
-func tableOf(key []byte) schema.StorageID { return schema.StorageID(binary.BigEndian.Uint32(key)) }
-
-// tokenOf returns the token in a key, or in the beginning of one.
-func tokenOf(key []byte, otherwise ring.Token) ring.Token {
-	if len(key) < tableSize+tokenSize {
-		return otherwise
-	}
-	return ring.Token(binary.BigEndian.Uint64(key[tableSize:]) ^ (1 << 63))
 }
 
 // excise removes keys without reading them, as far as whole files are concerned, and tells maintainers of the
@@ -242,7 +232,7 @@ func (e *Engine) putLostLocked(list []LostRange) (err error) {
 	batch := e.db.NewBatch()
 	defer batch.Close()
 	prefix := ownKey(ownLost)
-	if err := batch.DeleteRange(prefix, prefixEnd(prefix), nil); err != nil {
+	if err := batch.DeleteRange(prefix, rowkey.PrefixEnd(prefix), nil); err != nil {
 		return err
 	}
 	for i, x := range list {

@@ -9,6 +9,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // Some tables contain rows that belong to different keyspaces, and hence to different replicas: a range of tokens of such a
@@ -57,7 +58,7 @@ func (e *Engine) scanRows(id schema.StorageID, tokens ring.Range, after []byte, 
 		return err
 	}
 	for _, r := range tokens.Unwrap() {
-		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		lower, upper, ok := rowkey.Bounds(nil, nil, id, r)
 		if !ok || len(after) > 0 && bytes.Compare(after, upper) >= 0 {
 			continue
 		}
@@ -78,7 +79,7 @@ func (e *Engine) scanRowsBetween(lower, upper []byte, of func(clustering []byte)
 	}
 	more = true
 	for valid := iter.First(); valid && more; valid = iter.Next() {
-		_, _, suffix, err := parseKey(iter.Key())
+		_, _, suffix, err := rowkey.Parse(iter.Key())
 		if err != nil {
 			return false, errors.Join(err, iter.Close())
 		}
@@ -111,7 +112,7 @@ func (e *Engine) dropKeys(id schema.StorageID, keys, values [][]byte) error {
 		if err != nil {
 			return err
 		}
-		_, k, _, _ := parseKey(key) // it was parsed before
+		_, k, _, _ := rowkey.Parse(key) // it was parsed before
 		err = e.emptied(id, k)
 	}
 	return err

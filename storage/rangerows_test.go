@@ -11,6 +11,8 @@ import (
 	"cqld/internal/wire"
 	"cqld/ring"
 	"cqld/row"
+	"cqld/storage/block"
+	"cqld/storage/rowkey"
 )
 
 // evenClustering selects half of the rows that rowsOfTwoKinds writes.
@@ -92,12 +94,12 @@ func TestExportOfSelectedRows(t *testing.T) {
 		var after []byte
 		blocks := 0
 		for more := true; more; more = after != nil {
-			block, next, err := e.Export(nil, testTable, ring.FullRange(), evenClustering, after, 1+rng.IntN(4000))
+			out, next, err := e.Export(nil, testTable, ring.FullRange(), evenClustering, after, 1+rng.IntN(4000))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for b := (blockReader{c: wire.NewCursor(block)}); b.next(); {
-				keys = append(keys, bytes.Clone(b.key))
+			for b := block.NewReader(out); b.Next(); {
+				keys = append(keys, bytes.Clone(b.Key))
 			}
 			if next != nil && bytes.Compare(next, after) <= 0 {
 				t.Fatalf("block %d does not advance", blocks)
@@ -109,51 +111,53 @@ func TestExportOfSelectedRows(t *testing.T) {
 			t.Fatalf("%d blocks have %d rows, want %d in order", blocks, len(keys), even)
 		}
 		for _, key := range keys {
-			if _, _, suffix, err := parseKey(key); err != nil || !evenClustering(suffix[1:]) {
+			if _, _, suffix, err := rowkey.Parse(key); err != nil || !evenClustering(suffix[1:]) {
 				t.Fatalf("key %x was exported: %v", key, err)
 			}
 		}
 	}
-	block, _, err := e.Export(nil, testTable, ring.FullRange(), func([]byte) bool { return false }, nil, 1<<20)
-	if err != nil || len(block) != 0 {
-		t.Errorf("without a selected row: %d bytes, %v", len(block), err)
+	out, _, err := e.Export(nil, testTable, ring.FullRange(), func([]byte) bool { return false }, nil, 1<<20)
+	if err != nil || len(out) != 0 {
+		t.Errorf("without a selected row: %d bytes, %v", len(out), err)
 	}
 }
 
-// TestEditBlockChangesRowsOnly edits the rows of a block: the keys stay, and an edit that changes nothing yields the same entries.
-func TestEditBlockChangesRowsOnly(t *testing.T) {
+// TestEditChangesRowsOnly edits the rows of a block: the keys stay, and an edit that changes nothing yields the same
+// entries.
+func TestEditChangesRowsOnly(t *testing.T) {
 	e := openTest(t, Options{})
 	rowsOfTwoKinds(t, e)
-	block, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
+	out, _, err := e.Export(nil, testTable, ring.FullRange(), nil, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := EditBlock(block, func(row.PartitionKey, *row.Row) error { return nil })
-	if err != nil || !bytes.Equal(same, block) {
-		t.Errorf("an edit that changes nothing: %v, %d bytes of %d", err, len(same), len(block))
+	same, err := block.Edit(out, func(row.PartitionKey, *row.Row) error { return nil })
+	if err != nil || !bytes.Equal(same, out) {
+		t.Errorf("an edit that changes nothing: %v, %d bytes of %d", err, len(same), len(out))
 	}
-	edited, err := EditBlock(block, func(_ row.PartitionKey, r *row.Row) error {
+	edited, err := block.Edit(out, func(_ row.PartitionKey, r *row.Row) error {
 		r.Liveness.Timestamp = 7
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after := blockReader{c: wire.NewCursor(block)}, blockReader{c: wire.NewCursor(edited)}
-	for before.next() {
+	before, after := block.NewReader(out), block.NewReader(edited)
+	for before.Next() {
 		r := row.NewRow()
-		if !after.next() || !bytes.Equal(before.key, after.key) {
-			t.Fatalf("key %x became %x", before.key, after.key)
+		if !after.Next() || !bytes.Equal(before.Key, after.Key) {
+			t.Fatalf("key %x became %x", before.Key, after.Key)
 		}
-		if err := row.DecodeRow(r, after.value); err != nil || r.Liveness.Timestamp != 7 {
-			t.Fatalf("row of key %x: %+v, %v", after.key, r, err)
+		if err := row.DecodeRow(r, after.Value); err != nil || r.Liveness.Timestamp != 7 {
+			t.Fatalf("row of key %x: %+v, %v", after.Key, r, err)
 		}
 	}
-	if after.next() {
+	if after.Next() {
 		t.Error("the edited block has more entries")
 	}
-	for i := range block[:200] {
-		if _, err := EditBlock(block[:i], func(row.PartitionKey, *row.Row) error { return nil }); err != nil && !errors.Is(err, ErrInvalid) {
+	for i := range out[:200] {
+		if _, err := block.Edit(out[:i], func(row.PartitionKey, *row.Row) error { return nil }); err != nil &&
+			!errors.Is(err, wire.ErrMalformed) && !errors.Is(err, wire.ErrShort) {
 			t.Errorf("a block of %d bytes: %v", i, err)
 		}
 	}

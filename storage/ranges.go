@@ -1,33 +1,15 @@
 package storage
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/estimate"
+	"cqld/storage/rowkey"
 )
-
-// tokenBounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
-// if the range is empty.
-func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
-	switch tokens.Start {
-	case ring.MaxToken:
-		return lower, upper, false
-	case ring.MinToken:
-		lower = appendTable(lower, id)
-	default:
-		lower = appendToken(lower, id, tokens.Start+1)
-	}
-	if tokens.End == ring.MinToken || tokens.End == ring.MaxToken {
-		upper = appendTableEnd(upper, id)
-	} else {
-		upper = appendToken(upper, id, tokens.End+1)
-	}
-	return lower, upper, bytes.Compare(lower, upper) < 0
-}
 
 // DropRange removes all applied data of a range of tokens, which may wrap, whatever the timestamps of its rows. The
 // removal is on disk when DropRange returns. It is for ranges that this node no longer holds. The space is freed soon
@@ -35,7 +17,7 @@ func tokenBounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_
 func (e *Engine) DropRange(id schema.StorageID, tokens ring.Range) error {
 	err := e.dropRange(id, tokens)
 	for _, r := range tokens.Unwrap() {
-		if lower, upper, ok := tokenBounds(nil, nil, id, r); ok && err == nil {
+		if lower, upper, ok := rowkey.Bounds(nil, nil, id, r); ok && err == nil {
 			e.reclaim(lower, upper)
 		}
 	}
@@ -51,7 +33,7 @@ func (e *Engine) dropRange(id schema.StorageID, tokens ring.Range) error {
 	}
 	return e.removeLatched(func(b *pebble.Batch) error {
 		for _, r := range tokens.Unwrap() {
-			if lower, upper, ok := tokenBounds(nil, nil, id, r); ok {
+			if lower, upper, ok := rowkey.Bounds(nil, nil, id, r); ok {
 				if err := b.DeleteRange(lower, upper, nil); err != nil {
 					return err
 				}
@@ -70,7 +52,7 @@ func (e *Engine) EmptyRange(id schema.StorageID, tokens ring.Range) (bool, error
 		return false, err
 	}
 	for _, r := range tokens.Unwrap() {
-		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		lower, upper, ok := rowkey.Bounds(nil, nil, id, r)
 		if !ok {
 			continue
 		}
@@ -96,12 +78,12 @@ func (e *Engine) Tables() (ids []schema.StorageID, err error) {
 	if err := e.failedErr(); err != nil {
 		return nil, err
 	}
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendTable(nil, 1)})
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: rowkey.AppendTable(nil, 1)})
 	if err != nil {
 		return nil, e.failure(err)
 	}
-	for valid := iter.First(); valid; valid = iter.SeekGE(appendTableEnd(nil, ids[len(ids)-1])) {
-		ids = append(ids, tableOf(iter.Key()))
+	for valid := iter.First(); valid; valid = iter.SeekGE(rowkey.AppendTableEnd(nil, ids[len(ids)-1])) {
+		ids = append(ids, rowkey.TableOf(iter.Key()))
 	}
 	return ids, e.failure(errors.Join(iter.Error(), iter.Close()))
 }
@@ -112,7 +94,7 @@ func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, er
 		return 0, err
 	}
 	for _, r := range tokens.Unwrap() {
-		lower, upper, ok := tokenBounds(nil, nil, id, r)
+		lower, upper, ok := rowkey.Bounds(nil, nil, id, r)
 		if !ok {
 			continue
 		}
@@ -127,3 +109,12 @@ func (e *Engine) SizeOf(id schema.StorageID, tokens ring.Range) (bytes int64, er
 
 // Drain waits until everything applied so far is committed, so that a following Export contains it.
 func (e *Engine) Drain() error { return e.drain() }
+
+// EstimatePartitions estimates how many partitions a table has in the ranges that this node holds.
+func (e *Engine) EstimatePartitions(id schema.StorageID, held []ring.Range) (p estimate.Partitions, err error) {
+	if err := e.failedErr(); err != nil {
+		return p, err
+	}
+	p, err = estimate.Of(e.db, id, held)
+	return p, e.failure(err)
+}

@@ -13,7 +13,9 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/blockfilter"
 	"cqld/storage/merging"
+	"cqld/storage/rowkey"
 )
 
 // Read appends the page for cmd to dst (see row/page.go). The page says that there is more if Limits.Rows, or the
@@ -33,6 +35,7 @@ func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n R
 	e.counters.reads.Add(1)
 	r := e.readers.Get().(*reader)
 	r.begin(e, dst, cmd)
+	r.alone = true
 	err = r.safely(r.run)
 	if err == nil {
 		err = e.failedErr()
@@ -78,7 +81,11 @@ type reader struct {
 	cmd  *row.ReadCommand
 	iter *pebble.Iterator
 	opts pebble.IterOptions
-	w    row.PageWriter
+	// alone means that the iterator serves one command: it may skip blocks without keys of the partition.
+	alone     bool
+	partition blockfilter.Filter
+	filters   [1]pebble.BlockPropertyFilter
+	w         row.PageWriter
 
 	info      TableInfo
 	gcBefore  int64
@@ -147,7 +154,7 @@ func (r *reader) safely(f func() error) (err error) {
 
 // release releases references to the memory of the command and the page.
 func (r *reader) release() {
-	r.cmd, r.w, r.key, r.info = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}
+	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}, false
 	r.filter.Reset(nil, 0)
 	r.stream.Release()
 	if cap(r.stored.Cells)+cap(r.canonical.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
@@ -189,9 +196,9 @@ func (r *reader) openOne() error {
 	if len(r.cmd.Key.Bytes) > keyBytesMax {
 		return fmt.Errorf("%w: partition key of %d bytes", ErrInvalid, len(r.cmd.Key.Bytes))
 	}
-	r.prefix = appendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
+	r.prefix = rowkey.AppendPartition(r.prefix[:0], r.cmd.Table, r.cmd.Key)
 	r.lower = append(append(r.lower[:0], r.prefix...), byte(row.KindHeader))
-	r.upper = append(append(r.upper[:0], r.prefix...), kindEnd)
+	r.upper = append(append(r.upper[:0], r.prefix...), rowkey.KindEnd)
 	return r.open()
 }
 
@@ -233,12 +240,12 @@ func (r *reader) readRange() error {
 		if err := r.look(); err != nil {
 			return err
 		}
-		_, key, suffix, err := parseKey(r.iter.Key())
+		_, key, suffix, err := rowkey.Parse(r.iter.Key())
 		if err != nil {
 			return err
 		}
 		r.prefix = append(r.prefix[:0], r.iter.Key()[:len(r.iter.Key())-len(suffix)]...)
-		key.Bytes = r.prefix[fixedSize:]
+		key.Bytes = r.prefix[rowkey.FixedSize:]
 		r.beginPartition(key)
 		if row.EntryKind(suffix[0]) == row.KindHeader {
 			if err := r.readHeader(); err != nil {
@@ -256,9 +263,9 @@ func (r *reader) readRange() error {
 // boundRange sets the bounds of the keys of a range; false when it is empty.
 func (r *reader) boundRange(tokens ring.Range) bool {
 	var ok bool
-	r.lower, r.upper, ok = tokenBounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
+	r.lower, r.upper, ok = rowkey.Bounds(r.lower[:0], r.upper[:0], r.cmd.Table, tokens)
 	if ok && r.cmd.Range.After != nil {
-		r.lower = append(appendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), kindEnd)
+		r.lower = append(rowkey.AppendPartition(r.lower[:0], r.cmd.Table, *r.cmd.Range.After), rowkey.KindEnd)
 		ok = bytes.Compare(r.lower, r.upper) < 0
 	}
 	return ok
@@ -272,6 +279,11 @@ func (r *reader) open() (err error) {
 	}
 	// Reads by key often find nothing, and the filter saves them the block of the last level.
 	r.opts = pebble.IterOptions{LowerBound: r.lower, UpperBound: r.upper, UseL6Filters: r.cmd.SinglePartition()}
+	if r.alone && r.cmd.SinglePartition() && hasRange(r.cmd.Slices) {
+		r.partition.Partition(r.cmd.Table, r.cmd.Key.Token)
+		r.filters[0] = &r.partition
+		r.opts.PointKeyFilters = r.filters[:]
+	}
 	r.iter, err = r.e.db.NewIter(&r.opts)
 	return err
 }
@@ -333,7 +345,7 @@ func (r *reader) readRangeTombstones() error {
 // rangeTombstone returns the range tombstone at the iterator, with copied bounds.
 func (r *reader) rangeTombstone() (t row.RangeTombstone, err error) {
 	var ok bool
-	if r.arena, t.Start, t.End, ok = parseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
+	if r.arena, t.Start, t.End, ok = rowkey.ParseRangeTombstone(r.arena, r.iter.Key()[len(r.prefix):]); !ok {
 		return t, badKey(r.iter.Key())
 	}
 	value, err := r.iter.ValueAndErr()

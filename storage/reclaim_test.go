@@ -107,7 +107,7 @@ func TestTruncationFreesAFullDisk(t *testing.T) {
 			e := openTest(t, Options{FS: disk, Clock: clock, FreeSpace: disk.Space, MemTableBytes: 1 << 20, BallastBytes: 4 << 20})
 			defer e.Close()
 			for seed := uint64(0); fill(t, e, seed, 256<<10) > 0; seed++ {
-				e.checkSpace()
+				e.disk.Check()
 			}
 			if err := apply(e, putRow("other", 1, 1, "x")); !errors.Is(err, ErrDiskFull) {
 				t.Fatalf("the disk is not full: %v", err)
@@ -139,7 +139,7 @@ func TestTruncationFreesAFullDisk(t *testing.T) {
 			end := time.Now().Add(time.Minute)
 			for full := true; full; time.Sleep(10 * time.Millisecond) {
 				clock.advance(reclaimAfter)
-				e.checkSpace()
+				e.disk.Check()
 				m := putRow("other", 1, 1, "x")
 				m.Table++
 				if full = apply(e, m) != nil; full && time.Now().After(end) {

@@ -2,10 +2,12 @@ package storage
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/row"
+	"cqld/storage/rowkey"
 )
 
 // stepOrSeek moves an iterator to the first key that is not less than key, with a few steps if they suffice. No key between
@@ -55,7 +57,7 @@ func (r *reader) toKey() bool {
 func (r *reader) toEnd(s row.Slice) bool {
 	r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
 	if s.End == nil {
-		r.seek[len(r.prefix)] = kindEnd
+		r.seek[len(r.prefix)] = rowkey.KindEnd
 	} else {
 		r.seek = append(r.seek, s.End...)
 	}
@@ -71,7 +73,7 @@ func (r *reader) toNextPartition() bool {
 	if r.full {
 		return false
 	}
-	r.seek = append(append(r.seek[:0], r.prefix...), kindEnd)
+	r.seek = append(append(r.seek[:0], r.prefix...), rowkey.KindEnd)
 	return r.toKey()
 }
 
@@ -81,4 +83,9 @@ func (r *reader) iterError() error {
 		return nil
 	}
 	return r.iter.Error()
+}
+
+// hasRange reports whether any of the slices is not one row: filters of whole keys do not answer for it.
+func hasRange(s []row.Slice) bool {
+	return slices.ContainsFunc(s, func(s row.Slice) bool { return !s.Exact() })
 }

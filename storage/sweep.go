@@ -14,6 +14,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/latch"
+	"cqld/storage/rowkey"
 )
 
 // sweeper is the purger. It removes data that Pebble cannot: rows that a deletion shadows, and tombstones and expired
@@ -90,19 +91,19 @@ func (w *watch) noteAll() {
 // and will start again.
 func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
 	if e.opts.Inline {
-		e.checkSpace()
+		e.disk.Check()
 		for done := false; !done && err == nil; {
 			done, err = e.SweepDead(budget)
 		}
 	}
-	if e.disk.full.Load() || err != nil {
+	if e.disk.Full() || err != nil {
 		return err == nil, err // even a purge needs space first
 	}
 	s := &e.sweeper
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.pass.position) == 0 {
-		s.pass.position = appendTable(s.pass.position, 1)
+		s.pass.position = rowkey.AppendTable(s.pass.position, 1)
 	}
 	if wrapped, err = e.sweepLocked(&s.pass, budget); err == nil {
 		err = e.savePass(wrapped)
@@ -115,7 +116,7 @@ func (e *Engine) sweepLocked(x *sweepSpan, budget int) (done bool, err error) {
 	if err := e.failedErr(); err != nil {
 		return false, err
 	}
-	if e.disk.full.Load() {
+	if e.disk.Full() {
 		return true, nil
 	}
 	s := &e.sweeper
@@ -183,7 +184,7 @@ func (e *Engine) sweepWith(iter *pebble.Iterator, x *sweepSpan, budget *int, now
 	s := &e.sweeper
 	first := true
 	for valid := iter.First(); valid; valid = iter.Next() {
-		table, key, suffix, err := parseKey(iter.Key())
+		table, key, suffix, err := rowkey.Parse(iter.Key())
 		if err != nil {
 			return false, err
 		}
@@ -233,7 +234,7 @@ func (e *Engine) beginPartition(table schema.StorageID, key row.PartitionKey, no
 	p := &e.sweeper.part
 	info := e.opts.Table(table)
 	p.active, p.table, p.token = true, table, key.Token
-	p.prefix = appendPartition(p.prefix[:0], table, key)
+	p.prefix = rowkey.AppendPartition(p.prefix[:0], table, key)
 	p.gcBefore = info.gcBefore(key.Token, now)
 	p.header.Reset()
 	p.raw, p.deletions, p.removed = p.raw[:0], nil, false
@@ -260,7 +261,7 @@ func (e *Engine) sweepEntry(iter *pebble.Iterator, suffix []byte) error {
 		}
 		p.header = header.Clone()
 	case row.KindRangeTombstone:
-		_, start, end, ok := parseRangeTombstone(nil, suffix)
+		_, start, end, ok := rowkey.ParseRangeTombstone(nil, suffix)
 		if !ok {
 			return badKey(iter.Key())
 		}
@@ -344,7 +345,7 @@ func (e *Engine) purgeRows() error {
 	e.latches.Lock(stripe)
 	defer e.latches.Unlock(stripe)
 	iter, err := e.db.NewIter(&pebble.IterOptions{
-		LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), kindEnd),
+		LowerBound: p.prefix, UpperBound: append(slices.Clone(p.prefix), rowkey.KindEnd),
 	})
 	if err != nil {
 		return err
@@ -444,7 +445,7 @@ func (e *Engine) endPartition() error {
 	if err := e.endHeader(); err != nil || !p.removed {
 		return err
 	}
-	return e.emptied(p.table, row.PartitionKey{Token: p.token, Bytes: p.prefix[fixedSize:]})
+	return e.emptied(p.table, row.PartitionKey{Token: p.token, Bytes: p.prefix[rowkey.FixedSize:]})
 }
 
 // endHeader is endPartition's look at range tombstones and header.
@@ -475,7 +476,7 @@ func (e *Engine) purgeHeader(b *pebble.Batch) error {
 		return bytes.Equal(a.Start, b.Start) && bytes.Equal(a.End, b.End) && a.Deletion == b.Deletion
 	}
 	key := func(t row.RangeTombstone) []byte {
-		return appendSuffix(slices.Clone(p.prefix), row.KindRangeTombstone, t.Start, t.End)
+		return rowkey.AppendSuffix(slices.Clone(p.prefix), row.KindRangeTombstone, t.Start, t.End)
 	}
 	if !slices.EqualFunc(kept, p.raw, same) {
 		value := func(t row.RangeTombstone) []byte {

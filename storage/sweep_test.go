@@ -11,6 +11,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 func tableWith(gc GCMode, grace int64) func(schema.StorageID) TableInfo {
@@ -36,7 +37,7 @@ func sweepAll(t testing.TB, e *Engine) {
 // entries returns the number of keys that are stored of the test table.
 func entries(t testing.TB, e *Engine) (n int) {
 	t.Helper()
-	if err := e.scan(appendTable(nil, testTable), func(_, _ []byte) error { n++; return nil }); err != nil {
+	if err := e.scan(rowkey.AppendTable(nil, testTable), func(_, _ []byte) error { n++; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n

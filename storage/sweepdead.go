@@ -11,6 +11,7 @@ import (
 
 	"cqld/internal/wire"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
 // deadPartitions are partitions in which a read met many rows that deletions shadow. The purger removes these rows soon,
@@ -19,20 +20,49 @@ type deadPartitions struct {
 	count atomic.Int32
 	wake  chan struct{} // has a value if the purger must look; nil in an engine without goroutines
 	mu    sync.Mutex
-	spans map[string]*sweepSpan // by the prefix of the partition
+	spans map[string]*sweepSpan // by the prefix of the partition, or the first key of the range
+	// suspects are deleted partitions and ranges whose size was not looked at yet.
+	suspects []keySpan
+}
+
+// suspect records what was deleted, unless too much waits.
+func (d *deadPartitions) suspect(deleted []keySpan) {
+	if len(deleted) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.suspects = append(d.suspects, deleted[:min(len(deleted), deadPartitionsMax-len(d.suspects))]...)
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeSuspects returns what suspect recorded.
+func (d *deadPartitions) takeSuspects() []keySpan {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.suspects
+	d.suspects = nil
+	return out
 }
 
 // add records a partition, unless too many wait.
 func (d *deadPartitions) add(prefix []byte) {
+	d.addSpan(prefix, append(bytes.Clone(prefix), rowkey.KindEnd))
+}
+
+func (d *deadPartitions) addSpan(start, end []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, known := d.spans[string(prefix)]; known || len(d.spans) >= deadPartitionsMax {
+	if _, known := d.spans[string(start)]; known || len(d.spans) >= deadPartitionsMax {
 		return
 	}
 	if d.spans == nil {
 		d.spans = map[string]*sweepSpan{}
 	}
-	d.spans[string(prefix)] = &sweepSpan{position: bytes.Clone(prefix), end: append(bytes.Clone(prefix), kindEnd)}
+	d.spans[string(start)] = &sweepSpan{position: bytes.Clone(start), end: end}
 	d.count.Add(1)
 	select {
 	case d.wake <- struct{}{}:
@@ -75,6 +105,9 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	s := &e.sweeper
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := e.measureSuspects(); err != nil {
+		return false, e.failure(err)
+	}
 	prefix, x := s.dead.any()
 	if x == nil {
 		return true, nil
@@ -86,10 +119,25 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	return s.dead.count.Load() == 0, e.failure(err)
 }
 
+// measureSuspects has the rows purged that were deleted together, if files contain much of them: the next read would look
+// at each.
+func (e *Engine) measureSuspects() error {
+	for _, x := range e.sweeper.dead.takeSuspects() {
+		size, err := e.db.EstimateDiskUsage(x.start, x.end)
+		if err != nil {
+			return err
+		}
+		if size >= uint64(e.opts.suspectBytes) {
+			e.sweeper.dead.addSpan(x.start, x.end)
+		}
+	}
+	return nil
+}
+
 // sweepTable purges all dead data of a table. It stops when ctx ends.
 func (e *Engine) sweepTable(ctx context.Context, id schema.StorageID) error {
 	s := &e.sweeper
-	x := &sweepSpan{position: appendTable(nil, id), end: appendTableEnd(nil, id)}
+	x := &sweepSpan{position: rowkey.AppendTable(nil, id), end: rowkey.AppendTableEnd(nil, id)}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/row"
+	"cqld/storage/rowkey"
 )
 
 const shadowRows = 20_000
@@ -42,7 +43,8 @@ func settleFiles(t testing.TB, e *Engine) {
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.db.Compact(context.Background(), appendTable(nil, testTable), appendTableEnd(nil, testTable), false); err != nil {
+	lower, upper := rowkey.AppendTable(nil, testTable), rowkey.AppendTableEnd(nil, testTable)
+	if err := e.db.Compact(context.Background(), lower, upper, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -50,7 +52,8 @@ func settleFiles(t testing.TB, e *Engine) {
 // steps returns how many keys Pebble looks at to iterate over the test table, also those that are deleted, and how many it finds.
 func steps(t testing.TB, e *Engine) (internal, found int) {
 	t.Helper()
-	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendTable(nil, testTable), UpperBound: appendTableEnd(nil, testTable)})
+	lower, upper := rowkey.AppendTable(nil, testTable), rowkey.AppendTableEnd(nil, testTable)
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +101,51 @@ func TestReadsHaveShadowedRowsPurged(t *testing.T) {
 			}
 			internal, found := steps(t, e)
 			if found > x.left+210 || internal > 2*found+500 {
+				t.Errorf("%d keys, found in %d steps", found, internal)
+			}
+		})
+	}
+}
+
+// TestDeletionsHaveRowsPurged shows that the rows of a large deleted partition or range are purged before the first read, that
+// rows beside the range and newer rows stay, and that a deletion of little is left to the pass.
+func TestDeletionsHaveRowsPurged(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		remove []*row.Mutation
+		left   int // rows, also the newer one
+		swept  bool
+	}{
+		{"partition", []*row.Mutation{deletePartition("a", 5, 999_999)}, 1, true},
+		{"range", []*row.Mutation{deleteRange("a", 500, shadowRows-500, 5, 999_999)}, 1001, true},
+		{"half", []*row.Mutation{deleteRange("a", 0, shadowRows/2, 5, 999_999)}, shadowRows/2 + 1, true},
+		{"both", []*row.Mutation{deletePartition("a", 3, 999_999), deleteRange("a", 500, shadowRows, 6, 999_999)}, 1, true},
+		{"few rows", []*row.Mutation{deleteRange("a", 500, 550, 5, 999_999)}, shadowRows - 50, false},
+		{"small partition", []*row.Mutation{deletePartition("other1", 5, 999_999)}, shadowRows, false},
+		{"older than all", []*row.Mutation{deletePartition("a", 0, 999_999)}, shadowRows, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			e := shadowEngine(t, Options{Inline: true})
+			defer e.Close()
+			mustApply(t, e, x.remove...)
+			mustApply(t, e, putRow("a", 5_000, 9, "newer"))
+			for done := false; !done; {
+				var err error
+				if done, err = e.SweepDead(3_000); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if swept := e.counters.swept.Load(); (swept > 0) != x.swept {
+				t.Errorf("%d entries were swept", swept)
+			}
+			before := e.counters.looked.Load()
+			if live := rows(t, mustRead(t, e, readKey("a"))); len(live) != x.left {
+				t.Errorf("%d live rows, want %d", len(live), x.left)
+			}
+			if looked := e.counters.looked.Load() - before; x.swept && looked > int64(x.left)+200 {
+				t.Errorf("the first read looked at %d entries for %d rows", looked, x.left)
+			}
+			if internal, found := steps(t, e); x.swept && internal > 2*found+500 {
 				t.Errorf("%d keys, found in %d steps", found, internal)
 			}
 		})

@@ -59,13 +59,18 @@ tlsconfig: internal/env internal/guard
 tlsconfig/authority: tlsconfig
 
 # Storage and messages.
+storage/rowkey: ring row schema
+storage/block: internal/wire row storage/rowkey
+storage/blockfilter: ring row schema storage/rowkey
+storage/estimate: ring schema storage/rowkey
 storage/faultfs:
 storage/compaction:
 storage/format:
 storage/latch: ring
 storage/logguard:
 storage/merging: row
-storage: internal/env internal/guard internal/wire ring row schema storage/compaction storage/format storage/latch storage/logguard storage/merging
+storage/space: internal/env
+storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/rowkey storage/space
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
@@ -80,7 +85,7 @@ coordinator/quorum: ring
 coordinator/latency: ring schema
 coordinator/resolve: ring row
 coordinator: coordinator/fence coordinator/latency coordinator/quorum coordinator/resolve internal/env internal/guard internal/wire ring row schema
-replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage
+replica: coordinator internal/env internal/guard internal/memory internal/wire messaging ring row schema storage storage/block
 paxos/contention: coordinator/latency internal/env ring row schema
 paxos: coordinator coordinator/latency internal/env internal/guard internal/wire messaging paxos/contention replica ring row scan schema types
 repair: coordinator internal/env internal/wire jobs messaging paxos replica ring row scan schema storage
@@ -152,7 +157,7 @@ node/control: audit auth internal/guard
 node/health:
 node/assembly: batchlog cluster coordinator counters hints internal/env internal/memory listing messaging paxos rebalance repair replica ring schema search storage storage/index view
 node/config: audit azuretables cluster internal/env internal/memory login/certificate messaging messaging/internodetls query/definition query/guardrail ring server/frame tlsconfig udf/value
-node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/index tlsconfig types view
+node: audit auth azuretables azuretables/entity azuretables/odata batchlog cluster coordinator cql hints internal/env internal/guard internal/histogram internal/memory internal/wire jobs login login/certificate messaging messaging/internodetls node/assembly node/config node/control node/health node/socket paxos query query/roles query/system query/trace rebalance repair request ring row schema search server server/frame storage storage/estimate storage/index tlsconfig types view
 
 # Rings inside test processes, also of other modules.
 cqldtest: azuretables internal/env node node/config storage/faultfs

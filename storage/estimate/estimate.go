@@ -1,4 +1,5 @@
-package storage
+// Package estimate estimates how many partitions a table has in ranges of tokens, and how large they are.
+package estimate
 
 import (
 	"bytes"
@@ -10,10 +11,11 @@ import (
 
 	"cqld/ring"
 	"cqld/schema"
+	"cqld/storage/rowkey"
 )
 
-// PartitionEstimate is an estimate of the number and size of a table's partitions in ranges of tokens.
-type PartitionEstimate struct {
+// Partitions is an estimate of the number and size of a table's partitions in ranges of tokens.
+type Partitions struct {
 	// MeanBytes is the mean size of a partition's keys and values, before compression; 0 when there is none.
 	MeanBytes int64
 
@@ -23,7 +25,7 @@ type PartitionEstimate struct {
 }
 
 // All returns the number of partitions in all ranges for which the estimate was made.
-func (p PartitionEstimate) All() int64 {
+func (p Partitions) All() int64 {
 	if p.density > 0 {
 		return int64(math.Round(p.density * p.held))
 	}
@@ -32,7 +34,7 @@ func (p PartitionEstimate) All() int64 {
 
 // In returns the number of partitions in ranges, which may wrap and must be among those for which the estimate was
 // made.
-func (p PartitionEstimate) In(ranges ...ring.Range) int64 {
+func (p Partitions) In(ranges ...ring.Range) int64 {
 	var n float64
 	for _, r := range ranges {
 		for _, piece := range r.Unwrap() {
@@ -64,39 +66,38 @@ func width(r ring.Range) float64 {
 	return float64(uint64(r.End) - uint64(r.Start))
 }
 
-// estimateSamples is the number of partitions that an estimate examines: the relative error of the count is 1/√48, 14
+// Samples is the number of partitions that an estimate examines: the relative error of the count is 1/√48, 14
 // %, so one estimate in 10,000 is wrong by more than a factor of 1.7. Smaller tables are counted.
-const estimateSamples = 48
+const Samples = 48
 
-// estimateRows is the number of entries of a sampled partition that are measured. The size of the rest of a larger
+// rowsMeasured is the number of entries of a sampled partition that are measured. The size of the rest of a larger
 // partition is taken from its files.
-const estimateRows = 32
+const rowsMeasured = 32
 
-// EstimatePartitions estimates how many partitions a table has in the ranges that this node holds. Tokens are hashes: from any
-// position, the distance to the next partition is exponentially distributed with the density as its rate. So the estimate seeks
-// from evenly spaced positions and divides the number of partitions found by the distances walked to them. Partitions of
-// which only tombstones are left count. The cost is at most 48 seeks and 1,536 entries, whatever the table's size.
-func (e *Engine) EstimatePartitions(id schema.StorageID, held []ring.Range) (p PartitionEstimate, err error) {
-	if err := e.failedErr(); err != nil {
-		return p, err
-	}
-	s := &partitionSample{e: e, id: id}
+// Of estimates how many partitions a table has in the ranges that this node holds. Tokens are hashes: from any
+// position, the distance to the next partition is exponentially distributed with the density as its rate. So the
+// estimate seeks from evenly spaced positions and divides the number of partitions found by the distances walked to
+// them. Partitions of which only tombstones are left count. The cost is at most 48 seeks and 1,536 entries, whatever the
+// table's size.
+func Of(db *pebble.DB, id schema.StorageID, held []ring.Range) (p Partitions, err error) {
+	s := &sample{db: db, id: id}
 	for _, r := range held {
 		s.pieces = append(s.pieces, r.Unwrap()...)
 	}
 	if len(s.pieces) == 0 {
 		return p, nil
 	}
-	if s.iter, err = e.db.NewIter(&pebble.IterOptions{LowerBound: appendTable(nil, id), UpperBound: appendTableEnd(nil, id)}); err != nil {
-		return p, e.failure(err)
+	bounds := &pebble.IterOptions{LowerBound: rowkey.AppendTable(nil, id), UpperBound: rowkey.AppendTableEnd(nil, id)}
+	if s.iter, err = db.NewIter(bounds); err != nil {
+		return p, err
 	}
 	p, err = s.run()
-	return p, e.failure(errors.Join(err, s.iter.Close()))
+	return p, errors.Join(err, s.iter.Close())
 }
 
-// partitionSample is one estimate in progress.
-type partitionSample struct {
-	e      *Engine
+// sample is one estimate in progress.
+type sample struct {
+	db     *pebble.DB
 	id     schema.StorageID
 	pieces []ring.Range // held, split so that none wraps
 	iter   *pebble.Iterator
@@ -106,37 +107,37 @@ type partitionSample struct {
 	bytes    int64
 }
 
-func (s *partitionSample) run() (PartitionEstimate, error) {
+func (s *sample) run() (Partitions, error) {
 	exact, all, err := s.walk()
 	if err != nil {
-		return PartitionEstimate{}, err
+		return Partitions{}, err
 	}
 	if all {
-		return PartitionEstimate{exact: exact, MeanBytes: s.mean()}, nil
+		return Partitions{exact: exact, MeanBytes: s.mean()}, nil
 	}
 	s.measured, s.bytes = 0, 0
 	var held float64
 	for _, r := range s.pieces {
 		held += width(r)
 	}
-	density, err := s.sample(held)
-	return PartitionEstimate{density: density, held: held, MeanBytes: s.mean()}, err
+	density, err := s.evenly(held)
+	return Partitions{density: density, held: held, MeanBytes: s.mean()}, err
 }
 
 // mean returns the mean size of the partitions measured.
-func (s *partitionSample) mean() int64 {
+func (s *sample) mean() int64 {
 	if s.measured == 0 {
 		return 0
 	}
 	return s.bytes / int64(s.measured)
 }
 
-// walk counts the partitions one by one, and stops if there are more than estimateSamples.
-func (s *partitionSample) walk() (tokens []ring.Token, all bool, err error) {
+// walk counts the partitions one by one, and stops if there are more than Samples.
+func (s *sample) walk() (tokens []ring.Token, all bool, err error) {
 	for _, r := range s.pieces {
-		at, ok := s.next(appendToken(s.key[:0], s.id, first(r)))
+		at, ok := s.next(rowkey.AppendToken(s.key[:0], s.id, first(r)))
 		for ok && inPiece(r, at) {
-			if len(tokens) == estimateSamples {
+			if len(tokens) == Samples {
 				return nil, false, nil
 			}
 			tokens = append(tokens, at)
@@ -153,13 +154,13 @@ func (s *partitionSample) walk() (tokens []ring.Token, all bool, err error) {
 	return tokens, true, nil
 }
 
-// sample estimates the density from evenly spaced positions in the ranges, which have total tokens.
-func (s *partitionSample) sample(total float64) (density float64, err error) {
+// evenly estimates the density from evenly spaced positions in the ranges, which have total tokens.
+func (s *sample) evenly(total float64) (density float64, err error) {
 	var walked float64
 	found := 0
-	for i := range estimateSamples {
-		r, from := s.position(total * (float64(i) + 0.5) / estimateSamples)
-		at, ok := s.next(appendToken(s.key[:0], s.id, from))
+	for i := range Samples {
+		r, from := s.position(total * (float64(i) + 0.5) / Samples)
+		at, ok := s.next(rowkey.AppendToken(s.key[:0], s.id, from))
 		if !ok || !inPiece(r, at) {
 			walked += width(ring.Range{Start: from, End: r.End})
 			continue
@@ -174,7 +175,7 @@ func (s *partitionSample) sample(total float64) (density float64, err error) {
 }
 
 // position returns the token at an offset into the held ranges, and the piece that contains it.
-func (s *partitionSample) position(at float64) (ring.Range, ring.Token) {
+func (s *sample) position(at float64) (ring.Range, ring.Token) {
 	for _, r := range s.pieces {
 		w := width(r)
 		if at < w {
@@ -199,12 +200,12 @@ func inPiece(r ring.Range, t ring.Token) bool {
 }
 
 // next advances to the first partition at or after a key.
-func (s *partitionSample) next(key []byte) (ring.Token, bool) {
+func (s *sample) next(key []byte) (ring.Token, bool) {
 	s.key = key
 	if !s.iter.SeekGE(key) {
 		return 0, false
 	}
-	_, k, _, err := parseKey(s.iter.Key())
+	_, k, _, err := rowkey.Parse(s.iter.Key())
 	if err != nil {
 		return 0, false // reads of it report the corruption
 	}
@@ -212,18 +213,18 @@ func (s *partitionSample) next(key []byte) (ring.Token, bool) {
 }
 
 // measure adds the size of the partition at the iterator, and sets s.key to the key after it.
-func (s *partitionSample) measure() error {
-	_, k, _, err := parseKey(s.iter.Key())
+func (s *sample) measure() error {
+	_, k, _, err := rowkey.Parse(s.iter.Key())
 	if err != nil {
 		return err
 	}
-	start := appendPartition(nil, s.id, k)
-	s.key = append(append(s.key[:0], start...), kindEnd)
+	start := rowkey.AppendPartition(nil, s.id, k)
+	s.key = append(append(s.key[:0], start...), rowkey.KindEnd)
 	var size int64
 	n := 0
 	for ok := true; ok && bytes.HasPrefix(s.iter.Key(), start); ok = s.iter.Next() {
-		if n == estimateRows {
-			onDisk, err := s.e.db.EstimateDiskUsage(start, s.key)
+		if n == rowsMeasured {
+			onDisk, err := s.db.EstimateDiskUsage(start, s.key)
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package storage
+package rowkey
 
 import (
 	"bytes"
@@ -80,20 +80,20 @@ func parseEntry(t *testing.T, line string) []byte {
 		t.Fatalf("malformed line %q", line)
 	}
 	key := row.PartitionKey{Token: ring.Token(token), Bytes: unquote(t, fields[2])}
-	out := appendSuffix(appendPartition(nil, schema.StorageID(table), key), e.Kind, e.Start, e.End)
-	if want := fixedSize + len(key.Bytes) + suffixSize(&e); len(out) != want {
-		t.Fatalf("%q: %d bytes, suffixSize returns %d", line, len(out), want)
+	out := AppendSuffix(AppendPartition(nil, schema.StorageID(table), key), e.Kind, e.Start, e.End)
+	if want := FixedSize + len(key.Bytes) + SuffixSize(&e); len(out) != want {
+		t.Fatalf("%q: %d bytes, SuffixSize returns %d", line, len(out), want)
 	}
 	return out
 }
 
 func drawKey(t *testing.T, key []byte) string {
 	t.Helper()
-	table, k, suffix, err := parseKey(key)
+	table, k, suffix, err := Parse(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := fixedSize + len(k.Bytes)
+	n := FixedSize + len(k.Bytes)
 	text := fmt.Sprintf("%x │ %x │ %x │ %x │ %x", key[:4], key[4:12], key[12:14], key[14:n], suffix[:1])
 	if len(suffix) > 1 {
 		text += fmt.Sprintf(" │ %x", suffix[1:])
@@ -103,7 +103,7 @@ func drawKey(t *testing.T, key []byte) string {
 	case row.KindRow:
 		what = fmt.Sprintf("row %q", suffix[1:])
 	case row.KindRangeTombstone:
-		_, start, end, ok := parseRangeTombstone(nil, suffix)
+		_, start, end, ok := ParseRangeTombstone(nil, suffix)
 		if !ok {
 			t.Fatalf("%x: malformed range tombstone", key)
 		}
@@ -155,7 +155,7 @@ func TestEncodedKeysSortAsTheirParts(t *testing.T) {
 		return bytes.Compare(a.end, b.end)
 	}
 	bytesOf := func(e entry) []byte {
-		return appendSuffix(appendPartition(nil, e.table, e.key), e.kind, e.start, e.end)
+		return AppendSuffix(AppendPartition(nil, e.table, e.key), e.kind, e.start, e.end)
 	}
 	sign := func(n int) int { return max(-1, min(1, n)) }
 	for range 200_000 {
@@ -164,8 +164,8 @@ func TestEncodedKeysSortAsTheirParts(t *testing.T) {
 			t.Fatalf("%+v and %+v compare as %d, their keys %x and %x as %d", a, b, want, bytesOf(a), bytesOf(b), got)
 		}
 		if a.kind == row.KindRangeTombstone {
-			_, _, suffix, err := parseKey(bytesOf(a))
-			_, start, end, ok := parseRangeTombstone(nil, suffix)
+			_, _, suffix, err := Parse(bytesOf(a))
+			_, start, end, ok := ParseRangeTombstone(nil, suffix)
 			if err != nil || !ok || !bytes.Equal(start, a.start) || !bytes.Equal(end, a.end) {
 				t.Fatalf("%+v decodes to [%x, %x)", a, start, end)
 			}
@@ -176,15 +176,16 @@ func TestEncodedKeysSortAsTheirParts(t *testing.T) {
 // FuzzParseKey: a key from a damaged disk is an error, not a panic.
 func FuzzParseKey(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(appendSuffix(appendPartition(nil, 1024, row.NewPartitionKey([]byte("a"))), row.KindRangeTombstone, []byte{0}, []byte{0xFF}))
+	partition := AppendPartition(nil, 1024, row.NewPartitionKey([]byte("a")))
+	f.Add(AppendSuffix(partition, row.KindRangeTombstone, []byte{0}, []byte{0xFF}))
 	f.Fuzz(func(t *testing.T, key []byte) {
-		table, k, suffix, err := parseKey(key)
+		table, k, suffix, err := Parse(key)
 		if err != nil {
 			return
 		}
-		if again := append(appendPartition(nil, table, k), suffix...); !bytes.Equal(again, key) {
+		if again := append(AppendPartition(nil, table, k), suffix...); !bytes.Equal(again, key) {
 			t.Fatalf("%x became %x", key, again)
 		}
-		parseRangeTombstone(nil, suffix)
+		ParseRangeTombstone(nil, suffix)
 	})
 }

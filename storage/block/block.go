@@ -1,0 +1,99 @@
+// Package block encodes entries of storage for another node: blocks in the order of a scan, in which no entry is merged
+// and no tombstone is omitted. Each block is self-contained, and the next one starts after a key, so that the sender
+// keeps no state between two blocks.
+//
+//	block := (shared unshared key value)*   shared, unshared: uvarint   value := uvarint length, bytes
+//
+// A key is encoded as the length of the prefix that it shares with the previous key in the block, and the rest.
+package block
+
+import (
+	"fmt"
+
+	"cqld/internal/wire"
+	"cqld/row"
+	"cqld/storage/rowkey"
+)
+
+// Writer appends entries to a block.
+type Writer struct {
+	Bytes []byte
+	last  []byte // the previous key in the block
+}
+
+// Add appends an entry, whose key must be greater than the previous one.
+func (w *Writer) Add(key, value []byte) {
+	shared := 0
+	for shared < len(w.last) && shared < len(key) && w.last[shared] == key[shared] {
+		shared++
+	}
+	w.Bytes = wire.AppendUvarint(w.Bytes, uint64(shared))
+	w.Bytes = wire.AppendUvarint(w.Bytes, uint64(len(key)-shared))
+	w.Bytes = append(w.Bytes, key[shared:]...)
+	w.Bytes = wire.AppendUvarint(w.Bytes, uint64(len(value)))
+	w.Bytes = append(w.Bytes, value...)
+	w.last = append(w.last[:shared], key[shared:]...)
+}
+
+// Edit returns a copy of a block in which edit has changed the rows. edit may modify the row, and must not
+// retain it.
+func Edit(block []byte, edit func(key row.PartitionKey, r *row.Row) error) ([]byte, error) {
+	b, x := NewReader(block), Writer{}
+	r := row.NewRow()
+	for b.Next() {
+		_, key, suffix, err := rowkey.Parse(b.Key)
+		if err != nil {
+			return nil, err
+		}
+		value := b.Value
+		if row.EntryKind(suffix[0]) == row.KindRow {
+			r.Reset()
+			if err := row.DecodeRow(r, value); err != nil {
+				return nil, err
+			}
+			r.Clustering = suffix[1:]
+			if err := edit(key, r); err != nil {
+				return nil, err
+			}
+			value = row.AppendRow(nil, r)
+		}
+		x.Add(b.Key, value)
+	}
+	if err := b.Err(); err != nil {
+		return nil, fmt.Errorf("block: %w", err)
+	}
+	return x.Bytes, nil
+}
+
+// Reader iterates over a block.
+type Reader struct {
+	c     wire.Cursor
+	Key   []byte // valid until the next call
+	Value []byte
+}
+
+// NewReader returns a reader that is at the start of a block.
+func NewReader(block []byte) Reader { return Reader{c: wire.NewCursor(block)} }
+
+// Err returns why the block is malformed, after Next has returned false.
+func (b *Reader) Err() error { return b.c.Err() }
+
+// Next reads the next entry. It returns false at the end of the block, and if the block is malformed.
+func (b *Reader) Next() bool {
+	if b.c.Len() == 0 {
+		return false
+	}
+	shared, rest := b.c.Uvarint(), b.c.Uvarint()
+	if shared > uint64(len(b.Key)) || rest > uint64(b.c.Len()) {
+		b.c.Fail(wire.ErrMalformed)
+		return false
+	}
+	b.Key = append(b.Key[:shared], b.c.Take(int(rest))...)
+	size := b.c.Uvarint()
+	if size > uint64(b.c.Len()) {
+		b.c.Fail(wire.ErrMalformed)
+		return false
+	}
+	b.Value = b.c.Take(int(size))
+	return b.c.Err() == nil
+}

@@ -1,0 +1,181 @@
+// Package rowkey encodes the keys under which storage keeps headers, range tombstones and rows, and their bounds.
+package rowkey
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"cqld/ring"
+	"cqld/row"
+	"cqld/schema"
+)
+
+// Sizes of the fixed parts of a key.
+const (
+	TableSize  = 4
+	TokenSize  = 8
+	lengthSize = 2
+	FixedSize  = TableSize + TokenSize + lengthSize
+)
+
+// KindEnd sorts after every kind: the end of a partition.
+const KindEnd = 0xFF
+
+// AppendTable appends the prefix of every key of a table.
+func AppendTable(dst []byte, id schema.StorageID) []byte {
+	return binary.BigEndian.AppendUint32(dst, uint32(id))
+}
+
+// AppendTableEnd appends a key that follows every key of a table.
+func AppendTableEnd(dst []byte, id schema.StorageID) []byte {
+	if id == math.MaxUint32 {
+		// This follows the greatest token with the greatest length: no key is longer.
+		return append(AppendTable(dst, id), bytes.Repeat([]byte{0xFF}, TokenSize+lengthSize+1)...)
+	}
+	return AppendTable(dst, id+1)
+}
+
+// AppendToken appends the prefix of every key of a table with a token.
+func AppendToken(dst []byte, id schema.StorageID, t ring.Token) []byte {
+	return binary.BigEndian.AppendUint64(AppendTable(dst, id), uint64(t)^(1<<63))
+}
+
+// AppendPartition appends the prefix of every key of a partition.
+func AppendPartition(dst []byte, id schema.StorageID, k row.PartitionKey) []byte {
+	dst = AppendToken(dst, id, k.Token)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(k.Bytes)))
+	return append(dst, k.Bytes...)
+}
+
+// escapedSize returns the size of AppendEscaped's encoding of b, including the terminator.
+func escapedSize(b []byte) int { return len(b) + bytes.Count(b, []byte{0}) + 2 }
+
+// AppendEscaped appends an encoding of b that is self-delimiting and sorts as b does: 00 becomes 00 FF, and the end
+// is 00 01.
+func AppendEscaped(dst, b []byte) []byte {
+	for _, c := range b {
+		if dst = append(dst, c); c == 0 {
+			dst = append(dst, 0xFF)
+		}
+	}
+	return append(dst, 0, 1)
+}
+
+// consumeEscaped decodes an encoding of AppendEscaped and appends it to dst. rest is the remaining input.
+func consumeEscaped(dst, b []byte) (out, rest []byte, ok bool) {
+	for i := 0; i < len(b); i++ {
+		if b[i] != 0 {
+			dst = append(dst, b[i])
+			continue
+		}
+		if i++; i == len(b) {
+			break
+		}
+		switch b[i] {
+		case 0xFF:
+			dst = append(dst, 0)
+		case 1:
+			return dst, b[i+1:], true
+		default:
+			return nil, nil, false
+		}
+	}
+	return nil, nil, false
+}
+
+// SuffixSize returns the number of bytes in an entry's key after the partition.
+func SuffixSize(e *row.Entry) int {
+	switch e.Kind {
+	case row.KindRow:
+		return 1 + len(e.Start)
+	case row.KindRangeTombstone:
+		return 1 + escapedSize(e.Start) + len(e.End)
+	}
+	return 1
+}
+
+// AppendSuffix appends the part of an entry's key after the partition.
+func AppendSuffix(dst []byte, kind row.EntryKind, start, end []byte) []byte {
+	dst = append(dst, byte(kind))
+	switch kind {
+	case row.KindRow:
+		dst = append(dst, start...)
+	case row.KindRangeTombstone:
+		dst = append(AppendEscaped(dst, start), end...)
+	}
+	return dst
+}
+
+// Parse splits a key into the partition and the suffix (the kind and the rest), which point into key.
+func Parse(key []byte) (table schema.StorageID, k row.PartitionKey, suffix []byte, err error) {
+	if len(key) < FixedSize+1 {
+		return 0, k, nil, &Malformed{key}
+	}
+	n := int(binary.BigEndian.Uint16(key[TableSize+TokenSize:]))
+	if len(key) < FixedSize+n+1 {
+		return 0, k, nil, &Malformed{key}
+	}
+	k.Token = ring.Token(binary.BigEndian.Uint64(key[TableSize:]) ^ (1 << 63))
+	k.Bytes = key[FixedSize : FixedSize+n : FixedSize+n]
+	return schema.StorageID(binary.BigEndian.Uint32(key)), k, key[FixedSize+n:], nil
+}
+
+// ParseRangeTombstone decodes the bounds in a key's suffix. It appends start to arena.
+func ParseRangeTombstone(arena, suffix []byte) (out, start, end []byte, ok bool) {
+	at := len(arena)
+	out, rest, ok := consumeEscaped(arena, suffix[1:])
+	if !ok {
+		return arena, nil, nil, false
+	}
+	mid := len(out)
+	out = append(out, rest...)
+	return out, out[at:mid:mid], out[mid:len(out):len(out)], true
+}
+
+// Malformed is the error of a key that does not have the form of this package.
+type Malformed struct{ Key []byte }
+
+func (e *Malformed) Error() string { return fmt.Sprintf("malformed key %x", e.Key) }
+
+// Bounds appends the bounds of the keys of a table with tokens in a range that does not wrap. It returns false
+// if the range is empty.
+func Bounds(lower, upper []byte, id schema.StorageID, tokens ring.Range) (_, _ []byte, ok bool) {
+	switch tokens.Start {
+	case ring.MaxToken:
+		return lower, upper, false
+	case ring.MinToken:
+		lower = AppendTable(lower, id)
+	default:
+		lower = AppendToken(lower, id, tokens.Start+1)
+	}
+	if tokens.End == ring.MinToken || tokens.End == ring.MaxToken {
+		upper = AppendTableEnd(upper, id)
+	} else {
+		upper = AppendToken(upper, id, tokens.End+1)
+	}
+	return lower, upper, bytes.Compare(lower, upper) < 0
+}
+
+// PrefixEnd returns the first key after all keys that begin with prefix.
+func PrefixEnd(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// TableOf returns the table of a key, which has at least TableSize bytes.
+func TableOf(key []byte) schema.StorageID { return schema.StorageID(binary.BigEndian.Uint32(key)) }
+
+// TokenOf returns the token in a key, or in the beginning of one.
+func TokenOf(key []byte, otherwise ring.Token) ring.Token {
+	if len(key) < TableSize+TokenSize {
+		return otherwise
+	}
+	return ring.Token(binary.BigEndian.Uint64(key[TableSize:]) ^ (1 << 63))
+}

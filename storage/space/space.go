@@ -1,0 +1,197 @@
+// Package space watches the free space of the disk. On a full disk Pebble retries flushes forever while writers block,
+// so writes are refused earlier, and a ballast file is deleted if that was too late.
+package space
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"cqld/internal/env"
+)
+
+// BallastFile is the name of the ballast file in the directory of the engine.
+const BallastFile = "CQLD_BALLAST"
+
+// freeBytesEnough is the free space with which writes are accepted even if it is a small part of a large disk: enough
+// for several memtables, their logs and the compactions that follow.
+const freeBytesEnough = 1 << 30
+
+const (
+	// partMin and partResume are the parts of the disk that must be free: below the first writes are refused, above the
+	// second they are taken again.
+	partMin    = 0.05
+	partResume = 0.06
+	// Every is how often the free space is looked at while something is written: a refusal comes within a second.
+	Every = 250 * time.Millisecond
+	// Rest is how often it is looked at while nothing is written, so that an idle node rests.
+	Rest = 5 * time.Second
+)
+
+// Options configure a Watcher. All fields are required.
+type Options struct {
+	FS     vfs.FS
+	Dir    string // that contains the ballast file
+	Clock  env.Clock
+	Logger *slog.Logger
+	// Free returns the free and the total number of bytes of the disk; a total of 0 means that they are unknown.
+	Free func() (free, total int64)
+	// BallastBytes is the size of the ballast file; no file is created if it is not positive.
+	BallastBytes int64
+}
+
+// Watcher knows whether the disk has free space. Its methods are safe for concurrent use.
+type Watcher struct {
+	opts Options
+	full atomic.Bool
+	// written is set by writes, and cleared by Watch when it looks at the free space.
+	written atomic.Bool
+	wake    chan struct{} // ends the rest of Watch
+	mu      sync.Mutex
+	ballast bool // the file exists
+	dropped bool // the file existed, and its space is in use
+}
+
+// New returns a watcher that has not looked at the disk yet.
+func New(o Options) *Watcher { return &Watcher{opts: o, wake: make(chan struct{}, 1)} }
+
+// Full reports whether the disk is nearly full: the engine refuses writes.
+func (w *Watcher) Full() bool { return w.full.Load() }
+
+// Overflow notes that the disk is full, and deletes the ballast file.
+func (w *Watcher) Overflow() {
+	w.full.Store(true)
+	w.opts.Logger.Error("storage: the disk is full", "dir", w.opts.Dir)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ballast {
+		return
+	}
+	w.ballast, w.dropped = false, true
+	if err := w.opts.FS.Remove(w.BallastPath()); err != nil {
+		w.opts.Logger.Error("storage: cannot remove the ballast file", "error", err)
+	}
+}
+
+// BallastPath returns the path of the ballast file.
+func (w *Watcher) BallastPath() string { return w.opts.FS.PathJoin(w.opts.Dir, BallastFile) }
+
+// OpenBallast creates the ballast file, if one is configured and there is space for it.
+func (w *Watcher) OpenBallast() {
+	if w.opts.BallastBytes <= 0 {
+		return
+	}
+	if free, total := w.opts.Free(); total > 0 && free < 4*w.opts.BallastBytes {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ballast {
+		return
+	}
+	if info, err := w.opts.FS.Stat(w.BallastPath()); err == nil && info.Size() == w.opts.BallastBytes {
+		w.ballast = true
+		return
+	}
+	if err := w.writeBallast(); err != nil {
+		w.opts.Logger.Warn("storage: cannot create the ballast file", "error", err)
+		_ = w.opts.FS.Remove(w.BallastPath())
+		return
+	}
+	w.ballast = true
+}
+
+func (w *Watcher) writeBallast() error {
+	f, err := w.opts.FS.Create(w.BallastPath(), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	err = f.Preallocate(0, w.opts.BallastBytes)
+	if err == nil {
+		// If the file system cannot preallocate, the file has no size yet: write it.
+		info, statErr := f.Stat()
+		err = statErr
+		zeros := make([]byte, 1<<20)
+		for size := int64(0); err == nil && info.Size() < w.opts.BallastBytes && size < w.opts.BallastBytes; {
+			n := min(int64(len(zeros)), w.opts.BallastBytes-size)
+			_, err = f.Write(zeros[:n])
+			size += n
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Check checks the free space and decides whether writes are accepted.
+func (w *Watcher) Check() {
+	free, total := w.opts.Free()
+	if total <= 0 { // unknown; after a real ENOSPC, try again
+		w.full.Store(false)
+		return
+	}
+	threshold := partMin
+	if w.full.Load() {
+		threshold = partResume
+	}
+	needed := threshold * float64(total)
+	w.mu.Lock()
+	if w.dropped {
+		needed += float64(w.opts.BallastBytes) // the space of the deleted ballast file does not count as free
+	}
+	w.mu.Unlock()
+	full := float64(free) < needed && free < freeBytesEnough
+	if was := w.full.Swap(full); was != full {
+		w.opts.Logger.Warn("storage: disk space", "writes refused", full, "free", free, "total", total)
+	}
+	if !full {
+		w.mu.Lock()
+		w.dropped = false
+		w.mu.Unlock()
+		w.OpenBallast()
+	}
+}
+
+// Use records a write, so that the free space is checked soon.
+func (w *Watcher) Use() {
+	if w.written.Load() || w.written.Swap(true) {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default: // the watcher does not rest, or has been woken
+	}
+}
+
+// Watch checks the free space until stop is closed: every Every while something is written or the disk is full, and
+// otherwise, for the state that is shown, every Rest.
+func (w *Watcher) Watch(stop <-chan struct{}) {
+	for w.pause(Every, nil, stop) {
+		written := w.written.Swap(false)
+		w.Check()
+		for !written && !w.full.Load() {
+			if !w.pause(Rest, w.wake, stop) {
+				return
+			}
+			written = w.written.Load()
+			w.Check()
+		}
+	}
+}
+
+// pause waits, but no longer than until wake has a value. It returns false when stop is closed.
+func (w *Watcher) pause(d time.Duration, wake, stop <-chan struct{}) bool {
+	elapsed := make(chan struct{})
+	timer := w.opts.Clock.After(d, func() { close(elapsed) })
+	defer timer.Stop()
+	select {
+	case <-elapsed:
+		return true
+	case <-wake:
+		return true
+	case <-stop:
+		return false
+	}
+}
