@@ -6,8 +6,8 @@ import (
 	"cqld/row"
 )
 
-// TestConditionalChangesAllocateLittle checks how much a conditional change on a ring of four allocates on all nodes together,
-// including the messages, which the test copies.
+// TestConditionalChangesAllocateLittle checks how much a conditional change on a ring of four allocates on all nodes
+// together, including the messages, which the test copies.
 func TestConditionalChangesAllocateLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

@@ -376,7 +376,8 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballo
 
 // writePromise stores the promise of b in the state s of a generation. It calls done unless it returns an error.
 func (a *Acceptor) writePromise(
-	partition string, table *schema.Table, key row.PartitionKey, b Ballot, s acceptorState, generation uint64, done func(error),
+	partition string, table *schema.Table, key row.PartitionKey, b Ballot, s acceptorState, generation uint64,
+	done func(error),
 ) error {
 	w := a.writing()
 	defer a.wrote(w)

@@ -78,7 +78,9 @@ func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p 
 
 // committing returns the mutations of a commit at an acceptor with the state s: the change itself and the acceptor's row.
 // They are in the memory of w.
-func (a *Acceptor) committing(w *stateWrite, s *acceptorState, table *schema.Table, p *Proposal) ([]*row.Mutation, error) {
+func (a *Acceptor) committing(
+	w *stateWrite, s *acceptorState, table *schema.Table, p *Proposal,
+) ([]*row.Mutation, error) {
 	w.addBallot(a.at, p.Ballot)
 	w.addUpdate(a.decision, p)
 	update := p.Update

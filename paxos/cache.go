@@ -35,8 +35,8 @@ func (a *Acceptor) withState(partition string, bytes int, step func(remembered),
 	a.replica.Block(bytes, func() { step(remembered{}) }, refuse)
 }
 
-// remembered returns the partition's cached state. If there is none, a worker must read it. The caller runs a step of the
-// partition.
+// remembered returns the partition's cached state. If there is none, a worker must read it. The caller runs a step of
+// the partition.
 func (a *Acceptor) remembered(partition string) remembered {
 	s, ok := a.recall(partition, a.generation.Load())
 	return remembered{s, ok}

@@ -6,8 +6,8 @@ import (
 	"cqld/types"
 )
 
-// stateWrite holds the buffers of a change of an acceptor's row, and of the update that is applied with it. Proposals are
-// large, and storage copies the mutations that it applies; after that, the buffers are reused.
+// stateWrite holds the buffers of a change of an acceptor's row, and of the update that is applied with it. Proposals
+// are large, and storage copies the mutations that it applies; after that, the buffers are reused.
 type stateWrite struct {
 	row              row.Row
 	mutation, update row.Mutation // update points into the proposal

@@ -93,8 +93,8 @@ type Result struct {
 	pool   *sync.Pool // to which Release returns the Result itself; may be nil
 }
 
-// Release returns the memory of Rows, and of r itself, to pools. It is called at most once. r and everything in it must not be used afterwards. A Result that is
-// not released only costs memory.
+// Release returns the memory of Rows, and of r itself, to pools. It is called at most once, and r and everything in it
+// must not be used afterwards. A Result that is not released only costs memory.
 func (r *Result) Release() { r.release() }
 
 // PreparedInfo is the result of PREPARE.
