@@ -62,7 +62,7 @@ func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ 
 	})
 }
 
-func newBenchRing(b *testing.B, n int) []*benchNode {
+func newBenchRing(b testing.TB, n int) []*benchNode {
 	s := scenario.Catalog(b, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: n}})
 	nodes := make([]*benchNode, n)
 	var members []*ring.Node

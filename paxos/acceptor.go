@@ -11,7 +11,6 @@ import (
 	"cqld/replica"
 	"cqld/row"
 	"cqld/schema"
-	"cqld/types"
 )
 
 // The acceptor's state is a row of system.paxos for each partition and table that ever had a conditional change. It is
@@ -114,13 +113,31 @@ func (a *Acceptor) enter(key string, step func()) bool {
 		s.busy[key] = append(waiting, step)
 		return true
 	}
+	s.occupy(key)
+	s.Unlock()
+	step()
+	return true
+}
+
+// enterFree is enter without a step: it returns false if another step of the partition is running, and otherwise the
+// caller runs its own. It spares the common case the closure.
+func (a *Acceptor) enterFree(key string) bool {
+	s := a.shard(key)
+	s.Lock()
+	defer s.Unlock()
+	if _, busy := s.busy[key]; busy {
+		return false
+	}
+	s.occupy(key)
+	return true
+}
+
+// occupy marks a partition as one with a running step. The shard is locked.
+func (s *acceptorShard) occupy(key string) {
 	if s.busy == nil {
 		s.busy = map[string][]func(){}
 	}
 	s.busy[key] = nil
-	s.Unlock()
-	step()
-	return true
 }
 
 // leave ends a step and runs the next one in the queue.
@@ -140,11 +157,6 @@ func (a *Acceptor) leave(key string) {
 
 func (a *Acceptor) shard(key string) *acceptorShard {
 	return &a.shards[contention.Hash(key)%uint32(len(a.shards))]
-}
-
-// clusteringOf returns the clustering of the state rows of a table's partitions.
-func clusteringOf(t *schema.Table) []byte {
-	return types.Native(types.UUID).AppendOrdered(nil, t.ID[:], false)
 }
 
 // Select implements replica.PaxosState.
@@ -294,7 +306,9 @@ func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadComman
 // prepare is Prepare with a command that it may retain.
 func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
-	if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, done) }) {
+	if a.enterFree(partition) {
+		a.promise(partition, epoch, b, previous, cmd, done)
+	} else if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
@@ -323,7 +337,7 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballo
 	p := &Promise{Promised: s.latest(), Accepted: s.accepted, Commit: s.commit, Floor: s.floor}
 	p.Refused = !b.After(p.Promised)
 	if previous.Present() && !p.Promised.After(previous) && !p.Refused {
-		p = &Promise{Unchanged: true}
+		*p = Promise{Unchanged: true}
 	}
 	if err == nil && !p.Refused {
 		// Read after the state, so that the page contains every change that the state lists as decided.
@@ -347,22 +361,36 @@ func (a *Acceptor) promiseHere(partition string, epoch uint64, b, previous Ballo
 		answer(p, nil)
 		return
 	}
-	r := row.NewRow()
-	r.Cells = append(r.Cells, ballotCell(a.promised, b))
-	err = a.replica.Write([]*row.Mutation{a.mutation(table, cmd.Key, r)}, !a.unsynced, func(err error) {
+	err = a.writePromise(partition, table, cmd.Key, b, s, generation, func(err error) {
 		if err != nil {
-			a.doubt(partition)
 			answer(nil, err)
 			return
 		}
-		s.promised = b
-		a.remember(partition, s, generation)
 		answer(p, nil)
 	})
 	a.replica.Leave(phase)
 	if err != nil {
 		answer(nil, err)
 	}
+}
+
+// writePromise stores the promise of b in the state s of a generation. It calls done unless it returns an error.
+func (a *Acceptor) writePromise(
+	partition string, table *schema.Table, key row.PartitionKey, b Ballot, s acceptorState, generation uint64,
+	done func(error),
+) error {
+	w := a.writing()
+	defer a.wrote(w)
+	w.addBallot(a.promised, b)
+	return a.replica.Write(w.change(table, key), !a.unsynced, func(err error) {
+		if err != nil {
+			a.doubt(partition)
+		} else {
+			s.promised = b
+			a.remember(partition, s, generation)
+		}
+		done(err)
+	})
 }
 
 // mayAccept reports whether a proposal can be accepted: no later ballot was promised and, if the proposal rests on a
@@ -381,23 +409,27 @@ func (a *Acceptor) mayAccept(s *acceptorState, p *Proposal) bool {
 // Accept implements Acceptor.
 func (a *Acceptor) Accept(epoch uint64, p *Proposal, done func(Ballot, error)) {
 	partition := contention.Partition(p.Table, p.Key)
-	if !a.enter(partition, func() { a.accept(partition, epoch, p, done) }) {
+	if a.enterFree(partition) {
+		a.accept(partition, epoch, p, done)
+	} else if !a.enter(partition, func() { a.accept(partition, epoch, p, done) }) {
 		done(Ballot{}, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
 // accept runs Accept as a step of the partition.
 func (a *Acceptor) accept(partition string, epoch uint64, p *Proposal, done func(Ballot, error)) {
-	answer := func(refused Ballot, err error) {
-		a.leave(partition)
-		done(refused, err)
+	if have := a.remembered(partition); have.ok { // needs no closures
+		a.acceptOn(&have, partition, epoch, p, done)
+		return
 	}
-	a.withState(partition, len(p.Update), func(have remembered) { a.acceptOn(&have, partition, epoch, p, answer) },
-		func(err error) { answer(Ballot{}, err) })
+	a.replica.Block(len(p.Update), func() { a.acceptOn(&remembered{}, partition, epoch, p, done) }, func(err error) {
+		a.leave(partition)
+		done(Ballot{}, err)
+	})
 }
 
 // acceptOn is accept with the cached state, or in a worker that reads the state.
-func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p *Proposal, answer func(Ballot, error)) {
+func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p *Proposal, done func(Ballot, error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
@@ -407,23 +439,27 @@ func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p 
 	}
 	if err == nil && (p.Ballot == s.accepted.Ballot || p.Ballot == s.commit.Ballot) {
 		a.replica.Leave(phase)
-		answer(Ballot{}, nil) // a duplicate: the proposal was accepted, whatever was promised since
+		a.leave(partition)
+		done(Ballot{}, nil) // a duplicate: the proposal was accepted, whatever was promised since
 		return
 	}
 	if err != nil || !a.mayAccept(&s, p) {
 		a.replica.Leave(phase)
-		answer(s.latest(), err)
+		a.leave(partition)
+		done(s.latest(), err)
 		return
 	}
 	if a.forgetful != nil {
 		a.forgetful[partition] = acceptorState{promised: p.Ballot, accepted: p.Clone()}
 		a.replica.Leave(phase)
-		answer(Ballot{}, nil)
+		a.leave(partition)
+		done(Ballot{}, nil)
 		return
 	}
 	w := a.writing()
-	w.row.Cells = append(w.row.Cells, ballotCell(a.promised, p.Ballot), ballotCell(a.accepted, p.Ballot),
-		w.updateCell(a.proposal, p))
+	w.addBallot(a.promised, p.Ballot)
+	w.addBallot(a.accepted, p.Ballot)
+	w.addUpdate(a.proposal, p)
 	err = a.replica.Write(w.change(table, p.Key), !a.unsynced, func(err error) {
 		if err != nil {
 			a.doubt(partition)
@@ -431,12 +467,14 @@ func (a *Acceptor) acceptOn(have *remembered, partition string, epoch uint64, p 
 			s.promised, s.accepted = p.Ballot, *p
 			a.remember(partition, s, generation)
 		}
-		answer(Ballot{}, err)
+		a.leave(partition)
+		done(Ballot{}, err)
 	})
 	a.replica.Leave(phase)
 	a.wrote(w)
 	if err != nil {
-		answer(Ballot{}, err)
+		a.leave(partition)
+		done(Ballot{}, err)
 	}
 }
 

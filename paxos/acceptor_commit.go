@@ -12,23 +12,28 @@ import (
 // Commit implements Acceptor.
 func (a *Acceptor) Commit(epoch uint64, p *Proposal, done func(error)) {
 	partition := contention.Partition(p.Table, p.Key)
-	if !a.enter(partition, func() { a.commit(partition, epoch, p, done) }) {
+	if a.enterFree(partition) {
+		a.commit(partition, epoch, p, done)
+	} else if !a.enter(partition, func() { a.commit(partition, epoch, p, done) }) {
 		done(&coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
 // commit runs Commit as a step of the partition.
 func (a *Acceptor) commit(partition string, epoch uint64, p *Proposal, done func(error)) {
-	answer := func(err error) {
+	if have := a.remembered(partition); have.ok { // needs no closures
+		a.commitOn(&have, partition, epoch, p, done)
+		return
+	}
+	a.replica.Block(len(p.Update), func() { a.commitOn(&remembered{}, partition, epoch, p, done) }, func(err error) {
 		a.leave(partition)
 		done(err)
-	}
-	a.withState(partition, len(p.Update), func(have remembered) { a.commitOn(&have, partition, epoch, p, answer) }, answer)
+	})
 }
 
 // commitOn is commit with the cached state, or in a worker that reads the state. The cached state lists a change as decided
 // only after readers can find the change.
-func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p *Proposal, answer func(error)) {
+func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p *Proposal, done func(error)) {
 	phase := a.replica.Enter()
 	table, err := a.admitPaxos(epoch, p.Table, p.Key)
 	var s acceptorState
@@ -36,19 +41,23 @@ func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p 
 	if err == nil {
 		s, generation, err = a.known(have, partition, table, p.Key, false)
 	}
+	w := a.writing()
 	var changes []*row.Mutation
 	if err == nil {
-		changes, err = a.committing(&s, table, p)
+		changes, err = a.committing(w, &s, table, p)
 	}
 	if err != nil {
 		a.replica.Leave(phase)
-		answer(err)
+		a.wrote(w)
+		a.leave(partition)
+		done(err)
 		return
 	}
 	err = a.replica.Write(changes, true, func(err error) {
 		if err != nil {
 			a.doubt(partition)
-			answer(err)
+			a.leave(partition)
+			done(err)
 			return
 		}
 		if p.Ballot.After(s.commit.Ballot) {
@@ -56,18 +65,24 @@ func (a *Acceptor) commitOn(have *remembered, partition string, epoch uint64, p 
 			s.commit.Update, s.commit.Accepted = nil, false
 		}
 		a.remember(partition, s, generation)
-		answer(nil)
+		a.leave(partition)
+		done(nil)
 	})
 	a.replica.Leave(phase)
+	a.wrote(w)
 	if err != nil {
-		answer(err)
+		a.leave(partition)
+		done(err)
 	}
 }
 
 // committing returns the mutations of a commit at an acceptor with the state s: the change itself and the acceptor's row.
-func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal) (changes []*row.Mutation, err error) {
-	r := row.NewRow()
-	r.Cells = append(r.Cells, ballotCell(a.at, p.Ballot), updateCell(a.decision, p))
+// They are in the memory of w.
+func (a *Acceptor) committing(
+	w *stateWrite, s *acceptorState, table *schema.Table, p *Proposal,
+) ([]*row.Mutation, error) {
+	w.addBallot(a.at, p.Ballot)
+	w.addUpdate(a.decision, p)
 	update := p.Update
 	if p.Accepted {
 		if s.accepted.Ballot != p.Ballot || s.accepted.Origin != p.Origin || len(s.accepted.Update) == 0 {
@@ -75,18 +90,15 @@ func (a *Acceptor) committing(s *acceptorState, table *schema.Table, p *Proposal
 		}
 		update = s.accepted.Update
 	} else {
-		r.Cells = append(r.Cells, endCell(a.accepted, p.Ballot), endCell(a.proposal, p.Ballot))
+		w.row.Cells = append(w.row.Cells, endCell(a.accepted, p.Ballot), endCell(a.proposal, p.Ballot))
 	}
-	r.Sort()
-	changes = make([]*row.Mutation, 0, 2)
-	if len(update) > 0 { // missing if the table was truncated in between
-		m, err := decodeMutation(update)
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, m)
+	if len(update) == 0 { // the table was truncated in between
+		return w.change(table, p.Key), nil
 	}
-	return append(changes, a.mutation(table, p.Key, r)), nil
+	if err := decodeMutation(update, &w.update); err != nil {
+		return nil, err
+	}
+	return w.changeBoth(&w.update, table, p.Key), nil
 }
 
 // Decide implements SoleAcceptor.
@@ -138,10 +150,10 @@ func (a *Acceptor) decideHere(partition string, epoch uint64, cmd *row.ReadComma
 		answer(nil)
 		return
 	}
-	r := row.NewRow()
-	r.Cells = append(r.Cells, ballotCell(a.at, p.Ballot), updateCell(a.decision, p))
-	r.Sort()
-	err = a.replica.Queue([]*row.Mutation{m, a.mutation(table, cmd.Key, r)}, func(err error) {
+	w := a.writing()
+	w.addBallot(a.at, p.Ballot)
+	w.addUpdate(a.decision, p)
+	err = a.replica.Queue(w.changeBoth(m, table, cmd.Key), func(err error) {
 		if err != nil {
 			a.doubt(partition)
 			answer(fmt.Errorf("%w: %w", ErrInDoubt, err))
@@ -152,6 +164,7 @@ func (a *Acceptor) decideHere(partition string, epoch uint64, cmd *row.ReadComma
 		answer(nil)
 	})
 	a.replica.Leave(phase)
+	a.wrote(w)
 	if err != nil {
 		answer(err)
 		return

@@ -359,7 +359,7 @@ func FuzzPaxosMessages(f *testing.F) {
 			if _, again, err := decodeProposal(appendProposal(nil, epoch, p)); err != nil || fmt.Sprint(*again) != fmt.Sprint(*p) {
 				t.Errorf("%+v, again %+v: %v", p, again, err)
 			}
-			_, _ = decodeMutation(p.Update)
+			_ = decodeMutation(p.Update, new(row.Mutation))
 		}
 		if p, err := decodePromise(b); err == nil {
 			if again, err := decodePromise(appendPromise(nil, p)); err != nil || fmt.Sprint(*again) != fmt.Sprint(*p) {

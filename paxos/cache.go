@@ -28,14 +28,21 @@ type remembered struct {
 // caller runs a step of the partition. If the queue of the workers is full, withState calls refuse instead. bytes is the
 // memory that step retains.
 func (a *Acceptor) withState(partition string, bytes int, step func(remembered), refuse func(error)) {
-	if s, ok := a.recall(partition, a.generation.Load()); ok {
-		step(remembered{s, true})
+	if have := a.remembered(partition); have.ok {
+		step(have)
 		return
 	}
 	a.replica.Block(bytes, func() { step(remembered{}) }, refuse)
 }
 
-// known returns the state of a partition: that of withState, the cached one or the one on disk. whole means that the state
+// remembered returns the partition's cached state. If there is none, a worker must read it. The caller runs a step of
+// the partition.
+func (a *Acceptor) remembered(partition string) remembered {
+	s, ok := a.recall(partition, a.generation.Load())
+	return remembered{s, ok}
+}
+
+// known returns the state of a partition: have, the cached one or the one on disk. whole means that the state
 // must contain the update of the latest commit.
 func (a *Acceptor) known(have *remembered, partition string, table *schema.Table, key row.PartitionKey, whole bool) (s acceptorState, generation uint64, err error) {
 	s, generation, ok := have.acceptorState, have.generation, have.ok

@@ -18,6 +18,7 @@ type decision struct {
 	trace     coordinator.Trace
 	proposal  *Proposal
 	accepted  []ring.NodeID
+	short     Proposal // proposal without its update
 }
 
 // Send implements coordinator.Sender.
@@ -26,9 +27,7 @@ func (d *decision) Send(node ring.NodeID, epoch uint64, timeout time.Duration, d
 		d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
 		return
 	}
-	short := *d.proposal
-	short.Update, short.Accepted = nil, true
-	d.acceptors.Commit(node, d.trace, epoch, &short, timeout, func(err error) {
+	d.acceptors.Commit(node, d.trace, epoch, &d.short, timeout, func(err error) {
 		if errors.Is(err, ErrNotAccepted) {
 			d.acceptors.Commit(node, d.trace, epoch, d.proposal, timeout, done)
 			return
@@ -48,8 +47,10 @@ func (op *round) commitLocked(level ring.Consistency) {
 	if at := op.proposedAt(p.Origin); at >= 0 {
 		op.outcomes = op.own[at].outcomes
 	}
-	d := &decision{acceptors: op.c.acceptors, trace: op.tracer(), proposal: &p}
+	d := &decision{acceptors: op.c.acceptors, trace: op.tracer(), proposal: &p, short: p}
+	d.short.Update, d.short.Accepted = nil, true
 	if op.proposal.Ballot == op.ballot { // it was accepted in this attempt; requests to the other acceptors are outstanding
+		d.accepted = make([]ring.NodeID, 0, len(op.votes))
 		for i := range op.votes {
 			if v := &op.votes[i]; v.state == voteYes || v.state == voteOpen {
 				d.accepted = append(d.accepted, v.node)

@@ -19,7 +19,7 @@ type Directory struct {
 	self      func() ring.NodeID
 	acceptor  *Acceptor
 	transport messaging.Transport
-	proposals sync.Pool // *[]byte
+	requests  sync.Pool // *[]byte
 }
 
 var _ Acceptors = (*Directory)(nil)
@@ -27,7 +27,7 @@ var _ Acceptors = (*Directory)(nil)
 // NewDirectory returns the directory of the node of acceptor.
 func NewDirectory(acceptor *Acceptor, transport messaging.Transport, view coordinator.View) *Directory {
 	d := &Directory{self: view.Self, acceptor: acceptor, transport: transport}
-	d.proposals.New = func() any { return new([]byte) }
+	d.requests.New = func() any { return new([]byte) }
 	return d
 }
 
@@ -46,14 +46,17 @@ func (d *Directory) Prepare(to ring.NodeID, trace coordinator.Trace, epoch uint6
 		d.acceptor.Prepare(epoch, b, previous, cmd, done)
 		return
 	}
-	request := row.AppendReadCommand(appendBallot(appendBallot(wire.AppendUvarint(nil, epoch), b), previous), cmd)
-	d.to(trace).Request(to, messaging.VerbPaxosPrepare, request, timeout, func(payload []byte, err error) {
+	request := d.requests.Get().(*[]byte)
+	*request = appendBallot(appendBallot(wire.AppendUvarint((*request)[:0], epoch), b), previous)
+	*request = row.AppendReadCommand(*request, cmd)
+	d.to(trace).Request(to, messaging.VerbPaxosPrepare, *request, timeout, func(payload []byte, err error) {
 		if err != nil {
 			done(nil, replica.FromRemote(err))
 			return
 		}
 		done(decodePromise(payload))
 	})
+	d.keep(request)
 }
 
 // Accept implements Acceptors. A proposal may be large: it is encoded once for all other nodes.
@@ -66,7 +69,7 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 			continue
 		}
 		if request == nil {
-			request = d.proposals.Get().(*[]byte)
+			request = d.requests.Get().(*[]byte)
 			*request = appendProposal(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), epoch, p)
 		}
 		d.to(trace).Request(node, messaging.VerbPaxosAccept, *request, timeout, func(payload []byte, err error) {
@@ -79,8 +82,15 @@ func (d *Directory) Accept(to []ring.NodeID, trace coordinator.Trace, epoch uint
 			done(i, refused, c.Finish())
 		})
 	}
-	if request != nil && cap(*request) <= proposalKept {
-		d.proposals.Put(request)
+	if request != nil {
+		d.keep(request)
+	}
+}
+
+// keep returns the buffer of a request that was sent: a transport does not retain the payload.
+func (d *Directory) keep(request *[]byte) {
+	if cap(*request) <= proposalKept {
+		d.requests.Put(request)
 	}
 }
 
@@ -102,14 +112,17 @@ func (d *Directory) Commit(to ring.NodeID, trace coordinator.Trace, epoch uint64
 	if p.Accepted {
 		accepted = 1
 	}
-	request := append(make([]byte, 0, len(p.Update)+len(p.Key.Bytes)+64), accepted)
-	d.to(trace).Request(to, messaging.VerbPaxosCommit, appendProposal(request, epoch, p), timeout, func(payload []byte, err error) {
+	request := d.requests.Get().(*[]byte)
+	*request = append(slices.Grow((*request)[:0], len(p.Update)+len(p.Key.Bytes)+proposalRest), accepted)
+	*request = appendProposal(*request, epoch, p)
+	d.to(trace).Request(to, messaging.VerbPaxosCommit, *request, timeout, func(payload []byte, err error) {
 		if err == nil && len(payload) > 0 {
 			done(ErrNotAccepted)
 			return
 		}
 		done(replica.FromRemote(err))
 	})
+	d.keep(request)
 }
 
 // Decide implements Acceptors.

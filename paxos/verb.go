@@ -70,6 +70,9 @@ func consumeHistory(c *wire.Cursor, origin Ballot) (h History) {
 		c.Fail(errBadState)
 		return History{}
 	}
+	if n > 0 {
+		h.Latest = make([]Ballot, 0, n)
+	}
 	at := origin.Micros
 	for range n {
 		at -= c.Varint()
@@ -115,6 +118,9 @@ func appendPromise(dst []byte, p *Promise) []byte {
 	return appendSized(dst, p.Page)
 }
 
+// promiseRest is the size of a promise without its page and updates, with short histories.
+const promiseRest = 128
+
 func decodePromise(payload []byte) (*Promise, error) {
 	c := wire.NewCursor(payload)
 	verdict := c.Uint8()
@@ -130,8 +136,13 @@ func decodePromise(payload []byte) (*Promise, error) {
 const nodeBits = 1<<62 - 1
 
 func ballotCell(column schema.ColumnID, b Ballot) row.Cell {
+	return row.Cell{Column: column, Timestamp: b.Micros, Value: appendBallotValue(make([]byte, 0, uuidBytes), b)}
+}
+
+// appendBallotValue appends the value of a ballot's cell.
+func appendBallotValue(dst []byte, b Ballot) []byte {
 	ticks := types.UUIDTicks(b.Micros/1000, b.Micros%1000*10)
-	return row.Cell{Column: column, Timestamp: b.Micros, Value: types.AppendTimeuuid(nil, ticks, 2<<62|uint64(b.Node)&nodeBits)}
+	return types.AppendTimeuuid(dst, ticks, 2<<62|uint64(b.Node)&nodeBits)
 }
 
 var errBadState = errors.New("paxos: malformed Paxos state")
@@ -167,11 +178,11 @@ func endCell(column schema.ColumnID, b Ballot) row.Cell {
 	return row.Cell{Column: column, Timestamp: b.Micros, Tombstone: true, LocalTime: b.Micros / 1e6}
 }
 
-func decodeMutation(update []byte) (*row.Mutation, error) {
-	m := new(row.Mutation)
+// decodeMutation decodes an update into m, which then points into it.
+func decodeMutation(update []byte, m *row.Mutation) error {
 	c := wire.NewCursor(update)
 	row.ConsumeMutation(&c, m)
-	return m, c.Finish()
+	return c.Finish()
 }
 
 // Serve registers the handlers of other nodes' requests to this node's acceptor. It is called before the transport starts.
@@ -203,7 +214,8 @@ func (s *server) prepare(_ ring.NodeID, payload []byte, respond messaging.Respon
 			respond(nil, replica.ToRemote(err))
 			return
 		}
-		respond(appendPromise(nil, p), nil)
+		size := len(p.Page) + len(p.Accepted.Update) + len(p.Commit.Update)
+		respond(appendPromise(make([]byte, 0, size+promiseRest), p), nil)
 	})
 }
 

@@ -2,6 +2,7 @@ package query
 
 import (
 	"net/netip"
+	"sync"
 	"time"
 
 	"cqld/audit"
@@ -89,10 +90,11 @@ type Result struct {
 	SchemaChange *SchemaChange // KindSchemaChange
 
 	pooled *read.Buffer
+	pool   *sync.Pool // to which Release returns the Result itself; may be nil
 }
 
-// Release returns the memory of Rows to a pool. r and everything in it must not be used afterwards. A Result that is
-// not released only costs memory.
+// Release returns the memory of Rows, and of r itself, to pools. It is called at most once, and r and everything in it
+// must not be used afterwards. A Result that is not released only costs memory.
 func (r *Result) Release() { r.release() }
 
 // PreparedInfo is the result of PREPARE.

@@ -9,17 +9,18 @@ import (
 )
 
 func (p *Processor) audit(r *request.Request, s *Session, pl *plan, text string, convert func(audit.Subject) audit.Subject, err error) {
-	client := audit.Client{User: r.Principal.String(), Source: r.Client}
-	switch {
-	case !p.o.Audit.Enabled():
-	case err != nil:
-		if text == "" && pl != nil {
-			text = pl.text
-		}
-		p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*Unauthorized)) || errors.As(err, new(*auth.Denied)))
-	default:
-		p.o.Audit.Executed(client, convert(audit.Classify(pl.keyspace, pl.stmt)), pl.text, "")
+	if !p.o.Audit.Enabled() {
+		return
 	}
+	client := audit.Client{User: r.Principal.String(), Source: r.Client}
+	if err == nil {
+		p.o.Audit.Executed(client, convert(audit.Classify(pl.keyspace, pl.stmt)), pl.text, "")
+		return
+	}
+	if text == "" && pl != nil {
+		text = pl.text
+	}
+	p.o.Audit.Failed(client, s.Keyspace, text, err, errors.As(err, new(*Unauthorized)) || errors.As(err, new(*auth.Denied)))
 }
 
 func (p *Processor) auditBatch(r *request.Request, s *Session, plans []*plan, params *BatchParams, err error) {

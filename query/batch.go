@@ -31,7 +31,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 				plans = append(plans, pl)
 			}
 		}
-		return writeResult(p.writer.ExecuteStatements(r, params.Kind, statements, &params.Params))
+		return p.writeResult(p.writer.ExecuteStatements(r, params.Kind, statements, &params.Params))
 	})
 }
 

@@ -209,9 +209,9 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 		h    *hotStatement
 		max  float64
 	}{
-		{"insert", hotInsert(t), 6},
-		{"point select", hotSelect(t), 10},
-		{"slice of 100 rows", hotSlice(t), 14},
+		{"insert", hotInsert(t), 3},
+		{"point select", hotSelect(t), 5},
+		{"slice of 100 rows", hotSlice(t), 7},
 	} {
 		got := testing.AllocsPerRun(200, func() { c.h.run(t) })
 		if got > c.max {

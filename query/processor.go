@@ -1,6 +1,7 @@
 package query
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"cqld/audit"
@@ -33,6 +34,7 @@ type Processor struct {
 	prepared      *plancache.Cache[plan] // by id
 	texts         *plancache.Cache[plan] // by text
 	traces        traces
+	results       sync.Pool // *Result
 
 	regularExecuted, preparedExecuted atomic.Int64 // statements, without those of BATCH messages
 }
@@ -257,21 +259,21 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 	}
 	switch {
 	case pl.modification != nil:
-		return writeResult(p.writer.Execute(r, pl.modification, params))
+		return p.writeResult(p.writer.Execute(r, pl.modification, params))
 	case pl.selectPlan != nil:
 		rows, err := p.reader.Execute(r, pl.selectPlan, params)
 		if err != nil {
 			return nil, err
 		}
-		return readResult(&rows, pl.metadata, s, params), nil
+		return p.readResult(&rows, pl.metadata, s, params), nil
 	case pl.explain != nil:
 		rows, err := p.reader.Explain(r, pl.explain, params)
 		if err != nil {
 			return nil, err
 		}
-		return readResult(&rows, pl.metadata, s, params), nil
+		return p.readResult(&rows, pl.metadata, s, params), nil
 	case pl.batch != nil:
-		return writeResult(p.writer.ExecuteBatch(r, pl.batch, params))
+		return p.writeResult(p.writer.ExecuteBatch(r, pl.batch, params))
 	}
 	if pl.keyspace != s.Keyspace {
 		in := *s

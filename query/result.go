@@ -12,22 +12,37 @@ func (r *Result) release() {
 		r.pooled, r.Rows = nil, nil
 		buffer.Release()
 	}
+	if pool := r.pool; pool != nil {
+		*r = Result{}
+		pool.Put(r)
+	}
+}
+
+// newResult returns an empty result of a statement that is executed often. Release returns it to the pool.
+func (p *Processor) newResult(kind ResultKind) *Result {
+	r, ok := p.results.Get().(*Result)
+	if !ok {
+		r = new(Result)
+	}
+	r.Kind, r.pool = kind, &p.results
+	return r
 }
 
 // readResult returns the result of rows that were read. metadata describes them.
-func readResult(rows *read.Rows, metadata *Metadata, s *Session, params *Params) *Result {
-	r := &Result{Kind: KindRows, RowCount: rows.Count, Rows: rows.Values, PagingState: rows.PagingState, pooled: rows.Buffer}
+func (p *Processor) readResult(rows *read.Rows, metadata *Metadata, s *Session, params *Params) *Result {
+	r := p.newResult(KindRows)
+	r.RowCount, r.Rows, r.PagingState, r.pooled = rows.Count, rows.Values, rows.PagingState, rows.Buffer
 	r.setMetadata(metadata, s, params)
 	return r
 }
 
 // writeResult returns the result of a write.
-func writeResult(out write.Outcome, err error) (*Result, error) {
+func (p *Processor) writeResult(out write.Outcome, err error) (*Result, error) {
 	switch {
 	case err != nil:
 		return nil, err
 	case out.Columns == nil:
-		return voidResult(), nil
+		return p.newResult(KindVoid), nil
 	}
 	return &Result{Kind: KindRows, Metadata: newMetadata(out.Columns), RowCount: out.Count, Rows: out.Values}, nil
 }

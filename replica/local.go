@@ -225,27 +225,28 @@ func (l *Local) admit(id schema.StorageID, tokens ring.Range) error {
 	}
 	topology := l.view.Topology()
 	self := l.view.Self()
-	refusal := &coordinator.NotReplica{Epoch: topology.Epoch()}
 	if table.Replication.Class == ring.Local {
-		return refusal // local data of this node only
+		return refuseReplica(topology) // local data of this node only
 	}
 	placement := topology.Placement(table.Replication)
 	if tokens.Start == tokens.End-1 {
 		if !placement.Replicas(tokens.End).Contains(self) {
-			return refusal
+			return refuseReplica(topology)
 		}
 		return nil
 	}
 	if tokens.Wraps() {
-		return refusal
+		return refuseReplica(topology)
 	}
 	for _, r := range placement.Ranges(tokens) {
 		if !r.Replicas.Contains(self) {
-			return refusal
+			return refuseReplica(topology)
 		}
 	}
 	return nil
 }
+
+func refuseReplica(t *ring.Topology) error { return &coordinator.NotReplica{Epoch: t.Epoch()} }
 
 // UnknownTable returns the refusal of a request for a table that this node does not know.
 func UnknownTable(id schema.StorageID) error {

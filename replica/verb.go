@@ -112,10 +112,11 @@ func ToRemote(err error) error {
 
 // FromRemote converts the error of a remote request to the coordinator's error.
 func FromRemote(err error) error {
+	if err == nil {
+		return nil // before the variable, which is on the heap
+	}
 	var remote *messaging.RemoteError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &remote):
 		switch remote.Code {
 		case codeNotReplica:

@@ -169,14 +169,12 @@ func (e *Engine) filling(size int) *group {
 // newGroup returns an empty group. The queue, or inline, is locked.
 func (e *Engine) newGroup() *group {
 	q := &e.queue
-	g := new(group)
 	if n := len(q.spare); n > 0 {
-		g, q.spare = q.spare[n-1], q.spare[:n-1]
+		g := q.spare[n-1]
+		q.spare = q.spare[:n-1]
+		return g
 	}
-	if g.batch == nil {
-		g.batch = e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(groupBytesKept))
-	}
-	return g
+	return &group{batch: e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(groupBytesKept))}
 }
 
 // giveBack keeps a group, and the memory of its batch, for reuse. The queue is locked.

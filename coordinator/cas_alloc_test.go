@@ -1,0 +1,35 @@
+package coordinator_test
+
+import (
+	"testing"
+
+	"cqld/row"
+)
+
+// TestConditionalChangesAllocateLittle checks how much a conditional change on a ring of four allocates on all nodes
+// together, including the messages, which the test copies.
+func TestConditionalChangesAllocateLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget under the race detector")
+	}
+	n := newBenchRing(t, 4)[0]
+	key := row.NewPartitionKey([]byte("k"))
+	ended := make(chan error, 1)
+	next := 0
+	change := func() {
+		next++
+		n.insert(key, next, 1, func(err error) { ended <- err })
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	for range 20 {
+		change() // fills the pools, and makes the node the one that needs no promises
+	}
+	got := testing.AllocsPerRun(50, change)
+	const most = 215
+	if got > most {
+		t.Errorf("%v allocations, want at most %v", got, most)
+	}
+	t.Logf("%v allocations", got)
+}
