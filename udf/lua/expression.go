@@ -338,7 +338,7 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	}
 	p := inner.finish(inner.block(x.Stmts), len(x.ParList.Names), x.ParList.HasVargs)
 	return func(fr *frame) value.Value {
-		fr.m.Alloc(int64(64 + 8*len(p.capture)))
+		fr.m.Alloc(int64(64 + slotBytes*len(p.capture)))
 		c := &closure{proto: p, up: make([]*box, len(p.capture))}
 		for i, from := range p.capture {
 			if from.local {

@@ -32,6 +32,9 @@ type frame struct {
 	depth   int
 }
 
+// slotBytes is what a local variable counts as, with its box and a number in it.
+const slotBytes = 32
+
 // callsMax bounds the depth of calls, so that recursion does not exhaust the stack.
 const callsMax = 150
 
@@ -70,7 +73,7 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if fr.depth >= callsMax {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
 	}
-	fr.m.Alloc(int64(8*p.slots + 64))
+	fr.m.Alloc(int64(slotBytes*p.slots + 64))
 	next := &frame{m: fr.m, library: fr.library, locals: make([]*box, p.slots), up: up, depth: fr.depth + 1}
 	for i := range p.params {
 		next.locals[i] = &box{at(args, i)}

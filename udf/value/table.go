@@ -24,10 +24,12 @@ type entry struct {
 	key, value Value // value is nil after a removal
 }
 
-// tableBytes is what a table counts as, and entryBytes an entry of it.
+// What a table counts as, a value of 1, 2, …, and another entry. The list and the index of the entries grow by copies,
+// and numbers are allocated.
 const (
-	tableBytes = 96
-	entryBytes = 96
+	tableBytes  = 96
+	listedBytes = 56
+	entryBytes  = 240
 )
 
 // NewTable returns an empty table.
@@ -133,14 +135,14 @@ func (t *Table) setListed(m *Meter, n int, v Value) {
 	if v == nil {
 		return
 	}
-	m.Alloc(16)
+	m.Alloc(listedBytes)
 	t.list = append(t.list, v)
 	for next := int64(n) + 1; ; next++ { // the following keys move to the list
 		i, ok := t.index[next]
 		if !ok || t.entries[i].value == nil {
 			return
 		}
-		m.Step()
+		m.Alloc(listedBytes)
 		t.list = append(t.list, t.entries[i].value)
 		t.entries[i].value = nil
 		t.live--
@@ -192,7 +194,7 @@ func (t *Table) Remove(m *Meter, n int) Value {
 
 // Insert inserts a value that is not nil at the key n, and moves the following ones.
 func (t *Table) Insert(m *Meter, n int, v Value) {
-	m.Alloc(16)
+	m.Alloc(listedBytes)
 	m.Work(int64(len(t.list)-n) / 8)
 	t.list = append(t.list, nil)
 	copy(t.list[n:], t.list[n-1:])
