@@ -101,10 +101,10 @@ func typeName(v value.Value) string {
 	return "number"
 }
 
-func index(object, key value.Value, line int) value.Value {
+func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	switch t := object.(type) {
 	case *value.Table:
-		return t.Get(key)
+		return t.Get(m, key)
 	case *namespace:
 		if name, ok := key.(string); ok {
 			return t.members[name]
@@ -112,7 +112,7 @@ func index(object, key value.Value, line int) value.Value {
 		return nil
 	}
 	if name, ok := key.(string); ok {
-		fail(line, "attempt to index a %s value with the key '%s'", typeName(object), name)
+		fail(line, "attempt to index a %s value with the key '%.40s'", typeName(object), name)
 	}
 	fail(line, "attempt to index a %s value", typeName(object))
 	return nil
@@ -123,7 +123,6 @@ func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	if !ok {
 		fail(line, "attempt to assign a field of a %s value", typeName(object))
 	}
-	m.Scan(key)
 	t.Set(m, key, v)
 }
 
@@ -135,5 +134,5 @@ func (fr *frame) method(object value.Value, name string, line int) value.Value {
 		}
 		fail(line, "there is no function string.%s", name)
 	}
-	return index(object, name, line)
+	return index(fr.m, object, name, line)
 }

@@ -3,7 +3,10 @@ package value
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"time"
+
+	"github.com/cockroachdb/apd/v3"
 )
 
 // Limits are the bounds of one call of a function.
@@ -97,6 +100,9 @@ func (m *Meter) Release(n int64) {
 	}
 }
 
+// Used returns the operations and the bytes of memory that the call has used.
+func (m *Meter) Used() (steps, bytes int64) { return m.steps, m.bytes }
+
 // Step counts one operation.
 func (m *Meter) Step() { m.Work(1) }
 
@@ -153,13 +159,39 @@ func (m *Meter) reserve(n int64) {
 	m.reserved += more
 }
 
-// Scan counts an operation that looks at all bytes of the strings among vs: a comparison, or a search in a table.
+// Scan counts an operation that looks at all bytes of the strings and numbers among vs: a comparison, or a search in a
+// table. A decimal is compared with another of the same magnitude by computing both with the same exponent.
 func (m *Meter) Scan(vs ...Value) {
 	for _, v := range vs {
-		if s, ok := v.(string); ok {
-			m.Work(int64(len(s)) / bytesPerStep)
+		switch v := v.(type) {
+		case string:
+			m.Work(int64(len(v)) / bytesPerStep)
+		case *big.Int:
+			m.Work(int64(v.BitLen()) / (8 * bytesPerStep))
+		case *apd.Decimal:
+			m.Convert(v)
 		}
 	}
+}
+
+// Convert counts the conversion of exact numbers among vs to text, to a float or between bases, before it is done.
+// Other values are ignored.
+func (m *Meter) Convert(vs ...Value) {
+	for _, v := range vs {
+		switch v := v.(type) {
+		case *big.Int:
+			m.convert(int64(v.BitLen()) / 64)
+		case *apd.Decimal:
+			m.convert(int64(v.Coeff.BitLen()) / 64)
+		}
+	}
+}
+
+// convert counts the conversion of a number of 64-bit words. One of 1,024 words, which has 19,700 digits, takes 0.5 ms.
+func (m *Meter) convert(words int64) {
+	const linear, pairsPerStep = 2, 256
+	m.Work(linear * words)
+	m.Work(words * words / pairsPerStep)
 }
 
 // Catch converts the panics of this package to an error. It is for defer, and panics again with others.
