@@ -7,6 +7,8 @@ PACKAGES   = ./...
 MODULES    = . integration/drivers integration/drivers/go-gocqlx integration/drivers/go-ycsb integration/firewall tools/package
 LINT       = $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint run --timeout 15m --allow-parallel-runners
 RACE       = ./coordinator/... ./paxos/... ./hints/... ./batchlog/... ./counters/... ./listing/... ./search/... ./view/... ./replica/... ./repair/... ./rebalance/... ./cluster/... ./messaging/... ./storage/... ./server/...
+TARGETS   ?= linux/$(shell $(GO) env GOARCH)
+CROSS     ?= linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 SEED      ?= 1
 N         ?= 100
 NIGHT     ?= 10000
@@ -25,9 +27,17 @@ build: ## build bin/cqld, without cgo as releases are
 	CGO_ENABLED=0 $(GO) build -o bin/cqld ./cmd/cqld
 
 .PHONY: package
-package: ## dist/: static binaries, Debian packages, an OCI image, compose and Kubernetes files, checksums
+package: ## dist/: binary for Linux, Debian package, OCI image, compose and Kubernetes files, checksums (release: all systems)
 	cd tools/package && $(GO) build -o ../../bin/package .
-	bin/package
+	bin/package -targets=$(TARGETS)
+
+.PHONY: release
+release: ## dist/ for Linux, macOS and Windows, amd64 and arm64
+	$(MAKE) package TARGETS=all
+
+.PHONY: cross
+cross: ## compile for the systems in CROSS: by default, all of releases but this one's
+	@for t in $(CROSS); do echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/cqld || exit 1; done
 
 .PHONY: package-test
 package-test: ## packages, image, systemd unit, compose file and manifests: schemas, and nodes started from them (< 2 min)
@@ -67,6 +77,7 @@ lint: ## staticcheck, errorlint, revive, exhaustive and others in all modules, b
 test: tools fmt-check tidy-check generate-check vet ## everything: units, goldens, fuzz seeds, lint, race, simulation, drivers against a ring (< 40 min)
 	$(GO) test -timeout 30m $(PACKAGES)
 	$(GO) test -short -race $(RACE)
+	$(MAKE) cross CROSS="darwin/arm64 windows/amd64"
 	$(MAKE) package-test
 	$(MAKE) integration
 

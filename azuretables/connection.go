@@ -2,6 +2,9 @@ package azuretables
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -182,6 +185,7 @@ func (c *connection) handshake() error {
 	}
 	if err := c.secure.Handshake(context.Background()); err != nil {
 		reason := d.encryption.Fail(err)
+		c.refusePlaintext(err)
 		d.log.Debug("azuretables: TLS handshake failed", "client", c.RemoteAddr().String(), "reason", string(reason), "err", err)
 		return err
 	}
@@ -189,6 +193,30 @@ func (c *connection) handshake() error {
 		d.encryption.Complete(state)
 	}
 	return nil
+}
+
+// tlsRequired is the response to a request that was not encrypted, at a port that requires TLS.
+const tlsRequired = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 66\r\n\r\n" +
+	"This port requires TLS: use an endpoint that begins with https://\n"
+
+const (
+	plaintextLinger = time.Second
+	plaintextBytes  = 64 << 10
+)
+
+// refusePlaintext responds to a client that sends HTTP without encryption. err is the error of the handshake.
+func (c *connection) refusePlaintext(err error) {
+	var first tls.RecordHeaderError
+	if !errors.As(err, &first) || c.secure.Encrypted() || first.RecordHeader[0] < 'A' || first.RecordHeader[0] > 'Z' {
+		return
+	}
+	if _, err := io.WriteString(c.secure, tlsRequired); err != nil || c.secure.CloseWrite() != nil {
+		return // the client has disconnected
+	}
+	// Closing the connection with unread input would reset it, and the client would not see the response.
+	if c.Conn.SetReadDeadline(time.Now().Add(plaintextLinger)) == nil {
+		_, _ = io.CopyN(io.Discard, c.secure, plaintextBytes) // the connection is closed in any case
+	}
 }
 
 // encrypted reports whether requests of the connection are encrypted.

@@ -79,7 +79,7 @@ func newCarrier(d *Server) *carrier {
 		Name: serverName, NoDefaultContentType: true, NoDefaultServerHeader: true, CloseOnShutdown: true,
 		SecureErrorLogMessage: true, // the errors contain parts of requests, and thus signatures
 		// Guests enforces the limits; connections that it has closed may take a moment to end.
-		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: 4 << 10,
+		Concurrency: l.ConnectionsMax + 2*c.guests.max + closingMax, ReadBufferSize: headerBytesMax, WriteBufferSize: writeBufferBytes,
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout,
 		// readBody reads larger bodies and bounds their total.
 		StreamRequestBody: true, MaxRequestBodySize: smallBodyBytes, DisablePreParseMultipartForm: true,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -149,6 +150,24 @@ func TestExpectContinueOnReusedConnection(t *testing.T) {
 	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 	if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
 		t.Errorf("got %q, %v", line, err)
+	}
+}
+
+// TestLongFilters sends request lines of clients that name many entities in one $filter.
+func TestLongFilters(t *testing.T) {
+	b := newBench(t, nil)
+	b.send("POST /devstoreaccount1/Tables\nContent-Type: application/json\n\n{\"TableName\":\"races\"}")
+	b.send("PUT /devstoreaccount1/races(PartitionKey='p',RowKey='k7')\nContent-Type: application/json\n\n{}")
+	for _, keys := range []int{15, 100, 400} {
+		var terms []string
+		for i := range keys {
+			terms = append(terms, fmt.Sprintf("(PartitionKey eq 'p' and RowKey eq 'k%d')", i))
+		}
+		target := "/devstoreaccount1/races()?$filter=" + url.QueryEscape(strings.Join(terms, " or "))
+		resp, body := b.send("GET " + target + "\n\n")
+		if resp.StatusCode != 200 || strings.Count(body, `"RowKey":"k7"`) != 1 {
+			t.Errorf("%d keys, %d bytes: %d %s", keys, len(target), resp.StatusCode, body)
+		}
 	}
 }
 

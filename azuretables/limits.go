@@ -8,7 +8,7 @@ import (
 
 // Limits bounds the resources that clients can use. A zero field means the default named beside it.
 type Limits struct {
-	ConnectionsMax           int // connectionsMax
+	ConnectionsMax           int // ConnectionsMax
 	ConnectionsPerAddressMax int // no bound
 
 	BodyBytesMax   int   // of one request: bodyBytesMax
@@ -32,13 +32,17 @@ type Limits struct {
 }
 
 const (
-	// connectionsMax: a connection costs its goroutine's stack (8 to 32 KiB) and two buffers (headerBytesMax and 4
-	// KiB): 4096 busy connections cost 200 MiB.
-	connectionsMax = 4096
+	// ConnectionsMax is the default number of connections. A connection costs ConnectionBytes and its goroutine's stack
+	// of 8 to 32 KiB: 4,096 busy connections cost 400 MiB. Nodes with little memory have fewer.
+	ConnectionsMax = 4096
 
-	// headerBytesMax limits the request line and headers together. A $filter of 15 comparisons of 1 KiB keys,
-	// percent-encoded, is longer; the service itself accepts 32 KiB of URL, but no SDK sends more than a few.
-	headerBytesMax = 16 << 10
+	// headerBytesMax limits the request line and headers together, as in the service. Clients send a $filter that names a
+	// hundred keys; a $filter alone may have Limits.FilterBytes, percent-encoded.
+	headerBytesMax   = 64 << 10
+	writeBufferBytes = 4 << 10
+
+	// ConnectionBytes is the size of the buffers of a connection.
+	ConnectionBytes = headerBytesMax + writeBufferBytes
 
 	// bodyBytesMax is the service's limit on a $batch, 4 MiB, which it measures on the payload.
 	bodyBytesMax = 4 << 20
@@ -104,7 +108,7 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	set(&l.ConnectionsMax, connectionsMax)
+	set(&l.ConnectionsMax, ConnectionsMax)
 	l.Entity = l.Entity.WithDefaults()
 	set(&l.BodyBytesMax, min(max(bodyBytesMax, entityBodyFactor*l.Entity.EntityBytes), bodyBytesTotal))
 	set(&l.BodyBytesTotal, bodyBytesTotal)

@@ -52,6 +52,8 @@ func (c *call) route() error {
 		}
 	case odata.MetadataDocument:
 		return odata.Of(odata.NotImplemented)
+	case odata.TablesBelowTable:
+		return c.tablesBelowTable()
 	case odata.BelowTable:
 		if c.method == "POST" { // the service treats it as an insert, and checks the format first
 			if err := wantsJSON(c.req.header.contentType); err != nil {

@@ -138,3 +138,41 @@ func (c *call) deleteTable() error {
 	c.resp.data()
 	return nil
 }
+
+// tablesBelowTable responds to requests about /t/Tables, which clients send whose endpoint ends in the name of a table.
+// The service treats POST as the insert of an entity into t, and a name in parentheses as an entity with one key. SDKs
+// recognize these errors and tell their users to pass the endpoint of the account.
+func (c *call) tablesBelowTable() error {
+	table := c.path.Table
+	switch c.method {
+	case "GET":
+		if err := c.grant.permits(readEntities(), table); err != nil {
+			return err
+		}
+		return odata.ErrPath()
+	case "POST":
+		if err := c.mayChange(addEntity(), table); err != nil {
+			return err
+		}
+		if err := wantsJSON(c.req.header.contentType); err != nil {
+			return err
+		}
+		if _, ok := c.server.o.Service.Exists(c.account.name, table); !ok {
+			return odata.Of(odata.TableNotFound)
+		}
+		keys, err := odata.DecodeEntity(c.req.body, &c.server.limits.Entity, &c.entity)
+		if err == nil {
+			err = keys.Need()
+		}
+		if err != nil {
+			return err
+		}
+		return odata.ErrPath()
+	case "DELETE":
+		if err := c.mayChange(deleteEntity(), table); err != nil {
+			return err
+		}
+		return odata.ErrKeyCount(c.account.name + "." + c.spelled(table))
+	}
+	return odata.Of(odata.MethodNotAllowed)
+}

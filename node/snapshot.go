@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"cqld/node/control"
@@ -174,7 +173,7 @@ func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
 		dir = abs
 	}
 	s := control.Snapshot{Tag: tag, Directory: dir, Keyspaces: made.Keyspaces, Created: made.Created}
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -183,20 +182,12 @@ func (n *Node) readSnapshot(tag string) (control.Snapshot, error) {
 			return err
 		}
 		s.Size += info.Size()
-		if linked(info) == 1 {
+		if linked(path, info) == 1 {
 			s.TrueSize += info.Size()
 		}
 		return nil
 	})
 	return s, err
-}
-
-// linked returns the number of hard links of a file.
-func linked(info fs.FileInfo) uint64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink)
-	}
-	return 1
 }
 
 func (n *Node) opListSnapshots(context.Context, control.None, control.Report) (control.Snapshots, error) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"time"
 
+	"cqld/server/frame"
 	"cqld/tlsconfig"
 )
 
@@ -34,6 +36,7 @@ func (c *conn) handshake() error {
 	err := c.secure.Handshake(context.Background()) // fail and stop interrupt it by closing the socket and by the deadline
 	if err != nil {
 		reason := c.server.encryption.Fail(err)
+		c.refusePlaintext(err)
 		// Probes that only connect are frequent and harmless.
 		if reason != tlsconfig.ReasonClosed && !c.stopping.Load() {
 			c.server.unsafe.log(c.server.log, "TLS handshake with a client failed", "client", c.client.String(), "reason", string(reason), "err", err)
@@ -44,6 +47,22 @@ func (c *conn) handshake() error {
 		c.server.encryption.Complete(state)
 	}
 	return nil
+}
+
+// refusePlaintext answers a request that was not encrypted. err is the error of the handshake. Without an answer, drivers
+// wait until they time out, or report only that the connection was closed.
+func (c *conn) refusePlaintext(err error) {
+	var first tls.RecordHeaderError
+	if !errors.As(err, &first) || c.secure.Encrypted() {
+		return
+	}
+	reply, ok := frame.AppendTLSRequired(nil, first.RecordHeader)
+	if !ok {
+		return
+	}
+	if _, err := c.net.Write(reply); err == nil { // otherwise the client does not read, or has disconnected
+		c.linger()
+	}
 }
 
 // peer returns the verified certificate of the client, or nil if it has none.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,9 +45,21 @@ func TestTLS(t *testing.T) {
 		c.readError()
 		c.net.Close()
 	}
-	plain := dial(t, addr, frame.V4)
-	plain.write(frame.OpOptions, 1, 0, nil)
-	if b, err := io.ReadAll(plain.net); len(b) > 0 || isTimeout(err) {
+	for _, v := range versions() {
+		plain := dial(t, addr, v)
+		plain.write(frame.OpOptions, 1, 0, nil)
+		if h, e := plain.readError(); h.Version != v || h.Stream != 1 || !strings.HasPrefix(e.Message, "This port requires TLS") {
+			t.Errorf("v%d without encryption: %+v %v", v, h, e)
+		}
+		if b, err := io.ReadAll(plain.net); len(b) > 0 || err != nil {
+			t.Errorf("after the error: % x, %v", b, err)
+		}
+	}
+	other := dial(t, addr, frame.V4)
+	if _, err := io.WriteString(other.net, "GET / HTTP/1.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(other.net); len(b) > 0 || isTimeout(err) {
 		t.Errorf("plain text is answered by % x, %v", b, err)
 	}
 	silent := dial(t, addr, frame.V4)
@@ -55,7 +68,7 @@ func TestTLS(t *testing.T) {
 	}
 	eventually(t, "handshakes are counted", func() bool {
 		e := s.Encryption()
-		return e.Completed == 3 && e.Failures[tlsconfig.ReasonPlaintext] == 1 && e.Failures[tlsconfig.ReasonTimeout] == 1
+		return e.Completed == 3 && e.Failures[tlsconfig.ReasonPlaintext] == 4 && e.Failures[tlsconfig.ReasonTimeout] == 1
 	})
 }
 

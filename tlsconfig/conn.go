@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,8 @@ func NewConn(socket net.Conn, config *tls.Config, optional bool) *Conn {
 }
 
 // Handshake waits for the handshake, until the connection's deadlines or the end of ctx. It reads no data of the client
-// beyond it. A client that does not encrypt gets no answer and costs one read.
+// beyond it. A client that does not encrypt gets no answer and costs one read; after the error, a tls.RecordHeaderError
+// with the beginning of what the client sent, the caller may send a reply without encryption.
 func (c *Conn) Handshake(ctx context.Context) error {
 	c.handshake.Lock()
 	defer c.handshake.Unlock()
@@ -54,6 +56,10 @@ func (c *Conn) Handshake(ctx context.Context) error {
 			secure.Close() // Close may have missed it
 		}
 		err = secure.HandshakeContext(ctx)
+		if first := (tls.RecordHeaderError{}); errors.As(err, &first) && first.Conn != nil {
+			c.plain.Store(true)
+			c.secure.Store(nil)
+		}
 	}
 	c.done, c.err = true, err
 	return err

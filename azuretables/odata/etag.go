@@ -16,12 +16,14 @@ func AppendETag(dst []byte, ticks int64) []byte {
 const NoTicks = math.MinInt64
 
 // ParseETag parses the value of If-Match: any is true for *, otherwise ticks is the Timestamp that the entity must
-// have. A valid HTTP entity tag that no entity can have yields NoTicks. Anything else is InvalidInput.
+// have. A weak HTTP entity tag that no entity can have yields NoTicks. Anything else is InvalidInput, and so are strong
+// tags, because the service has none. As in the service, the W may be in lower case.
 func ParseETag(value string) (ticks int64, any bool, err error) {
 	if value == "*" {
 		return 0, true, nil
 	}
-	text, ok := strings.CutPrefix(value, `W/"datetime'`)
+	tag, weak := weakTag(value)
+	text, ok := strings.CutPrefix(tag, `"datetime'`)
 	if ok {
 		text, ok = strings.CutSuffix(text, `'"`)
 	}
@@ -34,7 +36,7 @@ func ParseETag(value string) (ticks int64, any bool, err error) {
 			}
 		}
 	}
-	if isETag(value) {
+	if weak && isOpaqueTag(tag) {
 		return NoTicks, false, nil
 	}
 	return 0, false, invalid("The etag value '" + value + "' specified in one of the request headers is not valid. " +
@@ -67,9 +69,16 @@ func appendUnescapedColons(dst []byte, s string) ([]byte, bool) {
 	return dst, true
 }
 
-// isETag reports whether a value is one entity tag (RFC 9110, section 8.8.3).
-func isETag(value string) bool {
-	tag := strings.TrimPrefix(value, "W/")
+// weakTag returns the opaque tag of a weak entity tag.
+func weakTag(value string) (tag string, weak bool) {
+	if len(value) < 2 || value[0]|0x20 != 'w' || value[1] != '/' {
+		return "", false
+	}
+	return value[2:], true
+}
+
+// isOpaqueTag reports whether tag is the opaque tag of an entity tag (RFC 9110, section 8.8.3).
+func isOpaqueTag(tag string) bool {
 	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
 		return false
 	}

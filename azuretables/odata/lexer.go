@@ -210,14 +210,14 @@ func (x *lexer) name() error {
 			return x.prefixed(t)
 		}
 	}
-	switch word {
-	case "true", "True":
+	switch {
+	case strings.EqualFold(word, "true"):
 		return x.literal(Boolean, Value{Int: 1}, true)
-	case "false", "False":
+	case strings.EqualFold(word, "false"):
 		return x.literal(Boolean, Value{}, true)
-	case "NaN":
+	case word == "NaN":
 		return x.literal(Double, Value{Float: math.NaN()}, true)
-	case "INF":
+	case word == "INF":
 		return x.literal(Double, Value{Float: math.Inf(1)}, true)
 	}
 	x.token.kind, x.token.text = tokenName, word

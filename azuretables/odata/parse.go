@@ -144,6 +144,15 @@ func opOf(word string) Op {
 	return 0
 }
 
+// reserved reports whether a word is an operator. A property may have such a name.
+func reserved(word string) bool {
+	switch word {
+	case "and", "or", "not":
+		return true
+	}
+	return opOf(word) != 0
+}
+
 // unlessArithmetic refuses OData operators that the service does not support.
 func (p *parser) unlessArithmetic() error {
 	switch p.token.text {
@@ -167,6 +176,8 @@ func (p *parser) compare(left operand, op Op, right operand) (operand, error) {
 		return operand{expr: &Not{left.expr}}, nil
 	case left.expr != nil || right.expr != nil:
 		return operand{}, newError(InvalidInput)
+	case !leftValue && !rightValue && (reserved(left.property) || reserved(right.property)):
+		return operand{}, p.errSyntax() // an operand is missing, as in a eq and b eq 1
 	case !leftValue && !rightValue: // two properties
 		return operand{}, newError(NotImplemented)
 	case leftValue:

@@ -19,7 +19,8 @@ const (
 	EntityCount                          // /t()/$count, /t/$count: beyond Azure
 	BatchEndpoint                        // /$batch
 	MetadataDocument                     // /$metadata
-	BelowTable                           // /t/Tables, /t/$batch: sent by clients whose endpoint ends in a table's name
+	BelowTable                           // /t/x, as /t/$batch
+	TablesBelowTable                     // /t/Tables, /t/Tables('x')
 )
 
 // Path is a parsed URL path.
@@ -34,12 +35,19 @@ type Path struct {
 // ErrPath returns the service's error for a malformed path.
 func ErrPath() *Error { return invalid("Bad Request - Error in query syntax.") }
 
+// ErrKeyCount returns the service's error for an entity that is not named by both keys. resource is the type of the
+// table's entities.
+func ErrKeyCount(resource string) *Error {
+	return invalid("The number of keys specified in the URI does not match number of key properties for the resource '" +
+		resource + "'.")
+}
+
 // ParsePath parses a path as in the request, with its percent escapes. A non-empty hostAccount selects the host form,
-// in which the host's name contains the account; otherwise the path's first segment is the account. Errors:
-// InvalidInput, InvalidUri.
+// in which the host's name contains the account; otherwise the path's first segment is the account. As in WCF Data
+// Services, on which the service is built, empty segments have no meaning (//Tables). Errors: InvalidInput, InvalidUri.
 func ParsePath(escaped, hostAccount string) (Path, error) {
 	p := Path{Account: hostAccount}
-	rest := strings.TrimPrefix(escaped, "/")
+	rest := strings.TrimLeft(escaped, "/")
 	if hostAccount == "" {
 		account, more, _ := strings.Cut(rest, "/")
 		name, ok := Unescape(account, false)
@@ -62,9 +70,10 @@ func ParseBatchURL(url string) (path Path, query string, err error) {
 		}
 		url = after
 	}
-	url = strings.TrimPrefix(url, "/")
+	url = strings.TrimLeft(url, "/")
 	for again := true; again; {
 		first, more, ok := strings.Cut(url, "/")
+		more = strings.TrimLeft(more, "/")
 		if !ok || more == "" || more == "$count" || strings.Contains(first, "(") {
 			break
 		}
@@ -79,6 +88,7 @@ func (p *Path) resource(escaped string) error {
 	if !ok {
 		return ErrPath()
 	}
+	name = strings.Trim(name, "/")
 	switch name {
 	case "":
 		p.Resource = ServiceRoot
@@ -91,18 +101,21 @@ func (p *Path) resource(escaped string) error {
 		return nil
 	}
 	name, count := strings.CutSuffix(name, "/$count")
-	name = strings.TrimSuffix(name, "/")
+	name = strings.TrimRight(name, "/")
 	table, predicate, parens := strings.Cut(name, "(")
 	if parens {
 		if predicate, ok = strings.CutSuffix(predicate, ")"); !ok {
 			return ErrPath()
 		}
 	}
-	if first, more, below := strings.Cut(table, "/"); below && first != "" && more != "" {
+	if first, more, below := strings.Cut(table, "/"); below {
 		p.Resource, p.Table = BelowTable, first
+		if more = strings.Trim(more, "/"); strings.EqualFold(more, "Tables") {
+			p.Resource = TablesBelowTable
+		}
 		return nil
 	}
-	if table == "" || strings.ContainsAny(table, "/)'") {
+	if table == "" || strings.ContainsAny(table, ")'") {
 		return newError(InvalidURI)
 	}
 	var err error

@@ -8,7 +8,7 @@ import (
 )
 
 // convert replaces the raw value by the property's value, in place. Its type is the annotated one, or else follows from
-// the JSON form: a string is a String, an integer an Int32, or a Double if it is too large, any other number a Double.
+// the JSON form: a string is a String, an integer what inferred says, any other number a Double.
 // (The service's OData library reads numbers in this way; an Int64 must be annotated.)
 func (r *raw) convert(l *Limits) error {
 	if r.Type == 0 {
@@ -56,6 +56,8 @@ func (r *raw) convert(l *Limits) error {
 	return nil
 }
 
+// inferred returns the type of a value without a type. An integer that a Double would change is an Int64; if it is too
+// large for that, too, it has the type Int64 nevertheless, so that it is refused and not changed. The service rounds it.
 func (r *raw) inferred() Type {
 	switch r.kind() {
 	case text:
@@ -64,11 +66,31 @@ func (r *raw) inferred() Type {
 		if _, ok := r.int(32); ok {
 			return Int32
 		}
-		return Double
+		if r.doubleKeepsDigits() {
+			return Double
+		}
+		return Int64
 	case number:
 		return Double
 	}
 	return Boolean
+}
+
+// exactDigits is the number of decimal digits that each Double keeps.
+const exactDigits = 15
+
+// doubleKeepsDigits reports whether the shortest decimal representation of the nearest Double has the digits of an
+// integer. Clients whose numbers are floating-point send such integers: 1e17 as 100000000000000000.
+func (r *raw) doubleKeepsDigits() bool {
+	if len(r.Bytes) <= exactDigits {
+		return true
+	}
+	f, ok := r.double()
+	if !ok {
+		return false
+	}
+	var printed [32]byte
+	return string(strconv.AppendFloat(printed[:0], f, 'f', -1, 64)) == string(r.Bytes)
 }
 
 // binary decodes base64 in place: four characters become three bytes, so that it never overwrites unread input.

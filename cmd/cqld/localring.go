@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -76,11 +75,9 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	if err != nil {
 		return err
 	}
-	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "3"}, flags...)...)
-	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
-	n.cmd.ExtraFiles = []*os.File{write}
-	// A process group of its own: Ctrl-C reaches only the parent process, which then stops the nodes in order.
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1"}, flags...)...)
+	n.cmd.Stdout, n.cmd.Stderr = write, n.log // the log is written to the standard error output
+	separate(n.cmd)
 	err = n.cmd.Start()
 	write.Close()
 	if err != nil {
@@ -231,7 +228,7 @@ const stopTimeout = 15 * time.Second
 func (r *localRing) stop() error {
 	for _, n := range r.nodes {
 		if n.cmd != nil && n.cmd.Process != nil {
-			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have exited already
+			_ = requestStop(n.cmd.Process) // it may have exited already
 		}
 	}
 	var errs []error

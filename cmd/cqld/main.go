@@ -29,15 +29,11 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
-// privateFiles is the process's umask: only the user who runs the node may access its data, metadata log, snapshots and
-// logs.
-const privateFiles = 0o077
-
 // usageExit is the exit status after a usage error; other failures exit with 1.
 const usageExit = 2
 
 func main() {
-	syscall.Umask(privateFiles)
+	restrictFiles()
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 
+	"cqld/azuretables"
 	"cqld/internal/memory"
 )
 
@@ -31,6 +32,7 @@ func (o *Options) DivideMemory(s memory.System) error {
 	}
 	setUnset(&o.ClientLimits.BytesInFlight, m.InFlight())
 	setUnset(&o.MaxFrameBytes, int(m.Frame()))
+	setUnset(&o.TablesMaxConnections, min(azuretables.ConnectionsMax, m.TablesConnections(azuretables.ConnectionBytes)))
 	if n := o.ClientLimits.BytesInFlight; n < int64(o.MaxFrameBytes) {
 		return fmt.Errorf("memory_limit: the part for requests of %d MiB of %s is %d MiB, less than native_transport_max_frame_size", m.Figure>>20,
 			m.Source, n>>20)

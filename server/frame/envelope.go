@@ -133,6 +133,20 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 	return wire.AppendString(dst, message)
 }
 
+// AppendTLSRequired appends the reply to a request that was not encrypted and arrived at a port that requires TLS. header is the
+// beginning of the request. ok is false if it does not look like a request.
+func AppendTLSRequired(dst []byte, header [5]byte) (reply []byte, ok bool) {
+	version, err := VersionOf(header[0])
+	if err != nil || header[0]&directionBit != 0 {
+		return dst, false
+	}
+	const message = "This port requires TLS: connect with encryption (client_encryption_options of the node)"
+	dst = AppendHeader(dst, Header{Version: version, Response: true, Stream: int16(binary.BigEndian.Uint16(header[2:])),
+		Opcode: OpError, Length: 4 + 2 + len(message)})
+	dst = wire.AppendInt32(dst, int32(CodeProtocolError))
+	return wire.AppendString(dst, message), true
+}
+
 // Prefix contains the parts of an envelope before its message, according to its flags.
 type Prefix struct {
 	TracingID     [16]byte          // with FlagTracing, in responses

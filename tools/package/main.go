@@ -1,6 +1,6 @@
 // Command package builds what is needed to install cqld, into dist/:
 //
-//	cqld-VERSION-OS-ARCH             static binaries for Linux and macOS
+//	cqld-VERSION-OS-ARCH             static binaries for Linux, macOS and Windows
 //	cqld_VERSION_ARCH.deb            Debian packages with a systemd unit
 //	cqld-VERSION-image.tar           an image for amd64 and arm64, as an OCI layout
 //	cqld-VERSION-THIRD_PARTY_NOTICES the licenses of all code in the binaries, also in each package
@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,7 +55,11 @@ func (t target) String() string { return t.os + "/" + t.arch }
 
 // binary returns the path of the binary for a target.
 func (r *release) binary(t target) string {
-	return filepath.Join(r.out, fmt.Sprintf("cqld-%s-%s-%s", r.version, t.os, t.arch))
+	name := fmt.Sprintf("cqld-%s-%s-%s", r.version, t.os, t.arch)
+	if t.os == "windows" {
+		name += ".exe"
+	}
+	return filepath.Join(r.out, name)
 }
 
 // linux returns the targets that packages and images are made for.
@@ -71,7 +76,7 @@ func run(ctx context.Context) error {
 	root := flag.String("root", ".", "the `directory` of the repository")
 	out := flag.String("out", "dist", "the `directory` that the files are written to")
 	version := flag.String("version", os.Getenv("VERSION"), "the `version`; by default, the tag or the time and the revision of the commit")
-	targets := flag.String("targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "`systems` to build for")
+	targets := flag.String("targets", "linux/"+runtime.GOARCH, "`systems` to build for, separated by commas, or all")
 	quick := flag.Bool("quick", false, "for tests: build with the paths of this machine, which reuses the build cache")
 	flag.Parse()
 	r, err := newRelease(ctx, *root, *out, *version, *targets)
@@ -96,6 +101,9 @@ func run(ctx context.Context) error {
 	return r.list()
 }
 
+// allTargets are the systems that releases are made for.
+const allTargets = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64"
+
 // newRelease determines the version and the time of the commit.
 func newRelease(ctx context.Context, root, out, version, targets string) (*release, error) {
 	root, err := filepath.Abs(root)
@@ -104,6 +112,9 @@ func newRelease(ctx context.Context, root, out, version, targets string) (*relea
 	}
 	if !filepath.IsAbs(out) {
 		out = filepath.Join(root, out)
+	}
+	if targets == "all" {
+		targets = allTargets
 	}
 	r := &release{root: root, out: out, version: version}
 	for t := range strings.SplitSeq(targets, ",") {

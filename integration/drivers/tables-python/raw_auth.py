@@ -1,6 +1,9 @@
 """Who may do what: SharedKey, SharedKeyLite, SAS of account and table, key ranges, stored policies."""
 
+import base64
 import email.utils
+import hashlib
+import json
 import time
 
 from checks import ACCOUNT, PREFIX
@@ -26,7 +29,12 @@ def signatures(c):
     c.reply(w.send("GET", "/" + T, "comp=acl", auth="lite"), 200)
     c.reply(w.send("GET", at(T, "a", "1"), headers={"x-ms-date": None, "Date": email.utils.formatdate(usegmt=True)}), 200)
     c.reply(w.send("GET", at(T, "a", "1"), headers={"x-ms-date": None, "Date": email.utils.formatdate(usegmt=True)}, auth="lite"), 200)
-    c.reply(w.insert(T, {"PartitionKey": "md5", "RowKey": "r"}, headers={"Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="}), 201)
+    body = json.dumps({"PartitionKey": "md5", "RowKey": "r"})
+    sums = [base64.b64encode(hashlib.md5(text.encode()).digest()).decode() for text in (body, "")]
+    c.reply(w.insert(T, body, headers={"Content-MD5": sums[1]}), 400, "Md5Mismatch")
+    c.reply(w.insert(T, body, headers={"Content-MD5": "short"}), 400, "InvalidMd5")
+    c.same(w.get(T, "md5", "r").status, 404, "nothing was written")
+    c.reply(w.insert(T, body, headers={"Content-MD5": sums[0]}), 201)
     r = w.get(T, "a", "1", auth="none")
     c.true(r.status in (401, 403, 404) and r.headers.get("x-ms-error-code"), "no signature: %d" % r.status)
     wrong = Wire(key="AAAA" * 21 + "AA==")
