@@ -114,7 +114,8 @@ func checkCost(t testing.TB, perStep float64, name string, f func(m *value.Meter
 			return
 		}
 		if attempts > 8 {
-			t.Errorf("%s: %d operations and %d bytes are counted; the CPU time is that of %.0f operations, %d bytes were allocated",
+			t.Errorf("%s: %d operations and %d bytes are counted; the CPU time is that of %.0f operations,"+
+				" %d bytes were allocated",
 				name, u.steps, u.bytes, spent, u.allocations)
 			return
 		}
@@ -237,8 +238,10 @@ func luaCalls(t testing.TB) (bodies []string) {
 	}
 	bodies = append(bodies, "for k, v in pairs(a) do end", "for k, v in ipairs(a) do end",
 		"for x in string.gmatch(a, b) do end", "return next(a, b)",
-		"return string.format('%s', a)", "return string.format('%q', a)", "return string.format('%d', a)", "return string.format('%f', a)",
-		"return #a", "return -a", "return not a", "return a[b]", "a[b] = c", "return {[a] = b}", "return {[a] = b, [b] = c}", "return (a .. b) .. c",
+		"return string.format('%s', a)", "return string.format('%q', a)",
+		"return string.format('%d', a)", "return string.format('%f', a)",
+		"return #a", "return -a", "return not a", "return a[b]", "a[b] = c", "return {[a] = b}",
+		"return {[a] = b, [b] = c}", "return (a .. b) .. c",
 		"for i = a, b, c do end", "for i = 1, a do break end")
 	for _, op := range []string{"+", "-", "*", "/", "%", "^", "..", "==", "~=", "<", "<=", ">", ">=", "and", "or"} {
 		bodies = append(bodies, "return a "+op+" b")
