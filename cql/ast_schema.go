@@ -291,7 +291,7 @@ type CreateMaterializedView struct {
 	View        QualifiedName
 	IfNotExists bool
 	Columns     []SelectColumn // empty means *
-	Table       QualifiedName // Base completes it
+	Table       QualifiedName  // Base completes it
 	Where       []Relation
 	PrimaryKey  PrimaryKey
 	Options     TableOptions

@@ -74,6 +74,7 @@ func (n *Node) measuredMemory() (used [memory.Parts]int64) {
 	used[memory.Internode] = n.transport.Memory()
 	used[memory.Background] = n.parts.Batches.Bytes()
 	used[memory.Graphs] = n.instance.Values.GraphStats().Bytes
+	used[memory.Functions] = n.functionStats().Memory.Used
 	return used
 }
 

@@ -37,6 +37,7 @@ func (c figuresCollector) Collect(out chan<- prometheus.Metric) {
 	c.logins(m)
 	c.storage(m)
 	c.memory(m)
+	c.functions(m)
 	c.vectors(m)
 	c.tables(m)
 	c.jobs(m)

@@ -159,6 +159,8 @@ type Options struct {
 	// NoUserFunctions refuses CREATE FUNCTION and calls of functions that users have defined.
 	NoUserFunctions bool
 	FunctionLimits  value.Limits // of one call of such a function; zero fields have defaults
+	// FunctionMemory bounds what all calls and compilations of functions use together; zero means no bound.
+	FunctionMemory int64
 	// DynamicDataMasking allows masks of columns, and applies them for clients without UNMASK.
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.

@@ -39,7 +39,7 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		},
 		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage}
 	if !p.o.NoUserFunctions {
-		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, f) }
+		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
 	}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)

@@ -3,6 +3,7 @@ package query
 import (
 	"cqld/cql"
 	"cqld/internal/histogram"
+	"cqld/udf"
 )
 
 // PreparedStatement is a prepared statement as system.prepared_statements shows it.
@@ -30,6 +31,12 @@ type Stats struct {
 	// Batches are the numbers of partitions that batches without conditions have changed, by cql.BatchKind.
 	Batches [cql.BatchCounter + 1]histogram.CountPercentiles
 }
+
+// FunctionStats are the statistics of user-defined functions.
+type FunctionStats = udf.Stats
+
+// FunctionStats returns the current statistics of user-defined functions.
+func (p *Processor) FunctionStats() FunctionStats { return p.runtime.Stats() }
 
 // Stats returns the current statistics.
 func (p *Processor) Stats() Stats {

@@ -51,7 +51,7 @@ func New(o Options) *Processor {
 			Timeouts: o.Timeouts.WithDefaults(), Virtual: o.Virtual, Masking: o.DynamicDataMasking, Guardrails: o.Guardrails,
 			BoundsData: o.Guardrails != nil && o.Guardrails.BoundsData(), IsSuperuser: o.IsSuperuser},
 		functions: function.New(),
-		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now}),
+		runtime:   udf.New(udf.Options{Limits: o.FunctionLimits, Now: o.Clock.Now, Memory: o.FunctionMemory}),
 		prepared:  plancache.New[plan](o.Limits.PreparedBytesMax),
 		texts:     plancache.New[plan](textsMax * plancache.PlanBytes * 2),
 	}

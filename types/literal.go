@@ -187,8 +187,11 @@ func (t *Type) FromText(text string) ([]byte, error) {
 	case Bigint, Counter, Int, Smallint, Tinyint:
 		return t.integerFromText(text)
 	case Varint:
+		if len(strings.TrimLeft(text, "+-")) > literalDigitsMax {
+			return nil, valueError(Varint, "unable to make int from '%s'", text)
+		}
 		x, ok := new(big.Int).SetString(text, 10)
-		if !ok || len(text) > literalDigitsMax {
+		if !ok {
 			return nil, valueError(Varint, "unable to make int from '%s'", text)
 		}
 		return appendBig(nil, x), nil
@@ -255,9 +258,10 @@ func splitFields(text string) (fields []string) {
 	return append(fields, text[start:])
 }
 
-// literalDigitsMax bounds the decimal digits of a number. More digits would take too much time for one request, and no such
-// value fits in a key.
-const literalDigitsMax = 1 << 17
+// literalDigitsMax bounds the decimal digits of a number. A conversion takes time by the square of the digits: 0.2 ms for
+// one of this length, and 0.2 s for a statement of 16 MiB that consists of them. Arithmetic has 10,000 digits at most.
+// Longer numbers can be bound as values, which are binary.
+const literalDigitsMax = 1 << 14
 
 func (t *Type) integerFromText(text string) ([]byte, error) {
 	size := fixedSize(t.kind)

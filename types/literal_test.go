@@ -68,5 +68,10 @@ func TestNumbersOfAnySizeAreBounded(t *testing.T) {
 		if _, err := Native(k).FromText(string(digits[:1000])); err != nil {
 			t.Errorf("%s of 1000 digits: %v", Native(k), err)
 		}
+		for _, sign := range []string{"", "-"} {
+			if _, err := Native(k).FromText(sign + string(digits[:literalDigitsMax])); err != nil {
+				t.Errorf("%s of %d digits: %.40v", Native(k), literalDigitsMax, err)
+			}
+		}
 	}
 }

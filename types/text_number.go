@@ -83,7 +83,7 @@ func splitDecimal(s string) (digits string, point int, exponent string, ok bool)
 // decimalFromText keeps the written scale: 1.50 is 150 with scale 2, 1e3 is 1 with scale -3.
 func decimalFromText(text string) ([]byte, error) {
 	digits, point, exponent, ok := splitDecimal(text)
-	if !ok || len(digits) > literalDigitsMax {
+	if !ok || len(strings.TrimPrefix(digits, "-")) > literalDigitsMax {
 		return nil, valueError(Decimal, "unable to make BigDecimal from '%s'", text)
 	}
 	scale := int64(point)

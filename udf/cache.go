@@ -6,25 +6,33 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
+	"cqld/internal/memory"
 	"cqld/schema"
 	"cqld/udf/wasm"
 )
 
+// compiler compiles a function. It calls reserve with the memory that it needs, before it uses it.
+type compiler func(f *schema.Function, reserve func(bytes int64) error) (program, error)
+
 // cache contains compiled functions. Functions that are equal, as one that is checked and then created, share a program, which is compiled
 // once however many requests need it. No lock is held while a function is compiled.
 type cache struct {
-	compile   func(f *schema.Function) (program, error)
+	compile   compiler
 	instances *wasm.Pool
-	// modules has an element while a WebAssembly module is compiled: one at a time, so that others keep their processors.
-	modules chan struct{}
+	memory    *memory.Pool // nil means that only most bounds the programs
+	most      int64        // bytes of all programs that are kept
+	now       func() time.Time
+	turns     turns // to compile WebAssembly modules
 
 	mu       sync.Mutex
 	programs map[*schema.Function]*compiled // guarded by mu
 	bodies   map[string][]*compiled         // by the body; guarded by mu
 	order    list.List                      // of *compiled, oldest first; guarded by mu
 	bytes    int64                          // guarded by mu
-	waiting  int                            // requests that wait for a program; guarded by mu
+	waiting  map[string]int                 // requests that wait for a program, by owner; guarded by mu
+	stats    Compilations                   // guarded by mu
 }
 
 // compiled is a function that is compiled, or will be.
@@ -34,51 +42,103 @@ type compiled struct {
 	done    chan struct{}      // closed when p and err are set
 	p       program
 	err     error
+	held    memory.Held // by p
+
+	users   int           // requests that use it; guarded by the cache's mu
+	element *list.Element // in order, nil while it is not kept; guarded by the cache's mu
+}
+
+// Compilations are figures of the compiler.
+type Compilations struct {
+	Ended   int64         // compilations, with those that refused a function
+	Refused int64         // functions that could not be compiled, and requests that found too many others waiting
+	Running int           // compilations now
+	Time    time.Duration // of all that have ended
+	Kept    int           // programs that are kept
+	Bytes   int64         // of these
 }
 
 // errBusy is the error of a request that finds too many others waiting for the compiler.
 var errBusy = &Refused{"Too many functions are being compiled; try again later"}
 
-func newCache(compile func(f *schema.Function) (program, error), instances *wasm.Pool) *cache {
-	return &cache{compile: compile, instances: instances, modules: make(chan struct{}, 1), programs: map[*schema.Function]*compiled{},
-		bodies: map[string][]*compiled{}}
+func newCache(compile compiler, instances *wasm.Pool, m *memory.Pool, most int64, now func() time.Time) *cache {
+	return &cache{compile: compile, instances: instances, memory: m, most: most, now: now,
+		programs: map[*schema.Function]*compiled{},
+		bodies:   map[string][]*compiled{}, waiting: map[string]int{}}
 }
 
-// get returns the program of a function. It waits until it is compiled, or ctx ends.
-func (c *cache) get(ctx context.Context, f *schema.Function) (program, error) {
+// get returns the program of a function for a request of an owner. It waits until it is compiled, or ctx ends. The
+// caller calls release after its use.
+func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*compiled, error) {
 	c.mu.Lock()
 	e := c.programs[f]
 	if e == nil {
 		e = c.equal(f)
 	}
-	switch {
-	case e == nil:
-		return c.add(ctx, f) // unlocks
-	case c.waiting >= waitingMax:
+	if e != nil {
+		select {
+		case <-e.done:
+			defer c.mu.Unlock()
+			if e.err == nil {
+				e.users++
+			}
+			return e, e.err
+		default:
+		}
+	}
+	if c.waiting[owner] >= waitingMax || len(c.waiting) >= ownersMax && c.waiting[owner] == 0 {
+		c.stats.Refused++
 		c.mu.Unlock()
 		return nil, errBusy
 	}
-	select {
-	case <-e.done:
+	c.waiting[owner]++
+	if e == nil {
+		e = &compiled{f: f, aliases: []*schema.Function{f}, done: make(chan struct{}), users: 1}
+		c.programs[f] = e
+		c.bodies[f.Body] = append(c.bodies[f.Body], e)
 		c.mu.Unlock()
-		return e.p, e.err
-	default:
+		defer c.stopWaiting(owner)
+		return e, c.add(ctx, owner, e)
 	}
-	c.waiting++
+	e.users++
 	c.mu.Unlock()
-	defer c.stopWaiting()
+	defer c.stopWaiting(owner)
 	select {
 	case <-e.done:
-		return e.p, e.err
+		return e, e.err
 	case <-ctx.Done():
+		c.release(e)
 		return nil, ctx.Err()
 	}
 }
 
-func (c *cache) stopWaiting() {
+// release ends the use of a program.
+func (c *cache) release(e *compiled) {
 	c.mu.Lock()
-	c.waiting--
+	e.users--
+	unused := e.users == 0 && e.element == nil
 	c.mu.Unlock()
+	if unused {
+		c.drop(e)
+	}
+}
+
+// drop returns the memory of a program that is neither used nor kept.
+func (c *cache) drop(e *compiled) {
+	if p, ok := e.p.(*wasmProgram); ok {
+		c.instances.Forget(p.p)
+	}
+	if c.memory != nil {
+		c.memory.Return(e.held)
+	}
+}
+
+func (c *cache) stopWaiting(owner string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[owner]--; c.waiting[owner] == 0 {
+		delete(c.waiting, owner)
+	}
 }
 
 // equal returns the entry of an equal function, and remembers f for it. It is called with mu.
@@ -107,55 +167,83 @@ func equal(a, b *schema.Function) bool {
 	return same
 }
 
-// add compiles a function that is not known. It is called with mu, which it unlocks.
-func (c *cache) add(ctx context.Context, f *schema.Function) (program, error) {
-	if c.waiting >= waitingMax {
-		c.mu.Unlock()
-		return nil, errBusy
-	}
-	e := &compiled{f: f, aliases: []*schema.Function{f}, done: make(chan struct{})}
-	c.programs[f] = e
-	c.bodies[f.Body] = append(c.bodies[f.Body], e)
-	c.waiting++
-	c.mu.Unlock()
+// add compiles a function that is not known.
+func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	e.err = errors.New("internal error: the compiler failed") // unless it returns
 	defer c.finish(e)
-	if f.Language == Wasm {
-		select {
-		case c.modules <- struct{}{}:
-			defer func() { <-c.modules }()
-		case <-ctx.Done():
+	if e.f.Language == Wasm {
+		if err := c.turns.wait(ctx, owner); err != nil {
 			e.err = errBusy
-			return nil, ctx.Err()
+			return err
 		}
+		defer c.turns.next()
 	}
-	e.p, e.err = c.compile(f)
-	return e.p, e.err
+	defer c.count()()
+	var account memory.Account
+	c.memory.Open(&account, nil, nil)
+	defer account.Close()
+	e.p, e.err = c.compile(e.f, func(bytes int64) error { return account.Grow(ctx, bytes) })
+	if e.err == nil && c.memory != nil {
+		e.held = keep(c.memory, &account, e.p.bytes())
+	}
+	return e.err
+}
+
+// count counts a compilation, until the returned function is called.
+func (c *cache) count() (end func()) {
+	began := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Running++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stats.Running--
+		c.stats.Ended++
+		c.stats.Time += c.now().Sub(began)
+	}
 }
 
 // finish publishes the result of the compiler. Functions that cannot be compiled are forgotten.
 func (c *cache) finish(e *compiled) {
-	var dropped []*compiled
 	c.mu.Lock()
-	c.waiting--
 	if e.err != nil {
+		c.stats.Refused++
 		c.forget(e)
 	} else {
-		c.order.PushBack(e)
+		e.element = c.order.PushBack(e)
 		c.bytes += e.p.bytes()
-		for c.order.Len() > 1 && (c.order.Len() > programsMax || c.bytes > programBytesMax) {
-			oldest, _ := c.order.Remove(c.order.Front()).(*compiled)
-			c.bytes -= oldest.p.bytes()
-			c.forget(oldest)
-			dropped = append(dropped, oldest)
-		}
 	}
+	dropped := c.evict(func() bool { return c.order.Len() > 1 && (c.order.Len() > programsMax || c.bytes > c.most) })
 	c.mu.Unlock()
 	close(e.done)
 	for _, e := range dropped {
-		if p, ok := e.p.(*wasmProgram); ok {
-			c.instances.Forget(p.p)
+		c.drop(e)
+	}
+}
+
+// evict removes the oldest programs, as long as there are too many, and returns those that no request uses. It is
+// called with mu.
+func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
+	for c.order.Len() > 0 && tooMany() {
+		oldest, _ := c.order.Remove(c.order.Front()).(*compiled)
+		oldest.element = nil
+		c.bytes -= oldest.p.bytes()
+		c.forget(oldest)
+		if oldest.users == 0 {
+			unused = append(unused, oldest)
 		}
+	}
+	return unused
+}
+
+// clear removes all programs, because calls wait for memory.
+func (c *cache) clear() {
+	c.mu.Lock()
+	dropped := c.evict(func() bool { return true })
+	c.mu.Unlock()
+	for _, e := range dropped {
+		c.drop(e)
 	}
 }
 
@@ -167,4 +255,13 @@ func (c *cache) forget(e *compiled) {
 	if c.bodies[e.f.Body] = slices.DeleteFunc(c.bodies[e.f.Body], func(o *compiled) bool { return o == e }); len(c.bodies[e.f.Body]) == 0 {
 		delete(c.bodies, e.f.Body)
 	}
+}
+
+// compilations returns the present figures.
+func (c *cache) compilations() Compilations {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	s.Kept, s.Bytes = c.order.Len(), c.bytes
+	return s
 }

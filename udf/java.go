@@ -57,4 +57,4 @@ func (p *javaProgram) call(m *value.Meter, args [][]byte) (result []byte, err er
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
 
-func (p *javaProgram) bytes() int64 { return programBytes + int64(len(p.f.Body))*bytesPerSourceByte }
+func (p *javaProgram) bytes() int64 { return sourceBytes(p.f) }

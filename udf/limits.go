@@ -23,11 +23,19 @@ const (
 	// the most work as 10 MiB: the largest 6 fit, and 512 of usual size.
 	programsMax     = 512
 	programBytesMax = 64 << 20
+	// compilerBytes is what a compiler of Lua or Java needs in addition to the program.
+	compilerBytes = 64 << 10
 	// programBytes and bytesPerSourceByte estimate the memory of a program: a syntax tree has some 64 bytes for each byte of its text.
 	programBytes       = 32 << 10
 	bytesPerSourceByte = 64
-	// waitingMax bounds the requests that wait for the compiler. It compiles one module at a time, in 2 s at most.
-	waitingMax = 256
+	// idleBytesMax bounds the idle instances of WebAssembly modules.
+	idleBytesMax = 32 << 20
+	// keptDivisor is the part of the memory for functions that programs, and idle instances, take at most.
+	keptDivisor = 8
+	// waitingMax bounds the requests of a role that wait for the compiler, and ownersMax the roles. It compiles one
+	// module at a time, in 2 s at most.
+	waitingMax = 64
+	ownersMax  = 64
 	// aliasesMax bounds the equal functions, of different versions of the schema, that are found without a comparison.
 	aliasesMax = 4
 )

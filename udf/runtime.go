@@ -2,9 +2,11 @@ package udf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/schema"
 	"cqld/types"
 	"cqld/udf/lua"
@@ -16,18 +18,23 @@ import (
 type Options struct {
 	Limits value.Limits     // of one call; zero fields have defaults
 	Now    func() time.Time // a clock that only measures durations; nil means that time is not limited
+	// Memory bounds what calls, compilations, compiled functions and idle instances use together; zero means no bound.
+	Memory int64
 }
 
 // Runtime executes functions. It is safe for concurrent use.
 type Runtime struct {
 	o         Options
+	memory    *memory.Pool
+	calls     calls
 	instances *wasm.Pool
 	programs  *cache
 }
 
 // program is a compiled function. It is immutable and safe for concurrent use.
 type program interface {
-	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded and *value.Fault.
+	// call returns the value of the function for arguments in wire form. Errors are *value.Exceeded, *value.Fault and
+	// *value.Unavailable.
 	call(m *value.Meter, args [][]byte) ([]byte, error)
 	// bytes returns about what the program needs in memory.
 	bytes() int64
@@ -36,9 +43,40 @@ type program interface {
 // New returns a Runtime.
 func New(o Options) *Runtime {
 	o.Limits = defaultLimits(o.Limits)
-	r := &Runtime{o: o, instances: wasm.NewPool()}
-	r.programs = newCache(r.compile, r.instances)
+	r := &Runtime{o: o, memory: newMemory(o.Memory)}
+	idle, programs := int64(idleBytesMax), int64(programBytesMax)
+	if o.Memory > 0 {
+		idle, programs = min(idle, o.Memory/keptDivisor), min(programs, o.Memory/keptDivisor)
+	}
+	now := o.Now
+	if now == nil {
+		now = func() time.Time { return time.Time{} }
+	}
+	r.instances = wasm.NewPool(r.memory, idle)
+	r.programs = newCache(r.compile, r.instances, r.memory, programs, now)
+	if r.memory != nil {
+		r.memory.OnShortage(r.instances.Clear)
+		r.memory.OnShortage(r.programs.clear)
+	}
 	return r
+}
+
+// Stats are the present figures of a Runtime.
+type Stats struct {
+	Memory       memory.Stats // zero if memory has no bound
+	Compilations Compilations
+	Idle         int   // instances
+	IdleBytes    int64 // of these
+}
+
+// Stats returns the present figures.
+func (r *Runtime) Stats() (s Stats) {
+	if r.memory != nil {
+		s.Memory = r.memory.Stats()
+	}
+	s.Compilations = r.programs.compilations()
+	s.Idle, s.IdleBytes = r.instances.Idle()
+	return s
 }
 
 // Failure is the error of a call that failed.
@@ -56,13 +94,18 @@ type Refused struct{ Msg string }
 // Error returns the message.
 func (e *Refused) Error() string { return e.Msg }
 
-// Check compiles a function that is to be created, and keeps the program for its calls. The error is *Refused, or ctx's.
-func (r *Runtime) Check(ctx context.Context, f *schema.Function) error {
-	_, err := r.programs.get(ctx, f)
+// Check compiles a function that a role wants to create, and keeps the program for its calls. The error is *Refused,
+// memory.ErrExhausted, or ctx's.
+func (r *Runtime) Check(ctx context.Context, role string, f *schema.Function) error {
+	p, err := r.programs.get(ctx, role, f)
+	if err == nil {
+		r.programs.release(p)
+	}
 	return err
 }
 
-// Call returns the value of a function for arguments in wire form, and a warning for the client, or "". The error is *Failure.
+// Call returns the value of a function for arguments in wire form, and a warning for the client, or "". The error is
+// *Failure, or wraps memory.ErrExhausted.
 func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warning string, err error) {
 	elapsed := r.elapsed()
 	result, err = r.run(f, args, elapsed)
@@ -73,21 +116,34 @@ func (r *Runtime) Call(f *schema.Function, args [][]byte) (result []byte, warnin
 }
 
 func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Duration) (result []byte, err error) {
-	p, err := r.programs.get(context.Background(), f) // compilations are bounded
-	if err != nil {
+	p, err := r.programs.get(context.Background(), "", f) // compilations are bounded
+	switch {
+	case errors.Is(err, memory.ErrExhausted):
+		return nil, err
+	case err != nil:
 		return nil, &Failure{f, err.Error()}
 	}
+	defer r.programs.release(p)
 	defer func() {
 		// A fault of the interpreter must not end more than the query.
 		if e := recover(); e != nil {
 			result, err = nil, &Failure{f, failed(f, fmt.Sprintf("internal error: %v", e))}
 		}
 	}()
-	result, err = p.call(value.NewMeter(r.o.Limits, elapsed), args)
+	m := value.NewMeter(r.o.Limits, elapsed)
+	if c := r.calls.open(r.memory); c != nil {
+		defer r.calls.close(c)
+		m.SetMemory(c)
+	}
+	result, err = p.p.call(m, args)
 	if err == nil && int64(len(result)) > r.o.Limits.Output {
 		err = &value.Exceeded{Reason: fmt.Sprintf("its result has more than %d bytes", r.o.Limits.Output)}
 	}
-	if err != nil {
+	var unavailable *value.Unavailable
+	switch {
+	case errors.As(err, &unavailable):
+		return nil, unavailable.Err
+	case err != nil:
 		return nil, &Failure{f, message(f, err)}
 	}
 	return result, nil
@@ -143,9 +199,40 @@ const (
 // Languages returns the names of the languages.
 func Languages() []string { return []string{Lua, Wasm, Java} }
 
-func (r *Runtime) compile(f *schema.Function) (program, error) {
-	if len(f.Body) > bodyBytesMax && f.Language != Wasm {
+// compile compiles a function. Errors are *Refused, or those of reserve.
+func (r *Runtime) compile(f *schema.Function, reserve func(bytes int64) error) (program, error) {
+	var failed error
+	reserve = remembering(reserve, &failed)
+	p, err := r.program(f, reserve)
+	var large *memory.TooLarge
+	switch {
+	case errors.As(failed, &large):
+		return nil, &Refused{fmt.Sprintf("To compile function %s, %d bytes of memory are needed, and this node"+
+			" has at most %d for functions", f.Name,
+			large.Bytes, large.Max)}
+	case failed != nil:
+		return nil, failed
+	}
+	return p, err
+}
+
+// remembering returns reserve, and stores its error.
+func remembering(reserve func(bytes int64) error, failed *error) func(bytes int64) error {
+	return func(bytes int64) error {
+		*failed = reserve(bytes)
+		return *failed
+	}
+}
+
+func (r *Runtime) program(f *schema.Function, reserve func(bytes int64) error) (program, error) {
+	if f.Language == Wasm {
+		return compileWasm(f, r.o.Limits, r.instances, reserve)
+	}
+	if len(f.Body) > bodyBytesMax {
 		return nil, &Refused{fmt.Sprintf("The body of function %s has %d bytes; no more than %d are possible", f.Name, len(f.Body), bodyBytesMax)}
+	}
+	if err := reserve(compilerBytes + sourceBytes(f)); err != nil {
+		return nil, err
 	}
 	switch f.Language {
 	case Lua:
@@ -156,10 +243,13 @@ func (r *Runtime) compile(f *schema.Function) (program, error) {
 		return &luaProgram{f, p}, nil
 	case Java:
 		return compileJava(f)
-	case Wasm:
-		return compileWasm(f, r.o.Limits, r.instances)
 	}
 	return nil, &Refused{fmt.Sprintf("Functions in the language %s are not supported: write LANGUAGE lua, wasm or java", f.Language)}
+}
+
+// sourceBytes returns about what the program of a source needs in memory.
+func sourceBytes(f *schema.Function) int64 {
+	return programBytes + int64(len(f.Body))*bytesPerSourceByte
 }
 
 // luaProgram is a function in Lua.
@@ -181,7 +271,7 @@ func (p *luaProgram) call(m *value.Meter, args [][]byte) (result []byte, err err
 	return value.ToCQL(m, p.f.Returns, v), nil
 }
 
-func (p *luaProgram) bytes() int64 { return programBytes + int64(len(p.f.Body))*bytesPerSourceByte }
+func (p *luaProgram) bytes() int64 { return sourceBytes(p.f) }
 
 func fromCQL(m *value.Meter, list []*types.Type, args [][]byte) (values []value.Value, err error) {
 	defer value.Catch(&err)

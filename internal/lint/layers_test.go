@@ -42,8 +42,8 @@ internal/model/generate:
 udf/value: internal/wire types
 udf/lua: udf/value
 udf/java: types udf/value
-udf/wasm: internal/wire types udf/value
-udf: schema types udf/java udf/lua udf/value udf/wasm
+udf/wasm: internal/memory internal/wire types udf/value
+udf: internal/memory schema types udf/java udf/lua udf/value udf/wasm
 
 # Text of statements and filters.
 grammar:

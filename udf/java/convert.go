@@ -2,6 +2,7 @@ package java
 
 import (
 	"math"
+	"strconv"
 
 	"cqld/udf/value"
 )
@@ -57,7 +58,7 @@ func nullPointer(e *expr, method string) {
 	value.Failf("java.lang.NullPointerException: Cannot invoke \"%s.%s\"%s", e.t.className(), method, because)
 }
 
-func itoa(n int) string { return value.NumberText(int64(n)) }
+func itoa(n int) string { return strconv.Itoa(n) }
 
 // widen returns a primitive number as one of a wider kind.
 func widen(e *expr, to kind) *expr {

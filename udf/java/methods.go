@@ -193,7 +193,7 @@ func (m *call) ofList() *expr {
 	switch {
 	case m.is("get", 1):
 		index := at(0)
-		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value { t := m.table(fr); return t.Get(index(fr, t)) }}
+		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value { t := m.table(fr); return t.Get(fr.m, index(fr, t)) }}
 	case m.is("add", 1):
 		v := m.arg(0, m.elem(0))
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
@@ -205,7 +205,7 @@ func (m *call) ofList() *expr {
 		return &expr{t: m.elem(0), eval: func(fr *frame) value.Value {
 			t := m.table(fr)
 			n := index(fr, t)
-			old := t.Get(n)
+			old := t.Get(fr.m, n)
 			t.Set(fr.m, n, present(v(fr)))
 			return old
 		}}
@@ -215,7 +215,7 @@ func (m *call) ofList() *expr {
 			t, wanted := m.table(fr), v(fr)
 			for _, e := range t.Values() {
 				fr.m.Step()
-				if value.Equal(e, wanted) {
+				if value.Equal(fr.m, e, wanted) {
 					return true
 				}
 			}
@@ -233,7 +233,7 @@ func (m *call) ofSet() *expr {
 			v := m.arg(0, m.elem(0))
 			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 				t, e := m.table(fr), present(v(fr))
-				had := t.Get(e) != nil
+				had := t.Get(fr.m, e) != nil
 				switch m.name {
 				case "add":
 					t.Set(fr.m, e, true)
@@ -255,7 +255,7 @@ func (m *call) ofMap() *expr {
 		k := m.arg(0, m.elem(0))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
 			t, key := m.table(fr), k(fr)
-			v := t.Get(key)
+			v := t.Get(fr.m, key)
 			if m.name == "remove" && v != nil {
 				t.Set(fr.m, key, nil)
 			}
@@ -263,12 +263,14 @@ func (m *call) ofMap() *expr {
 		}}
 	case m.is("containsKey", 1):
 		k := m.arg(0, m.elem(0))
-		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { return m.table(fr).Get(k(fr)) != nil }}
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			return m.table(fr).Get(fr.m, k(fr)) != nil
+		}}
 	case m.is("getOrDefault", 2):
 		k, v := m.arg(0, m.elem(0)), m.arg(1, m.elem(1))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
 			t, key, absent := m.table(fr), k(fr), v(fr)
-			if found := t.Get(key); found != nil {
+			if found := t.Get(fr.m, key); found != nil {
 				return found
 			}
 			return absent
@@ -277,7 +279,7 @@ func (m *call) ofMap() *expr {
 		k, v := m.arg(0, m.elem(0)), m.arg(1, m.elem(1))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
 			t, key, next := m.table(fr), present(k(fr)), present(v(fr))
-			old := t.Get(key)
+			old := t.Get(fr.m, key)
 			if old == nil || m.name == "put" {
 				t.Set(fr.m, key, next)
 			}
@@ -291,7 +293,7 @@ func (m *call) ofMap() *expr {
 		return &expr{t: &jtype{kind: kindCollection, elems: []*jtype{m.elem(at)}}, eval: func(fr *frame) value.Value {
 			out := value.NewTable(fr.m)
 			t := m.table(fr)
-			for k, v, next := t.Next(0); next >= 0; k, v, next = t.Next(next) {
+			for k, v, next := t.Next(fr.m, 0); next >= 0; k, v, next = t.Next(fr.m, next) {
 				if at == 1 {
 					k = v
 				}

@@ -2,7 +2,6 @@ package java
 
 import (
 	"math"
-	"math/big"
 
 	"github.com/cockroachdb/apd/v3"
 
@@ -229,7 +228,7 @@ func (c *compiler) comparison(op string, a, b *expr, line int) *expr {
 	x, y := c.convert(a, t, line), c.convert(b, t, line)
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		fr.m.Step()
-		order, ok := value.Compare(x.eval(fr), y.eval(fr))
+		order, ok := value.Compare(fr.m, x.eval(fr), y.eval(fr))
 		switch {
 		case !ok:
 			return false
@@ -247,14 +246,14 @@ func (c *compiler) comparison(op string, a, b *expr, line int) *expr {
 // concat compiles + with a string.
 func concat(a, b *expr) *expr {
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
-		s, t := text(a.t, a.eval(fr)), text(b.t, b.eval(fr))
+		s, t := text(fr.m, a.t, a.eval(fr)), text(fr.m, b.t, b.eval(fr))
 		fr.m.Alloc(int64(len(s) + len(t)))
 		return s + t
 	}}
 }
 
 // text returns a value as String.valueOf does.
-func text(t *jtype, v value.Value) string {
+func text(m *value.Meter, t *jtype, v value.Value) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -272,11 +271,10 @@ func text(t *jtype, v value.Value) string {
 		}
 		return string(of.AppendText(nil, of.AppendFloat64(nil, v)))
 	case *apd.Decimal:
+		m.Convert(v)
 		return string(types.Native(types.Decimal).AppendText(nil, types.AppendDecimal(nil, v)))
-	case *big.Int:
-		return v.String()
 	case *value.Table:
 		value.Failf("java.lang.UnsupportedOperationException: a %s has no text", t)
 	}
-	return value.NumberText(v)
+	return value.NumberText(m, v)
 }

@@ -2,6 +2,7 @@ package java
 
 import (
 	"math"
+	"strings"
 
 	"cqld/udf/value"
 )
@@ -97,15 +98,17 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	return out
 }
 
+// argumentTypes returns the types of arguments for messages.
 func argumentTypes(args []*expr) string {
-	text := ""
-	for i, a := range args {
-		if i > 0 {
-			text += ", "
-		}
-		text += a.t.String()
+	const shown = 20
+	var names []string
+	for _, a := range args[:min(len(args), shown)] {
+		names = append(names, a.t.String())
 	}
-	return text
+	if len(args) > shown {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
 }
 
 // call is a method call that is compiled.
@@ -164,7 +167,7 @@ func (m *call) ofBox() *expr {
 	case m.is("toString", 0):
 		return m.simple(primitive(kindString), func(fr *frame, v value.Value) value.Value {
 			fr.m.Alloc(32)
-			return text(of, v)
+			return text(fr.m, of, v)
 		})
 	case m.is("equals", 1):
 		return m.equals()
@@ -185,8 +188,7 @@ func (m *call) equals() *expr {
 			y, _ := o.(float64)
 			return math.Float64bits(x) == math.Float64bits(y)
 		}
-		fr.m.Scan(v)
-		return same && o != nil && value.Equal(v, o)
+		return same && o != nil && value.Equal(fr.m, v, o)
 	}}
 }
 
@@ -199,9 +201,9 @@ func (m *call) compareTo(t *jtype) *expr {
 		if o == nil {
 			value.Failf("java.lang.NullPointerException")
 		}
-		order, ok := value.Compare(v, o)
+		order, ok := value.Compare(fr.m, v, o)
 		if !ok { // NaN is equal to itself and greater than all others
-			x, y := value.ToFloat(v), value.ToFloat(o)
+			x, y := value.ToFloat(fr.m, v), value.ToFloat(fr.m, o)
 			return compareNaN(x, y)
 		}
 		return int64(order)

@@ -222,7 +222,7 @@ func (c *compiler) forEach(line int) stmt {
 	keys := in.t.kind == kindSet
 	return func(fr *frame) signal {
 		table := deref(in.eval(fr), in, "iterator()")
-		for k, e, at := table.Next(0); at >= 0; k, e, at = table.Next(at) {
+		for k, e, at := table.Next(fr.m, 0); at >= 0; k, e, at = table.Next(fr.m, at) {
 			fr.m.Step()
 			if fr.vars[slot] = e; keys {
 				fr.vars[slot] = k

@@ -78,7 +78,7 @@ func (c *compiler) static(t token) *expr {
 func textOf(of *expr) *expr {
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
 		fr.m.Alloc(32)
-		return text(of.t, of.eval(fr))
+		return text(fr.m, of.t, of.eval(fr))
 	}}
 }
 
@@ -142,7 +142,7 @@ func (m *call) ofMath() *expr {
 		"ceil": math.Ceil, "rint": math.RoundToEven}
 	if f := functions[m.name]; f != nil && len(m.args) == 1 {
 		in := m.arg(0, double)
-		return &expr{t: double, eval: func(fr *frame) value.Value { fr.m.Step(); return f(value.ToFloat(in(fr))) }}
+		return &expr{t: double, eval: func(fr *frame) value.Value { fr.m.Step(); return f(value.ToFloat(fr.m, in(fr))) }}
 	}
 	switch {
 	case m.is("pow", 2), m.is("atan2", 2):
@@ -151,11 +151,14 @@ func (m *call) ofMath() *expr {
 		if m.name == "atan2" {
 			f = math.Atan2
 		}
-		return &expr{t: double, eval: func(fr *frame) value.Value { fr.m.Step(); return f(value.ToFloat(x(fr)), value.ToFloat(y(fr))) }}
+		return &expr{t: double, eval: func(fr *frame) value.Value {
+			fr.m.Step()
+			return f(value.ToFloat(fr.m, x(fr)), value.ToFloat(fr.m, y(fr)))
+		}}
 	case m.is("abs", 1):
 		t := promoted(m.args[0].t, m.args[0].t)
 		in := m.arg(0, t)
-		return &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(absolute(in(fr)), t.kind) }}
+		return &expr{t: t, eval: func(fr *frame) value.Value { fr.m.Step(); return narrow(absolute(fr.m, in(fr)), t.kind) }}
 	case m.is("max", 2), m.is("min", 2):
 		return m.extreme()
 	case m.is("round", 1):
@@ -166,11 +169,11 @@ func (m *call) ofMath() *expr {
 	return nil
 }
 
-func absolute(v value.Value) value.Value {
+func absolute(m *value.Meter, v value.Value) value.Value {
 	if n, ok := v.(int64); ok {
 		return max(n, -n)
 	}
-	return math.Abs(value.ToFloat(v))
+	return math.Abs(value.ToFloat(m, v))
 }
 
 func (m *call) extreme() *expr {
@@ -181,13 +184,13 @@ func (m *call) extreme() *expr {
 		fr.m.Step()
 		a, b := x(fr), y(fr)
 		if p, ok := a.(float64); ok {
-			q := value.ToFloat(b)
+			q := value.ToFloat(fr.m, b)
 			if most {
 				return math.Max(p, q)
 			}
 			return math.Min(p, q)
 		}
-		order, _ := value.Compare(a, b)
+		order, _ := value.Compare(fr.m, a, b)
 		if order > 0 == most {
 			return a
 		}
@@ -204,7 +207,7 @@ func (m *call) round() *expr {
 	in := m.arg(0, from)
 	return &expr{t: primitive(to), eval: func(fr *frame) value.Value {
 		fr.m.Step()
-		x := value.ToFloat(in(fr))
+		x := value.ToFloat(fr.m, in(fr))
 		floor := math.Floor(x)
 		if x-floor >= 0.5 {
 			floor++
@@ -249,9 +252,9 @@ func (m *call) ofBoxClass(k kind) *expr {
 		x, y := m.arg(0, primitive(k)), m.arg(1, primitive(k))
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
 			a, b := x(fr), y(fr)
-			order, ok := value.Compare(a, b)
+			order, ok := value.Compare(fr.m, a, b)
 			if !ok {
-				return compareNaN(value.ToFloat(a), value.ToFloat(b))
+				return compareNaN(value.ToFloat(fr.m, a), value.ToFloat(fr.m, b))
 			}
 			return int64(order)
 		}}
@@ -298,7 +301,7 @@ func (m *call) decimalValueOf() *expr {
 	}
 	in := m.arg(0, primitive(kindDouble))
 	return &expr{t: primitive(kindBigDecimal), eval: func(fr *frame) value.Value {
-		return decimalText(fr, text(primitive(kindDouble), in(fr)))
+		return decimalText(fr, text(fr.m, primitive(kindDouble), in(fr)))
 	}}
 }
 
@@ -394,21 +397,21 @@ func (m *call) ofBig() *expr {
 	case !isDecimal && len(m.args) == 1 && (m.name == "divide" || m.name == "remainder" || m.name == "mod"):
 		return m.bigDivision()
 	case m.is("negate", 0):
-		return m.simple(t, func(_ *frame, v value.Value) value.Value { return value.Negate(v) })
+		return m.simple(t, func(fr *frame, v value.Value) value.Value { return value.Negate(fr.m, v) })
 	case m.is("abs", 0):
-		return m.simple(t, func(_ *frame, v value.Value) value.Value {
-			if order, _ := value.Compare(v, int64(0)); order < 0 {
-				return value.Negate(v)
+		return m.simple(t, func(fr *frame, v value.Value) value.Value {
+			if order, _ := value.Compare(fr.m, v, int64(0)); order < 0 {
+				return value.Negate(fr.m, v)
 			}
 			return v
 		})
 	case m.is("signum", 0):
-		return m.simple(primitive(kindInt), func(_ *frame, v value.Value) value.Value {
-			order, _ := value.Compare(v, int64(0))
+		return m.simple(primitive(kindInt), func(fr *frame, v value.Value) value.Value {
+			order, _ := value.Compare(fr.m, v, int64(0))
 			return int64(order)
 		})
 	case m.is("doubleValue", 0):
-		return m.simple(primitive(kindDouble), func(_ *frame, v value.Value) value.Value { return value.ToFloat(v) })
+		return m.simple(primitive(kindDouble), func(fr *frame, v value.Value) value.Value { return value.ToFloat(fr.m, v) })
 	case !isDecimal && (m.is("intValue", 0) || m.is("longValue", 0)):
 		k := kindLong
 		if m.name == "intValue" {
@@ -421,7 +424,7 @@ func (m *call) ofBig() *expr {
 		})
 	case m.is("toString", 0):
 		return m.simple(primitive(kindString), func(fr *frame, v value.Value) value.Value {
-			s := text(t, v)
+			s := text(fr.m, t, v)
 			fr.m.Alloc(int64(len(s)))
 			return s
 		})

@@ -19,7 +19,9 @@ func (m *call) ofTuple() *expr {
 	key, cql := m.field()
 	switch m.name {
 	case "isNull":
-		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value { return m.table(fr).Get(key) == nil }}
+		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+			return m.table(fr).Get(fr.m, key) == nil
+		}}
 	case "setToNull":
 		return &expr{t: m.on.t, eval: func(fr *frame) value.Value {
 			t := m.table(fr)
@@ -38,7 +40,7 @@ func (m *call) ofTuple() *expr {
 	case m.name[:3] == "get" && len(m.args) == 1:
 		zero := zeroOf(of)
 		return &expr{t: of, eval: func(fr *frame) value.Value {
-			if v := m.table(fr).Get(key); v != nil {
+			if v := m.table(fr).Get(fr.m, key); v != nil {
 				return v
 			}
 			return zero

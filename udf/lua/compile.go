@@ -78,6 +78,9 @@ func parseChunk(body string) ([]ast.Stmt, error) {
 	if strings.HasPrefix(body, "\x1b") {
 		return nil, compileError{"binary code is not allowed"}
 	}
+	if err := checkNesting(body); err != nil {
+		return nil, err
+	}
 	chunk, err := parse.Parse(strings.NewReader(body), "function")
 	if err != nil {
 		return nil, compileError{strings.TrimSpace(err.Error())}
@@ -103,8 +106,12 @@ func (f *function) close() { f.scopes = f.scopes[:len(f.scopes)-1] }
 // enter counts a level of nesting, so that neither compilation nor execution exhausts the stack.
 func (f *function) enter(line int) {
 	if f.depth++; f.depth > nestingMax {
-		refuse(line, "the nesting is deeper than %d levels", nestingMax)
+		panic(nestingError(line))
 	}
+}
+
+func nestingError(line int) compileError {
+	return compileError{fmt.Sprintf("line %d: the nesting is deeper than %d levels", line, nestingMax)}
 }
 
 func (f *function) leave() { f.depth-- }

@@ -112,13 +112,13 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 		if !value.IsNumber(i) || !value.IsNumber(limit) || !value.IsNumber(step) {
 			fail(line, "the bounds of 'for' must be numbers")
 		}
-		direction, ok := value.Compare(step, int64(0))
+		direction, ok := value.Compare(fr.m, step, int64(0))
 		if direction == 0 || !ok {
 			fail(line, "'for' step is zero")
 		}
 		for {
 			fr.m.Step()
-			if order, ok := value.Compare(i, limit); !ok || order*direction > 0 {
+			if order, ok := value.Compare(fr.m, i, limit); !ok || order*direction > 0 {
 				return proceed
 			}
 			fr.locals[slot] = &box{i}
@@ -130,7 +130,7 @@ func (f *function) numericFor(s *ast.NumberForStmt) stmt {
 			case proceed:
 			}
 			next := value.Arith(fr.m, '+', i, step)
-			if order, ok := value.Compare(next, i); !ok || order*direction <= 0 {
+			if order, ok := value.Compare(fr.m, next, i); !ok || order*direction <= 0 {
 				return proceed // the sum has wrapped around or is too small to count
 			}
 			i = next

@@ -96,8 +96,7 @@ func (f *function) expr(x ast.Expr) expr {
 		return func(fr *frame) value.Value {
 			fr.m.Step()
 			t, k := object(fr), key(fr)
-			fr.m.Scan(k)
-			return index(t, k, line)
+			return index(fr.m, t, k, line)
 		}
 	case *ast.TableExpr:
 		return f.table(x)
@@ -137,11 +136,11 @@ func (f *function) operator(x ast.Expr) expr {
 		return func(fr *frame) value.Value {
 			fr.m.Step()
 			v := a(fr)
-			n, ok := number(v)
+			n, ok := number(fr.m, v)
 			if !ok {
 				fail(line, "attempt to perform arithmetic on a %s value", typeName(v))
 			}
-			return value.Negate(n)
+			return value.Negate(fr.m, n)
 		}
 	case *ast.UnaryNotOpExpr:
 		a := f.expr(x.Expr)
@@ -172,15 +171,13 @@ func (f *function) relation(x *ast.RelationalOpExpr) expr {
 		return func(fr *frame) value.Value {
 			fr.m.Step()
 			x, y := a(fr), b(fr)
-			fr.m.Scan(x)
-			return value.Equal(x, y) == equal
+			return value.Equal(fr.m, x, y) == equal
 		}
 	}
 	return func(fr *frame) value.Value {
 		fr.m.Step()
 		x, y := a(fr), b(fr)
-		fr.m.Scan(x)
-		order, ok := compare(x, y, line)
+		order, ok := compare(fr.m, x, y, line)
 		switch {
 		case !ok:
 			return false
@@ -196,10 +193,11 @@ func (f *function) relation(x *ast.RelationalOpExpr) expr {
 }
 
 // compare orders two numbers or two strings. ok is false if one is NaN.
-func compare(a, b value.Value, line int) (int, bool) {
+func compare(m *value.Meter, a, b value.Value, line int) (int, bool) {
 	if value.IsNumber(a) && value.IsNumber(b) {
-		return value.Compare(a, b)
+		return value.Compare(m, a, b)
 	}
+	m.Scan(a, b)
 	s, ok := a.(string)
 	t, also := b.(string)
 	if !ok || !also {
@@ -210,8 +208,8 @@ func compare(a, b value.Value, line int) (int, bool) {
 
 // concat returns a .. b.
 func concat(m *value.Meter, a, b value.Value, line int) value.Value {
-	s, ok := stringOf(a)
-	t, also := stringOf(b)
+	s, ok := stringOf(m, a)
+	t, also := stringOf(m, b)
 	if !ok {
 		fail(line, "attempt to concatenate a %s value", typeName(a))
 	}
@@ -223,21 +221,20 @@ func concat(m *value.Meter, a, b value.Value, line int) value.Value {
 }
 
 // stringOf returns a string, or a number as text.
-func stringOf(v value.Value) (string, bool) {
+func stringOf(m *value.Meter, v value.Value) (string, bool) {
 	if s, ok := v.(string); ok {
 		return s, true
 	}
 	if value.IsNumber(v) {
-		return value.NumberText(v), true
+		return value.NumberText(m, v), true
 	}
 	return "", false
 }
 
 // number returns a number, or the number that a string contains.
-func number(v value.Value) (value.Value, bool) {
+func number(m *value.Meter, v value.Value) (value.Value, bool) {
 	if s, ok := v.(string); ok {
-		const longest = 1000 // with spaces
-		if len(s) > longest {
+		if !value.MayParse(m, s) {
 			return nil, false
 		}
 		return parseNumber(strings.TrimSpace(s))
@@ -246,8 +243,8 @@ func number(v value.Value) (value.Value, bool) {
 }
 
 func arith(m *value.Meter, op byte, a, b value.Value, line int) value.Value {
-	x, ok := number(a)
-	y, also := number(b)
+	x, ok := number(m, a)
+	y, also := number(m, b)
 	if !ok {
 		fail(line, "attempt to perform arithmetic on a %s value", typeName(a))
 	}
@@ -338,7 +335,7 @@ func (f *function) functionExpr(x *ast.FunctionExpr) expr {
 	}
 	p := inner.finish(inner.block(x.Stmts), len(x.ParList.Names), x.ParList.HasVargs)
 	return func(fr *frame) value.Value {
-		fr.m.Alloc(int64(64 + 8*len(p.capture)))
+		fr.m.Alloc(int64(64 + slotBytes*len(p.capture)))
 		c := &closure{proto: p, up: make([]*box, len(p.capture))}
 		for i, from := range p.capture {
 			if from.local {

@@ -15,13 +15,13 @@ func mathConstants() map[string]value.Value {
 
 func mathFunctions() map[string]native {
 	float := func(f func(float64) float64) native {
-		return func(_ *frame, a args) []value.Value { return one(f(value.ToFloat(a.number(0)))) }
+		return func(fr *frame, a args) []value.Value { return one(f(value.ToFloat(fr.m, a.number(0)))) }
 	}
 	extreme := func(sign int) native {
-		return func(_ *frame, a args) []value.Value {
+		return func(fr *frame, a args) []value.Value {
 			best := a.number(0)
 			for i := range a.values {
-				if order, ok := value.Compare(a.number(i), best); ok && order*sign > 0 {
+				if order, ok := value.Compare(fr.m, a.number(i), best); ok && order*sign > 0 {
 					best = a.number(i)
 				}
 			}
@@ -29,10 +29,10 @@ func mathFunctions() map[string]native {
 		}
 	}
 	return map[string]native{
-		"abs": func(_ *frame, a args) []value.Value {
+		"abs": func(fr *frame, a args) []value.Value {
 			n := a.number(0)
-			if order, ok := value.Compare(n, int64(0)); ok && order < 0 {
-				n = value.Negate(n)
+			if order, ok := value.Compare(fr.m, n, int64(0)); ok && order < 0 {
+				n = value.Negate(fr.m, n)
 			}
 			return one(n)
 		},
@@ -49,21 +49,21 @@ func mathFunctions() map[string]native {
 		"sin":  float(math.Sin),
 		"cos":  float(math.Cos),
 		"atan": float(math.Atan),
-		"log": func(_ *frame, a args) []value.Value {
-			x := math.Log(value.ToFloat(a.number(0)))
+		"log": func(fr *frame, a args) []value.Value {
+			x := math.Log(value.ToFloat(fr.m, a.number(0)))
 			if a.at(1) != nil {
-				x /= math.Log(value.ToFloat(a.number(1)))
+				x /= math.Log(value.ToFloat(fr.m, a.number(1)))
 			}
 			return one(x)
 		},
 		"pow": func(fr *frame, a args) []value.Value { return one(value.Arith(fr.m, '^', a.number(0), a.number(1))) },
-		"fmod": func(_ *frame, a args) []value.Value {
+		"fmod": func(fr *frame, a args) []value.Value {
 			x, y := a.number(0), a.number(1)
 			n, ok := x.(int64)
 			d, also := y.(int64)
 			switch {
 			case !ok || !also:
-				return one(math.Mod(value.ToFloat(x), value.ToFloat(y)))
+				return one(math.Mod(value.ToFloat(fr.m, x), value.ToFloat(fr.m, y)))
 			case d == 0:
 				a.bad(1, "zero")
 			case d == -1:
@@ -72,8 +72,8 @@ func mathFunctions() map[string]native {
 			return one(n % d)
 		},
 		"idiv": floorDivide,
-		"tointeger": func(_ *frame, a args) []value.Value {
-			if n, ok := toInteger(a.at(0)); ok {
+		"tointeger": func(fr *frame, a args) []value.Value {
+			if n, ok := toInteger(fr.m, a.at(0)); ok {
 				return one(n)
 			}
 			return one(nil)
@@ -118,11 +118,12 @@ func round(m *value.Meter, v value.Value, float func(float64) float64, mode apd.
 	switch v := v.(type) {
 	case float64:
 		x := float(v)
-		if n, ok := toInteger(x); ok {
+		if n, ok := toInteger(m, x); ok {
 			return n
 		}
 		return x
 	case *apd.Decimal:
+		m.Convert(v)
 		const digits = 2000
 		if v.Exponent > digits || v.NumDigits()+int64(v.Exponent) > digits {
 			return v

@@ -25,6 +25,7 @@ type native func(fr *frame, a args) []value.Value
 type args struct {
 	name   string
 	values []value.Value
+	m      *value.Meter
 }
 
 // isGlobal reports whether name is a global name of the library.
@@ -45,7 +46,7 @@ func newLibrary() *library {
 		for name, f := range functions {
 			in[name] = &builtin{prefix + name, func(fr *frame, vs []value.Value) []value.Value {
 				fr.m.Step()
-				return f(fr, args{prefix + name, vs})
+				return f(fr, args{prefix + name, vs, fr.m})
 			}}
 		}
 	}
@@ -81,7 +82,7 @@ func (a args) table(i int) *value.Table {
 }
 
 func (a args) string(i int) string {
-	s, ok := stringOf(a.at(i))
+	s, ok := stringOf(a.m, a.at(i))
 	if !ok {
 		a.expected(i, "string")
 	}
@@ -89,7 +90,7 @@ func (a args) string(i int) string {
 }
 
 func (a args) number(i int) value.Value {
-	n, ok := number(a.at(i))
+	n, ok := number(a.m, a.at(i))
 	if !ok {
 		a.expected(i, "number")
 	}
@@ -101,7 +102,7 @@ func (a args) integer(i int, absent ...int64) int64 {
 	if a.at(i) == nil && len(absent) > 0 {
 		return absent[0]
 	}
-	n, ok := toInteger(a.number(i))
+	n, ok := toInteger(a.m, a.number(i))
 	if !ok {
 		a.bad(i, "number has no integer representation")
 	}
@@ -109,7 +110,7 @@ func (a args) integer(i int, absent ...int64) int64 {
 }
 
 // toInteger returns a number without a fraction as an integer of 64 bits.
-func toInteger(v value.Value) (int64, bool) {
+func toInteger(m *value.Meter, v value.Value) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
 		return v, true
@@ -119,7 +120,7 @@ func toInteger(v value.Value) (int64, bool) {
 	case *big.Int:
 		return v.Int64(), v.IsInt64()
 	case *apd.Decimal:
-		return value.DecimalInt64(v)
+		return value.DecimalInt64(m, v)
 	}
 	return 0, false
 }
@@ -127,55 +128,55 @@ func toInteger(v value.Value) (int64, bool) {
 func baseFunctions() map[string]native {
 	return map[string]native{
 		"type": func(_ *frame, a args) []value.Value { return one(typeName(a.at(0))) },
-		"tostring": func(_ *frame, a args) []value.Value {
-			return one(toText(a.at(0)))
+		"tostring": func(fr *frame, a args) []value.Value {
+			return one(toText(fr.m, a.at(0)))
 		},
-		"tonumber": func(_ *frame, a args) []value.Value {
-			if n, ok := number(a.at(0)); ok {
+		"tonumber": func(fr *frame, a args) []value.Value {
+			if n, ok := number(fr.m, a.at(0)); ok {
 				return one(n)
 			}
 			return one(nil)
 		},
 		"pairs": func(_ *frame, a args) []value.Value {
 			t, at := a.table(0), 0
-			step := &builtin{"next", func(*frame, []value.Value) []value.Value {
+			step := &builtin{"next", func(fr *frame, _ []value.Value) []value.Value {
 				if at < 0 {
 					return nil
 				}
-				k, v, next := t.Next(at)
+				k, v, next := t.Next(fr.m, at)
 				at = next
 				return []value.Value{k, v}
 			}}
 			return []value.Value{step, t, nil}
 		},
 		"ipairs": func(_ *frame, a args) []value.Value {
-			step := &builtin{"ipairs", func(_ *frame, vs []value.Value) []value.Value {
+			step := &builtin{"ipairs", func(fr *frame, vs []value.Value) []value.Value {
 				n, _ := at(vs, 1).(int64)
 				t, _ := at(vs, 0).(*value.Table)
-				if t == nil || t.Get(n+1) == nil {
+				if t == nil || t.Get(fr.m, n+1) == nil {
 					return nil
 				}
-				return []value.Value{n + 1, t.Get(n + 1)}
+				return []value.Value{n + 1, t.Get(fr.m, n+1)}
 			}}
 			return []value.Value{step, a.table(0), int64(0)}
 		},
-		"next": func(_ *frame, a args) []value.Value {
+		"next": func(fr *frame, a args) []value.Value {
 			t := a.table(0)
-			at, ok := t.After(a.at(1))
+			at, ok := t.After(fr.m, a.at(1))
 			if !ok {
 				value.Failf("invalid key to 'next'")
 			}
-			k, v, _ := t.Next(at)
+			k, v, _ := t.Next(fr.m, at)
 			return []value.Value{k, v}
 		},
 		"select": selectArgs,
-		"error": func(_ *frame, a args) []value.Value {
-			panic(&value.Fault{Msg: toText(a.at(0))})
+		"error": func(fr *frame, a args) []value.Value {
+			panic(&value.Fault{Msg: toText(fr.m, a.at(0))})
 		},
-		"assert": func(_ *frame, a args) []value.Value {
+		"assert": func(fr *frame, a args) []value.Value {
 			if !truth(a.at(0)) {
 				if a.at(1) != nil {
-					panic(&value.Fault{Msg: toText(a.at(1))})
+					panic(&value.Fault{Msg: toText(fr.m, a.at(1))})
 				}
 				value.Failf("assertion failed!")
 			}
@@ -231,7 +232,7 @@ func unpack(fr *frame, a args) []value.Value {
 	fr.m.Alloc(16 * (to - from + 1))
 	var out []value.Value
 	for i := from; i <= to; i++ {
-		out = append(out, t.Get(i))
+		out = append(out, t.Get(fr.m, i))
 	}
 	return out
 }
@@ -249,7 +250,7 @@ func exactInteger(fr *frame, a args) []value.Value {
 	case *big.Int:
 		return one(n)
 	case float64, int64, *apd.Decimal:
-		if i, ok := toInteger(n); ok {
+		if i, ok := toInteger(fr.m, n); ok {
 			return one(big.NewInt(i))
 		}
 	}
@@ -268,7 +269,7 @@ func exactDecimal(fr *frame, a args) []value.Value {
 }
 
 // toText returns a value as tostring shows it. Tables and functions have no addresses, which would differ between calls.
-func toText(v value.Value) string {
+func toText(m *value.Meter, v value.Value) string {
 	switch v := v.(type) {
 	case nil:
 		return "nil"
@@ -282,6 +283,6 @@ func toText(v value.Value) string {
 	case *closure, *builtin, *namespace:
 		return "function"
 	}
-	s, _ := stringOf(v)
+	s, _ := stringOf(m, v)
 	return s
 }

@@ -175,9 +175,9 @@ func formatOne(flags string, verb byte, a args, i int) string {
 		if !strings.Contains(flags, ".") {
 			flags += ".6" // the default of C
 		}
-		return fmt.Sprintf(flags+string(verb), value.ToFloat(a.number(i)))
+		return fmt.Sprintf(flags+string(verb), value.ToFloat(a.m, a.number(i)))
 	case 's':
-		return fmt.Sprintf(flags+"s", toText(a.at(i)))
+		return fmt.Sprintf(flags+"s", toText(a.m, a.at(i)))
 	case 'q':
 		return strconv.Quote(a.string(i))
 	}

@@ -47,9 +47,9 @@ func tableFunctions() map[string]native {
 			from, to := a.integer(2, 1), a.integer(3, int64(t.Len()))
 			var b strings.Builder
 			for i := from; i <= to; i++ {
-				s, ok := stringOf(t.Get(i))
+				s, ok := stringOf(fr.m, t.Get(fr.m, i))
 				if !ok {
-					value.Failf("invalid value (%s) at index %d in table for 'concat'", typeName(t.Get(i)), i)
+					value.Failf("invalid value (%s) at index %d in table for 'concat'", typeName(t.Get(fr.m, i)), i)
 				}
 				fr.m.Alloc(int64(len(s) + len(separator)))
 				b.WriteString(s)
@@ -76,8 +76,7 @@ func tableFunctions() map[string]native {
 func sortTable(fr *frame, a args) []value.Value {
 	t := a.table(0)
 	less := func(x, y value.Value) bool {
-		fr.m.Scan(x)
-		order, ok := compare(x, y, 0)
+		order, ok := compare(fr.m, x, y, 0)
 		return ok && order < 0
 	}
 	if fn := a.at(1); fn != nil {

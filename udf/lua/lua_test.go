@@ -191,10 +191,7 @@ func TestNestingIsBounded(t *testing.T) {
 		"return " + strings.Repeat("function() return ", 3000) + "1" + strings.Repeat(" end", 3000),
 	} {
 		if _, err := Compile(body, nil); err == nil {
-			// Parentheses leave no trace in the tree.
-			if !strings.Contains(body, "((") {
-				t.Errorf("compiled %.30q…", body)
-			}
+			t.Errorf("compiled %.30q…", body)
 		}
 	}
 }
@@ -244,6 +241,29 @@ func TestConversionsAreCharged(t *testing.T) {
 		var exceeded *value.Exceeded
 		if _, err := p.Run(value.NewMeter(limits(), nil), []value.Value{x, "x" + x[1:]}); !errors.As(err, &exceeded) {
 			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// TestNestingIsCountedOutsideOfText checks that brackets and words in strings and comments do not count, and others do.
+func TestNestingIsCountedOutsideOfText(t *testing.T) {
+	many := strings.Repeat("(do{[", 200)
+	for _, body := range []string{"return '" + many + "'",
+		"return \"" + many + "\\\"" + many + "\"", "--" + many + "\nreturn 1",
+		"--[[" + many + "\n" + many + "]] return 1",
+		"return [==[" + many + "]]]=]]==]", "return [[" + many + "]]", strings.Repeat("do end ", 500) + "return 1",
+		strings.Repeat("if true then elseif false then else end while false do end repeat until true "+
+			"for i = 1, 1 do end ", 100) + "return 1"} {
+		if _, err := Compile(body, nil); err != nil {
+			t.Errorf("%.60q: %v", body, err)
+		}
+	}
+	for _, open := range []string{"(", "{", "a[", "do ", "if a then ", "repeat ", "while a do ", "[[x]]..("} {
+		if err := checkNesting(strings.Repeat("\n"+open, 101)); err == nil || !strings.HasPrefix(err.Error(), "line 102: ") {
+			t.Errorf("%q: %v", open, err)
+		}
+		if err := checkNesting(strings.Repeat(open, 100)); err != nil {
+			t.Errorf("%q: %v", open, err)
 		}
 	}
 }

@@ -335,6 +335,7 @@ func find(fr *frame, a args) []value.Value {
 	if !ok {
 		return one(nil)
 	}
+	fr.m.Work(int64(len(m.pat)) / 8)
 	if truth(a.at(3)) || !strings.ContainsAny(m.pat, "^$*+?.([%-") {
 		fr.m.Work(int64(len(m.src)) / 8)
 		if i := strings.Index(m.src[at:], m.pat); i >= 0 {
@@ -366,7 +367,7 @@ func matchPattern(fr *frame, a args) []value.Value {
 }
 
 func gmatch(fr *frame, a args) []value.Value {
-	m, at, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}})
+	m, at, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}, fr.m})
 	return one(&builtin{"gmatch", func(*frame, []value.Value) []value.Value {
 		if at > len(m.src) {
 			return nil
@@ -384,7 +385,7 @@ func gmatch(fr *frame, a args) []value.Value {
 }
 
 func gsub(fr *frame, a args) []value.Value {
-	m, _, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}})
+	m, _, _ := newMatcher(fr, args{a.name, []value.Value{a.at(0), a.at(1)}, fr.m})
 	limit := a.integer(3, int64(len(m.src)+1))
 	anchored := strings.HasPrefix(m.pat, "^")
 	p := 0
@@ -429,7 +430,7 @@ func (m *matcher) replacement(a args, start, end int) string {
 	var v value.Value
 	switch by := a.at(2).(type) {
 	case *value.Table:
-		v = by.Get(m.result(0, start, end))
+		v = by.Get(m.fr.m, m.result(0, start, end))
 	case *closure, *builtin:
 		v = at(m.fr.call(by, m.results(start, end), 0), 0)
 	default:
@@ -438,7 +439,7 @@ func (m *matcher) replacement(a args, start, end int) string {
 	if !truth(v) {
 		return m.src[start:end]
 	}
-	s, ok := stringOf(v)
+	s, ok := stringOf(m.fr.m, v)
 	if !ok {
 		value.Failf("invalid replacement value (a %s)", typeName(v))
 	}
@@ -464,7 +465,7 @@ func (m *matcher) expand(by string, start, end int) string {
 			m.fr.m.Alloc(int64(end - start))
 			out.WriteString(m.src[start:end])
 		case by[i] >= '1' && by[i] <= '9':
-			s, _ := stringOf(m.result(int(by[i]-'1'), start, end))
+			s, _ := stringOf(m.fr.m, m.result(int(by[i]-'1'), start, end))
 			out.WriteString(s)
 		default:
 			value.Failf("invalid use of '%%' in replacement string")

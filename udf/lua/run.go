@@ -32,6 +32,9 @@ type frame struct {
 	depth   int
 }
 
+// slotBytes is what a local variable counts as, with its box and a number in it.
+const slotBytes = 32
+
 // callsMax bounds the depth of calls, so that recursion does not exhaust the stack.
 const callsMax = 150
 
@@ -70,7 +73,7 @@ func (fr *frame) enter(p *proto, up []*box, args []value.Value) []value.Value {
 	if fr.depth >= callsMax {
 		value.Failf("stack overflow: calls are nested deeper than %d", callsMax)
 	}
-	fr.m.Alloc(int64(8*p.slots + 64))
+	fr.m.Alloc(int64(slotBytes*p.slots + 64))
 	next := &frame{m: fr.m, library: fr.library, locals: make([]*box, p.slots), up: up, depth: fr.depth + 1}
 	for i := range p.params {
 		next.locals[i] = &box{at(args, i)}
@@ -98,10 +101,10 @@ func typeName(v value.Value) string {
 	return "number"
 }
 
-func index(object, key value.Value, line int) value.Value {
+func index(m *value.Meter, object, key value.Value, line int) value.Value {
 	switch t := object.(type) {
 	case *value.Table:
-		return t.Get(key)
+		return t.Get(m, key)
 	case *namespace:
 		if name, ok := key.(string); ok {
 			return t.members[name]
@@ -109,7 +112,7 @@ func index(object, key value.Value, line int) value.Value {
 		return nil
 	}
 	if name, ok := key.(string); ok {
-		fail(line, "attempt to index a %s value with the key '%s'", typeName(object), name)
+		fail(line, "attempt to index a %s value with the key '%.40s'", typeName(object), name)
 	}
 	fail(line, "attempt to index a %s value", typeName(object))
 	return nil
@@ -120,7 +123,6 @@ func setIndex(m *value.Meter, object, key, v value.Value, line int) {
 	if !ok {
 		fail(line, "attempt to assign a field of a %s value", typeName(object))
 	}
-	m.Scan(key)
 	t.Set(m, key, v)
 }
 
@@ -132,5 +134,5 @@ func (fr *frame) method(object value.Value, name string, line int) value.Value {
 		}
 		fail(line, "there is no function string.%s", name)
 	}
-	return index(object, name, line)
+	return index(fr.m, object, name, line)
 }

@@ -121,14 +121,14 @@ func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 			return map[bool][]byte{false: {0}, true: {1}}[b]
 		}
 	case types.Varint:
-		if n := wholeNumber(v); n != nil {
+		if n := wholeNumber(m, v); n != nil {
 			return types.AppendVarint(nil, n)
 		}
 	case types.Decimal:
-		return decimalTo(t, v)
+		return decimalTo(m, t, v)
 	case types.Float, types.Double:
 		if IsNumber(v) {
-			return t.AppendFloat64(nil, ToFloat(v))
+			return t.AppendFloat64(nil, ToFloat(m, v))
 		}
 	case types.UUID, types.Timeuuid, types.Inet:
 		if s, ok := v.(string); ok {
@@ -141,7 +141,7 @@ func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 			return tableTo(m, t, table)
 		}
 	default:
-		return integerTo(t, v)
+		return integerTo(m, t, v)
 	}
 	mismatch(t, v)
 	return nil
@@ -168,8 +168,12 @@ func Describe(v Value) string {
 	case *Table:
 		return "(a table)"
 	}
-	if IsNumber(v) {
-		return NumberText(v)
+	const most = 1000
+	switch {
+	case IsNumber(v) && numberBytes(v) > most:
+		return "(a number of many digits)"
+	case IsNumber(v):
+		return numberText(v)
 	}
 	return "(a function)"
 }
@@ -194,7 +198,7 @@ func textTo(m *Meter, t *types.Type, v Value) []byte {
 }
 
 // wholeNumber returns a number without a fraction as an integer, or nil.
-func wholeNumber(v Value) *big.Int {
+func wholeNumber(m *Meter, v Value) *big.Int {
 	switch v := v.(type) {
 	case int64:
 		return big.NewInt(v)
@@ -206,6 +210,10 @@ func wholeNumber(v Value) *big.Int {
 			return n
 		}
 	case *apd.Decimal:
+		m.Convert(v)
+		if digitsOf(v) > digitsMax {
+			return nil
+		}
 		var whole apd.Decimal
 		if v.Exponent >= 0 && v.Exponent > exponentMax {
 			return nil
@@ -221,13 +229,13 @@ func wholeNumber(v Value) *big.Int {
 	return nil
 }
 
-func decimalTo(t *types.Type, v Value) []byte {
+func decimalTo(m *Meter, t *types.Type, v Value) []byte {
 	switch n := v.(type) {
 	case int64, *big.Int, *apd.Decimal:
 		return types.AppendDecimal(nil, toDecimal(n))
 	case float64:
 		if !math.IsInf(n, 0) && n == n {
-			if b, err := t.FromText(NumberText(n)); err == nil {
+			if b, err := t.FromText(floatText(n)); err == nil {
 				return b
 			}
 		}
@@ -236,8 +244,8 @@ func decimalTo(t *types.Type, v Value) []byte {
 	return nil
 }
 
-func integerTo(t *types.Type, v Value) []byte {
-	n := wholeNumber(v)
+func integerTo(m *Meter, t *types.Type, v Value) []byte {
+	n := wholeNumber(m, v)
 	if n == nil {
 		mismatch(t, v)
 	}
@@ -278,7 +286,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	}
 	switch t.Kind() {
 	case types.Duration:
-		return durationTo(t, v)
+		return durationTo(m, t, v)
 	case types.List, types.Vector:
 		if v.Count() != v.Len() {
 			Failf("the result is not a list: it has keys other than 1, 2, …")
@@ -290,7 +298,7 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 			add(t.Elems()[0], e)
 		}
 	case types.Set, types.Map:
-		for k, e, at := v.Next(0); at >= 0; k, e, at = v.Next(at) {
+		for k, e, at := v.Next(m, 0); at >= 0; k, e, at = v.Next(m, at) {
 			if t.Kind() == types.Set && e == false {
 				continue
 			}
@@ -301,11 +309,11 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 		}
 	case types.Tuple:
 		for i, e := range t.Elems() {
-			add(e, v.Get(int64(i+1)))
+			add(e, v.Get(m, int64(i+1)))
 		}
 	case types.UDT:
 		for i, e := range t.Elems() {
-			add(e, v.Get(t.FieldNames()[i]))
+			add(e, v.Get(m, t.FieldNames()[i]))
 		}
 	}
 	b, err := t.AppendParts(nil, parts)
@@ -319,14 +327,14 @@ func tableTo(m *Meter, t *types.Type, v *Table) []byte {
 	return b
 }
 
-func durationTo(t *types.Type, v *Table) []byte {
+func durationTo(m *Meter, t *types.Type, v *Table) []byte {
 	part := func(name string) int64 {
-		n := wholeNumber(v.Get(name))
-		if v.Get(name) == nil {
+		n := wholeNumber(m, v.Get(m, name))
+		if v.Get(m, name) == nil {
 			return 0
 		}
 		if n == nil || !n.IsInt64() {
-			Failf("%s of a duration is %s", name, Describe(v.Get(name)))
+			Failf("%s of a duration is %s", name, Describe(v.Get(m, name)))
 		}
 		return n.Int64()
 	}

@@ -1,8 +1,12 @@
 package value
 
 import (
+	"errors"
 	"fmt"
+	"math/big"
 	"time"
+
+	"github.com/cockroachdb/apd/v3"
 )
 
 // Limits are the bounds of one call of a function.
@@ -30,21 +34,74 @@ type Fault struct{ Msg string }
 // Error returns the message.
 func (e *Fault) Error() string { return e.Msg }
 
-// Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers it.
-type Meter struct {
-	limits  Limits
-	steps   int64
-	bytes   int64
-	elapsed func() time.Duration // since the call began; nil means that time is not limited
+// Unavailable is the error of a call for which the node had no memory in time. The call may succeed later.
+type Unavailable struct{ Err error }
+
+// Error returns the reason.
+func (e *Unavailable) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *Unavailable) Unwrap() error { return e.Err }
+
+// Memory is what all calls of a node use together.
+type Memory interface {
+	// Grow reserves n bytes more for the call, and may wait. Its errors are *Exceeded and *Unavailable.
+	Grow(n int64) error
+	// Shrink returns n bytes.
+	Shrink(n int64)
 }
 
-// stepsBetweenClocks is the number of steps after which the time is checked.
-const stepsBetweenClocks = 1024
+// Meter counts what one call uses. Its methods panic with *Exceeded when a bound is reached; the interpreter recovers it.
+type Meter struct {
+	limits   Limits
+	steps    int64
+	bytes    int64
+	elapsed  func() time.Duration // since the call began; nil means that time is not limited
+	memory   Memory               // nil means that only limits bound the call
+	reserved int64                // of bytes, from memory
+	waited   time.Duration        // for memory
+}
+
+const (
+	// stepsBetweenClocks is the number of steps after which the time is checked.
+	stepsBetweenClocks = 1024
+	// reservationMin and reservationMax bound what Alloc reserves at once.
+	reservationMin = 16 << 10
+	reservationMax = 4 << 20
+)
 
 // NewMeter returns a meter with nothing counted. elapsed returns the duration of the call so far and may be nil.
 func NewMeter(limits Limits, elapsed func() time.Duration) *Meter {
 	return &Meter{limits: limits, elapsed: elapsed}
 }
+
+// SetMemory makes the call reserve what it allocates.
+func (m *Meter) SetMemory(memory Memory) { m.memory = memory }
+
+// Reserve reserves n bytes of the node's memory in addition to what Alloc counts. The time for which it waits does not
+// count as the call's.
+func (m *Meter) Reserve(n int64) error {
+	if m.memory == nil || n <= 0 {
+		return nil
+	}
+	if m.elapsed == nil {
+		return m.memory.Grow(n)
+	}
+	began := m.elapsed()
+	err := m.memory.Grow(n)
+	m.waited += m.elapsed() - began
+	return err
+}
+
+// Release returns what Reserve has reserved.
+func (m *Meter) Release(n int64) {
+	if m.memory != nil {
+		m.memory.Shrink(n)
+	}
+}
+
+// Used returns the operations and the bytes of memory that the call has used.
+func (m *Meter) Used() (steps, bytes int64) { return m.steps, m.bytes }
 
 // Step counts one operation.
 func (m *Meter) Step() { m.Work(1) }
@@ -65,7 +122,7 @@ func (m *Meter) Work(n int64) {
 
 // Late returns *Exceeded if the call has run longer than its time.
 func (m *Meter) Late() error {
-	if m.elapsed != nil && m.limits.Time > 0 && m.elapsed() > m.limits.Time {
+	if m.elapsed != nil && m.limits.Time > 0 && m.elapsed()-m.waited > m.limits.Time {
 		return &Exceeded{fmt.Sprintf("it ran longer than %dms", m.limits.Time.Milliseconds())}
 	}
 	return nil
@@ -79,17 +136,62 @@ func (m *Meter) Alloc(n int64) {
 	if n < 0 || n > m.limits.Bytes-m.bytes {
 		panic(&Exceeded{fmt.Sprintf("it allocated more than %d bytes", m.limits.Bytes)})
 	}
-	m.bytes += n
 	m.Work(1 + n/bytesPerStep)
+	m.bytes += n
+	if m.bytes > m.reserved && m.memory != nil {
+		m.reserve(m.bytes - m.reserved)
+	}
 }
 
-// Scan counts an operation that looks at all bytes of the strings among vs: a comparison, or a search in a table.
+// reserve reserves n bytes for Alloc, or more: a quarter of what the call has allocated, so that large calls seldom
+// wait.
+func (m *Meter) reserve(n int64) {
+	more := max(n, reservationMin, min(m.bytes/4, reservationMax))
+	err := m.Reserve(more)
+	var exceeded *Exceeded
+	if more > n && errors.As(err, &exceeded) {
+		more = n
+		err = m.Reserve(more)
+	}
+	if err != nil {
+		panic(err)
+	}
+	m.reserved += more
+}
+
+// Scan counts an operation that looks at all bytes of the strings and numbers among vs: a comparison, or a search in a
+// table. A decimal is compared with another of the same magnitude by computing both with the same exponent.
 func (m *Meter) Scan(vs ...Value) {
 	for _, v := range vs {
-		if s, ok := v.(string); ok {
-			m.Work(int64(len(s)) / bytesPerStep)
+		switch v := v.(type) {
+		case string:
+			m.Work(int64(len(v)) / bytesPerStep)
+		case *big.Int:
+			m.Work(int64(v.BitLen()) / (8 * bytesPerStep))
+		case *apd.Decimal:
+			m.Convert(v)
 		}
 	}
+}
+
+// Convert counts the conversion of exact numbers among vs to text, to a float or between bases, before it is done.
+// Other values are ignored.
+func (m *Meter) Convert(vs ...Value) {
+	for _, v := range vs {
+		switch v := v.(type) {
+		case *big.Int:
+			m.convert(int64(v.BitLen()) / 64)
+		case *apd.Decimal:
+			m.convert(int64(v.Coeff.BitLen()) / 64)
+		}
+	}
+}
+
+// convert counts the conversion of a number of 64-bit words. One of 1,024 words, which has 19,700 digits, takes 0.5 ms.
+func (m *Meter) convert(words int64) {
+	const linear, pairsPerStep = 2, 256
+	m.Work(linear * words)
+	m.Work(words * words / pairsPerStep)
 }
 
 // Catch converts the panics of this package to an error. It is for defer, and panics again with others.
@@ -99,6 +201,8 @@ func Catch(err *error) {
 	case *Exceeded:
 		*err = e
 	case *Fault:
+		*err = e
+	case *Unavailable:
 		*err = e
 	default:
 		panic(e)

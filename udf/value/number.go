@@ -18,6 +18,7 @@ const (
 	digitsMax        = 1 << 14
 	exponentMax      = 1 << 14
 	plainExponentMax = 100 // of decimals that are written without an exponent
+	digitsPerWord    = 19  // at least, of 64 bits
 	quotientSize     = 34  // significant digits of a quotient of decimals, as in IEEE 754's decimal128
 )
 
@@ -48,8 +49,10 @@ func rankOf(v Value) rank {
 // IsNumber reports whether v is a number.
 func IsNumber(v Value) bool { return rankOf(v) != notNumber }
 
-// ToFloat returns a number as a float64.
-func ToFloat(v Value) float64 {
+// ToFloat returns a number as a float64. Like all functions whose time depends on their arguments, it counts what it
+// does.
+func ToFloat(m *Meter, v Value) float64 {
+	m.Convert(v)
 	switch v := v.(type) {
 	case int64:
 		return float64(v)
@@ -103,7 +106,7 @@ func Arith(m *Meter, op byte, a, b Value) Value {
 	case r == ranksDecimal && op != '^':
 		return arithDecimal(m, op, toDecimal(a), toDecimal(b))
 	}
-	return arithFloat(op, ToFloat(a), ToFloat(b))
+	return arithFloat(op, ToFloat(m, a), ToFloat(m, b))
 }
 
 func arithInt(op byte, a, b int64) Value {
@@ -148,7 +151,7 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 		if q, r := new(big.Int).QuoRem(a, b, new(big.Int)); r.Sign() == 0 {
 			return q
 		}
-		return ToFloat(a) / ToFloat(b)
+		return ToFloat(m, a) / ToFloat(m, b)
 	default:
 		if b.Sign() == 0 {
 			Failf("attempt to perform 'n%%%%0'")
@@ -165,13 +168,14 @@ func arithBig(m *Meter, op byte, a, b *big.Int) Value {
 }
 
 func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
-	digits := a.NumDigits() + b.NumDigits() + abs64(int64(a.Exponent)-int64(b.Exponent))
+	m.Scan(a, b)
+	digits := digitsOf(a) + digitsOf(b) + abs64(int64(a.Exponent)-int64(b.Exponent))
 	if digits > digitsMax {
 		Failf("decimal has more than %d digits", digitsMax)
 	}
 	m.Alloc(digits/2 + 32)
+	m.convert(digits / digitsPerWord)
 	if op != '+' && op != '-' {
-		const digitsPerWord = 19
 		m.Work((digits / digitsPerWord) * (digits / digitsPerWord) / 4)
 	}
 	c := apd.BaseContext.WithPrecision(uint32(digits) + 1)
@@ -201,13 +205,33 @@ func arithDecimal(m *Meter, op byte, a, b *apd.Decimal) Value {
 
 // DecimalInt64 returns a decimal without a fraction as an integer of 64 bits. Those with extreme exponents are not converted, because that
 // takes time and memory by the exponent.
-func DecimalInt64(d *apd.Decimal) (n int64, ok bool) {
+func DecimalInt64(m *Meter, d *apd.Decimal) (n int64, ok bool) {
+	m.Scan(d)
 	const digitsOfInt64 = 19
 	if d.Exponent > digitsOfInt64 || d.Exponent < -digitsMax {
 		return 0, false
 	}
 	n, err := d.Int64()
 	return n, err == nil
+}
+
+// digitsOf returns the number of digits of a decimal. It does not count them if there are too many for arithmetic.
+func digitsOf(d *apd.Decimal) int64 {
+	if bits := int64(d.Coeff.BitLen()); bits > 4*digitsMax {
+		return bits / 4
+	}
+	return d.NumDigits()
+}
+
+// numberBytes returns the size of a number in memory.
+func numberBytes(v Value) int64 {
+	switch v := v.(type) {
+	case *big.Int:
+		return int64(v.BitLen())/8 + 32
+	case *apd.Decimal:
+		return int64(v.Coeff.BitLen())/8 + 64
+	}
+	return 8
 }
 
 func abs64(n int64) int64 { return max(n, -n) }
@@ -239,7 +263,13 @@ func arithFloat(op byte, a, b float64) Value {
 }
 
 // Compare compares two numbers exactly. ok is false if one is NaN or not a number.
-func Compare(a, b Value) (order int, ok bool) {
+func Compare(m *Meter, a, b Value) (order int, ok bool) {
+	if x, ok := a.(int64); ok {
+		if y, ok := b.(int64); ok {
+			return compareInts(x, y), true
+		}
+	}
+	m.Scan(a, b)
 	ra, rb := rankOf(a), rankOf(b)
 	if ra == notNumber || rb == notNumber {
 		return 0, false
@@ -256,14 +286,10 @@ func Compare(a, b Value) (order int, ok bool) {
 	case isB && math.IsInf(fb, 0):
 		return -int(math.Copysign(1, fb)), true
 	case isA || isB:
-		return exactFloat(a).Cmp(exactFloat(b)), true
-	}
-	if x, ok := a.(int64); ok {
-		if y, ok := b.(int64); ok {
-			return compareInts(x, y), true
-		}
+		return exactFloat(m, a).Cmp(exactFloat(m, b)), true
 	}
 	if max(ra, rb) == ranksDecimal {
+		m.Convert(a, b) // to the same exponent
 		return toDecimal(a).Cmp(toDecimal(b)), true
 	}
 	return toBig(a).Cmp(toBig(b)), true
@@ -290,7 +316,9 @@ func compareFloats(a, b float64) int {
 }
 
 // exactFloat returns a finite number as a rational, except that a decimal is rounded to 128 bits.
-func exactFloat(v Value) *big.Float {
+func exactFloat(m *Meter, v Value) *big.Float {
+	m.Convert(v)
+	m.Convert(v) // to text, and from it
 	switch v := v.(type) {
 	case float64:
 		return big.NewFloat(v)
@@ -308,8 +336,8 @@ func exactFloat(v Value) *big.Float {
 }
 
 // Equal reports whether two values are equal: numbers by value, tables by identity.
-func Equal(a, b Value) bool {
-	if order, ok := Compare(a, b); ok {
+func Equal(m *Meter, a, b Value) bool {
+	if order, ok := Compare(m, a, b); ok {
 		return order == 0
 	}
 	if rankOf(a) != notNumber || rankOf(b) != notNumber {
@@ -319,7 +347,8 @@ func Equal(a, b Value) bool {
 }
 
 // Negate returns -v. v must be a number.
-func Negate(v Value) Value {
+func Negate(m *Meter, v Value) Value {
+	m.Alloc(numberBytes(v))
 	switch v := v.(type) {
 	case int64:
 		return -v
@@ -334,7 +363,13 @@ func Negate(v Value) Value {
 }
 
 // NumberText returns a number as text. Floats that are whole have ".0".
-func NumberText(v Value) string {
+func NumberText(m *Meter, v Value) string {
+	m.Convert(v)
+	m.Alloc(3 * numberBytes(v))
+	return numberText(v)
+}
+
+func numberText(v Value) string {
 	switch v := v.(type) {
 	case int64:
 		return strconv.FormatInt(v, 10)
@@ -346,22 +381,26 @@ func NumberText(v Value) string {
 		}
 		return v.Text('f')
 	case float64:
-		switch {
-		case v != v:
-			return "nan"
-		case math.IsInf(v, 1):
-			return "inf"
-		case math.IsInf(v, -1):
-			return "-inf"
-		}
-		text := strconv.FormatFloat(v, 'g', 17, 64)
-		if short := strconv.FormatFloat(v, 'g', -1, 64); len(short) < len(text) {
-			text = short
-		}
-		if !strings.ContainsAny(text, ".en") {
-			text += ".0"
-		}
-		return text
+		return floatText(v)
 	}
 	return ""
+}
+
+func floatText(v float64) string {
+	switch {
+	case v != v:
+		return "nan"
+	case math.IsInf(v, 1):
+		return "inf"
+	case math.IsInf(v, -1):
+		return "-inf"
+	}
+	text := strconv.FormatFloat(v, 'g', 17, 64)
+	if short := strconv.FormatFloat(v, 'g', -1, 64); len(short) < len(text) {
+		text = short
+	}
+	if !strings.ContainsAny(text, ".en") {
+		text += ".0"
+	}
+	return text
 }

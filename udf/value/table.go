@@ -3,6 +3,7 @@ package value
 import (
 	"math"
 	"math/big"
+	"strings"
 
 	"github.com/cockroachdb/apd/v3"
 )
@@ -24,10 +25,12 @@ type entry struct {
 	key, value Value // value is nil after a removal
 }
 
-// tableBytes is what a table counts as, and entryBytes an entry of it.
+// What a table counts as, a value of 1, 2, …, and another entry. The list and the index of the entries grow by copies,
+// and numbers are allocated.
 const (
-	tableBytes = 96
-	entryBytes = 96
+	tableBytes  = 96
+	listedBytes = 56
+	entryBytes  = 240
 )
 
 // NewTable returns an empty table.
@@ -42,15 +45,24 @@ func (t *Table) Len() int { return len(t.list) }
 // Count returns the number of entries.
 func (t *Table) Count() int { return len(t.list) + t.live }
 
-// bigKey and decimalKey are the comparable forms of keys.
-type bigKey struct{ text string }
-type decimalKey struct{ text string }
+// bigKey and decimalKey are the comparable forms of keys: of an integer of more than 64 bits, and of a decimal without
+// trailing zeros.
+type bigKey struct {
+	magnitude string
+	sign      int
+}
+type decimalKey struct {
+	digits   string
+	exponent int64
+	negative bool
+}
 
-// keyExponentMax bounds the exponents of decimals that are compared with other keys by value.
+// keyExponentMax bounds the exponents of decimals that are whole numbers of their own form.
 const keyExponentMax = 100
 
 // keyOf returns the comparable form of a key; numbers that are equal have equal forms.
-func keyOf(k Value) Value {
+func keyOf(m *Meter, k Value) Value {
+	m.Scan(k)
 	switch k := k.(type) {
 	case float64:
 		if k == math.Trunc(k) && math.Abs(k) < 1<<62 {
@@ -60,24 +72,33 @@ func keyOf(k Value) Value {
 		if k.IsInt64() {
 			return k.Int64()
 		}
-		return bigKey{k.String()}
+		m.Alloc(numberBytes(k))
+		return bigKey{string(k.Bytes()), k.Sign()}
 	case *apd.Decimal:
-		if k.Exponent > keyExponentMax || k.Exponent < -keyExponentMax {
-			return decimalKey{k.String()}
+		m.Alloc(3 * numberBytes(k))
+		digits := k.Coeff.String()
+		all := len(digits)
+		digits = strings.TrimRight(digits, "0")
+		exponent := int64(k.Exponent) + int64(all-len(digits))
+		switch {
+		case digits == "":
+			return int64(0)
+		case exponent < 0 || exponent > keyExponentMax:
+			return decimalKey{digits, exponent, k.Negative}
 		}
-		var reduced apd.Decimal
-		reduced.Reduce(k)
-		if n, err := reduced.Int64(); err == nil {
-			return n
+		m.Convert(k)
+		n, _ := new(big.Int).SetString(digits+strings.Repeat("0", int(exponent)), 10)
+		if k.Negative {
+			n.Neg(n)
 		}
-		return decimalKey{reduced.String()}
+		return keyOf(m, n)
 	}
 	return k
 }
 
 // Get returns the value of a key, or nil.
-func (t *Table) Get(k Value) Value {
-	key := keyOf(k)
+func (t *Table) Get(m *Meter, k Value) Value {
+	key := keyOf(m, k)
 	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list)) {
 		return t.list[n-1]
 	}
@@ -89,7 +110,7 @@ func (t *Table) Get(k Value) Value {
 
 // Set sets the value of a key; nil removes it. It panics with a Fault for the keys nil and NaN.
 func (t *Table) Set(m *Meter, k, v Value) {
-	key := keyOf(k)
+	key := keyOf(m, k)
 	if f, ok := key.(float64); key == nil || ok && f != f {
 		Failf("table index is nil or NaN")
 	}
@@ -133,14 +154,14 @@ func (t *Table) setListed(m *Meter, n int, v Value) {
 	if v == nil {
 		return
 	}
-	m.Alloc(16)
+	m.Alloc(listedBytes)
 	t.list = append(t.list, v)
 	for next := int64(n) + 1; ; next++ { // the following keys move to the list
 		i, ok := t.index[next]
 		if !ok || t.entries[i].value == nil {
 			return
 		}
-		m.Step()
+		m.Alloc(listedBytes)
 		t.list = append(t.list, t.entries[i].value)
 		t.entries[i].value = nil
 		t.live--
@@ -151,26 +172,32 @@ func (t *Table) setListed(m *Meter, n int, v Value) {
 func (t *Table) Append(m *Meter, v Value) { t.Set(m, int64(len(t.list)+1), v) }
 
 // Next returns the entry at a position and the following position, which is negative after the last entry. The first position is 0.
-func (t *Table) Next(at int) (k, v Value, next int) {
+// It counts the entries that were removed, over which it steps.
+func (t *Table) Next(m *Meter, at int) (k, v Value, next int) {
+	const skippedPerStep = 16
+	from := at
 	for ; at < len(t.list); at++ {
 		if t.list[at] != nil {
+			m.Work(int64(at-from) / skippedPerStep)
 			return int64(at + 1), t.list[at], at + 1
 		}
 	}
 	for i := at - len(t.list); i < len(t.entries); i++ {
 		if e := t.entries[i]; e.value != nil {
+			m.Work(int64(len(t.list)+i-from) / skippedPerStep)
 			return e.key, e.value, len(t.list) + i + 1
 		}
 	}
+	m.Work(int64(len(t.list)+len(t.entries)-from) / skippedPerStep)
 	return nil, nil, -1
 }
 
 // After returns the position after a key. ok is false if the table has never had the key.
-func (t *Table) After(k Value) (at int, ok bool) {
+func (t *Table) After(m *Meter, k Value) (at int, ok bool) {
 	if k == nil {
 		return 0, true
 	}
-	key := keyOf(k)
+	key := keyOf(m, k)
 	if n, ok := key.(int64); ok && n >= 1 && n <= int64(len(t.list)) {
 		return int(n), true
 	}
@@ -192,7 +219,7 @@ func (t *Table) Remove(m *Meter, n int) Value {
 
 // Insert inserts a value that is not nil at the key n, and moves the following ones.
 func (t *Table) Insert(m *Meter, n int, v Value) {
-	m.Alloc(16)
+	m.Alloc(listedBytes)
 	m.Work(int64(len(t.list)-n) / 8)
 	t.list = append(t.list, nil)
 	copy(t.list[n:], t.list[n-1:])

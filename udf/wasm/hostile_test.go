@@ -35,7 +35,8 @@ func memoryModule(pagesMax byte, f ...byte) string {
 
 func memoryProgram(t *testing.T, arg, returns *types.Type, body string) *Program {
 	t.Helper()
-	p, err := Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{arg, arg}, Returns: returns, CalledOnNull: true}, testLimits(), NewPool())
+	p, err := Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{arg, arg}, Returns: returns,
+		CalledOnNull: true}, testLimits(), testPool(), unbounded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,13 @@ package wasm
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
+	"cqld/internal/memory"
 	"cqld/udf/value"
 )
 
@@ -25,9 +28,14 @@ type instance struct {
 	left    int64 // operations, besides those of the present quantum
 	stopped error // why the host ended the call
 	grants  int   // of quanta to the call
-	large   bool  // the call counts as a large one
+	granted int64 // operations, in all
+	frames  int64 // reserved for the stacks of the call
 	written []span
-	used    int64 // the most operations that a call has executed
+
+	memory linearMemory
+	stacks []reflect.Value // of the runtime's callers of f and alloc
+	idle   int64           // bytes that an idle instance counts as
+	held   memory.Held     // reserved while it is idle
 }
 
 // resetGlobal is a mutable global with its initial value.
@@ -45,20 +53,26 @@ type instanceKey struct{}
 // newInstance instantiates the module. Its start function counts as a part of the call.
 func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 	i := &instance{p: p, call: call, left: p.limits.Steps - p.initialization, stack: make([]uint64, max(len(p.f.ArgTypes), 1))}
-	i.ctx = context.WithValue(context.Background(), instanceKey{}, i)
-	if p.initialization > quantum {
-		i.enlarge()
+	if err := call.Reserve(instanceBytes + p.memory); err != nil {
+		return nil, err
 	}
+	i.memory = linearMemory{i: i, reserved: p.memory}
+	i.ctx = experimental.WithMemoryAllocator(context.WithValue(context.Background(), instanceKey{}, i), &i.memory)
 	var err error
 	i.module, err = p.runtime.InstantiateModule(i.ctx, p.module, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
-		i.end()
 		return nil, i.fault(err)
+	}
+	if i.stopped != nil { // by a start function that grows the memory
+		i.close()
+		return nil, i.stopped
 	}
 	i.f = i.module.ExportedFunction(p.f.Name)
 	if p.argsInMemory() {
 		i.alloc = i.module.ExportedFunction("alloc")
+		i.stacks = append(i.stacks, stackOf(i.alloc))
 	}
+	i.stacks = append(i.stacks, stackOf(i.f))
 	i.meter = meterOf(i.module)
 	for _, index := range p.mutable {
 		if g, ok := i.module.ExportedGlobal(globalName(index)).(api.MutableGlobal); ok {
@@ -76,24 +90,8 @@ func meterOf(module api.Module) api.MutableGlobal {
 
 // begin prepares a call.
 func (i *instance) begin(call *value.Meter) {
-	i.call, i.left, i.stopped, i.grants = call, i.p.initial.operations, nil, 0
+	i.call, i.left, i.stopped, i.grants, i.granted, i.frames = call, i.p.initial.operations, nil, 0, 0, 0
 	i.meter.Set(0)
-}
-
-// enlarge waits until one more large call is possible.
-func (i *instance) enlarge() {
-	if !i.large {
-		i.p.pool.large <- struct{}{}
-		i.large = true
-	}
-}
-
-// end ends a call.
-func (i *instance) end() {
-	if i.large {
-		<-i.p.pool.large
-		i.large = false
-	}
 }
 
 // grant is the host function that code calls when the operations of its quantum are used up: the meter is negative. It ends the call by a
@@ -102,22 +100,55 @@ func grant(ctx context.Context, module api.Module, _ []uint64) {
 	i, _ := ctx.Value(instanceKey{}).(*instance)
 	meter := meterOf(module)
 	i.left += int64(meter.Get())
-	if i.grants++; i.grants > 1 {
-		i.enlarge()
+	granted := min(quantum, i.left)
+	if i.grants++; i.grants == 1 {
+		granted = min(firstQuantum, i.left)
 	}
 	switch {
+	case i.stopped != nil:
 	case i.left < 0:
 		i.stopped = &value.Exceeded{Reason: fmt.Sprintf("it executed more than %d operations", i.p.limits.Steps)}
 	default:
-		i.stopped = i.call.Late()
+		if i.stopped = i.call.Late(); i.stopped == nil {
+			i.stopped = i.reserveFrames(granted)
+		}
 	}
 	if i.stopped != nil {
 		panic(i.stopped)
 	}
-	granted := min(quantum, i.left)
 	i.left -= granted
 	meter.Set(uint64(granted))
 }
+
+// reserveFrames reserves memory for the stacks before the call executes n operations. A stack doubles when it is full,
+// and the old one remains until its frames are copied.
+func (i *instance) reserveFrames(n int64) error {
+	const grown = 3 // the old stack and one of twice its size
+	if i.granted += n; i.stacks == nil {
+		n = i.granted // the stack of a start function is not known
+	}
+	needed := min(grown*(i.stackBytes()+n*frameBytesPerOperation), stacksMax)
+	if needed <= i.frames {
+		return nil
+	}
+	err := i.call.Reserve(needed - i.frames)
+	if err == nil {
+		i.frames = needed
+	}
+	return err
+}
+
+// stackBytes returns the size of the stacks.
+func (i *instance) stackBytes() (n int64) {
+	for _, s := range i.stacks {
+		n += int64(s.Len()) * int64(s.Type().Elem().Size())
+	}
+	return n
+}
+
+// stackOf returns the stack of the runtime's caller of a function. The runtime does not export it, and allocates it
+// without a bound that could be set.
+func stackOf(f api.Function) reflect.Value { return reflect.ValueOf(f).Elem().FieldByName("stack") }
 
 // fault converts an error of the runtime.
 func (i *instance) fault(err error) error {
@@ -136,7 +167,6 @@ func (i *instance) write(at uint32, b []byte) bool {
 // reset restores the initial state after a call. ok is false if that is not possible, or takes longer than a new instance.
 func (i *instance) reset() (ok bool) {
 	p := i.p
-	i.used = max(i.used, p.initial.operations-i.left-int64(i.meter.Get()))
 	if !p.resets || i.bytes() > instanceBytesMax {
 		return false
 	}
@@ -161,9 +191,9 @@ func (i *instance) reset() (ok bool) {
 	return true
 }
 
-// bytes returns what the instance counts as when it is idle.
+// bytes returns what the instance needs in memory.
 func (i *instance) bytes() int64 {
-	return int64(i.p.initial.memory) + instanceBytes + i.used*frameBytesPerOperation
+	return int64(cap(i.memory.b)) + instanceBytes + i.stackBytes()
 }
 
 func (i *instance) close() { _ = i.module.Close(context.Background()) }

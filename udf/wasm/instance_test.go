@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/types"
 	"cqld/udf/value"
@@ -92,7 +93,7 @@ func TestCallsShareNothing(t *testing.T) {
 		for range 12 {
 			args := [][]byte{wire.AppendUint32(nil, uint32(r.IntN(8))), wire.AppendUint32(nil, uint32(r.IntN(3)*20000))}
 			got, err := p.Run(testCall(), args)
-			fresh := &Program{runtime: p.runtime, module: p.module, f: p.f, limits: p.limits, pool: NewPool(), uses: p.uses,
+			fresh := &Program{runtime: p.runtime, module: p.module, f: p.f, limits: p.limits, pool: testPool(), uses: p.uses,
 				mutable: p.mutable, hasMemory: p.hasMemory, initialization: p.initialization}
 			want, wantErr := fresh.Run(testCall(), args)
 			if !bytes.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
@@ -127,7 +128,7 @@ func TestArgumentsAreNotLeft(t *testing.T) {
 
 // TestIdleInstancesAreBounded keeps instances of many programs, of large memories and after deep recursion.
 func TestIdleInstancesAreBounded(t *testing.T) {
-	pool := NewPool()
+	pool := testPool()
 	i := types.Native(types.Int)
 	for n := range 120 {
 		p, err := compiledBytes(stateful(1+n%16, false, code(get, 0, i32, n, add)))
@@ -153,10 +154,11 @@ func TestIdleInstancesAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.limits.Steps = 10_000_000
 	for _, x := range []struct {
 		depth uint32
 		idle  int
-	}{{100, 1}, {5000, 0}} {
+	}{{100, 1}, {5000, 1}, {200_000, 0}} {
 		if _, err := p.Run(value.NewMeter(testLimits(), nil), [][]byte{wire.AppendUint32(nil, x.depth), make([]byte, 4)}); err != nil {
 			t.Fatal(err)
 		}
@@ -166,45 +168,63 @@ func TestIdleInstancesAreBounded(t *testing.T) {
 	}
 }
 
-// TestLargeCallsAreBounded starts more calls with deep recursion or much memory than may run at once, while small calls go on.
-func TestLargeCallsAreBounded(t *testing.T) {
-	pool := NewPool()
-	run := func(f []byte, arg uint32) error {
-		p, err := compiledBytes(stateful(1, false, f))
-		if err != nil {
-			return err
-		}
-		p.pool = pool
-		_, err = p.Run(testCall(), [][]byte{wire.AppendUint32(nil, arg), make([]byte, 4)})
-		return err
+// node is the memory of a node, which counts what a call reserves.
+type node struct{ left, held, most int64 }
+
+func (n *node) Grow(bytes int64) error {
+	if bytes > n.left-n.held {
+		return &value.Unavailable{Err: memory.ErrExhausted}
 	}
+	n.held += bytes
+	n.most = max(n.most, n.held)
+	return nil
+}
+
+func (n *node) Shrink(bytes int64) { n.held -= bytes }
+
+// TestCallsReserveMemory runs calls with deep recursion and with a growing memory: each reserves at least what the
+// runtime has allocated for it, and ends if the node has less.
+func TestCallsReserveMemory(t *testing.T) {
 	recursion := code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, i32, 0, end)
-	growth := code(i32, 15, 0x40, 0, drop, i32, 2, 0x40, 0)
-	for range cap(pool.large) { // as many large calls as possible are in progress
-		pool.large <- struct{}{}
-	}
-	if err := run(recursion, 100); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 2)
-	for _, f := range [][]byte{recursion, growth} {
-		go func() { ended <- run(f, 5000) }()
-	}
-	select {
-	case err := <-ended:
-		t.Fatalf("a large call does not wait for others: %v", err)
-	case <-time.After(50 * time.Millisecond):
-	}
-	for range cap(pool.large) {
-		<-pool.large
-	}
-	for range 2 {
-		if err := <-ended; err != nil {
-			t.Error(err)
+	growth := code(loop, none, i32, 1, 0x40, 0, i32, 0, 0x4a, brif, 0, end, i32,
+		0) // until it fails, at the limit of a call
+	for _, x := range []struct {
+		name string
+		f    []byte
+		arg  uint32
+	}{{"recursion", recursion, 100}, {"recursion", recursion, 20_000}, {"recursion", recursion, 300_000}, {"growth",
+		growth, 0}} {
+		run := func(left int64) (*node, int64, error) {
+			p, err := compiledBytes(stateful(1, false, x.f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.limits.Steps = 10_000_000
+			n := &node{left: left}
+			call := testCall()
+			call.SetMemory(n)
+			i, err := p.newInstance(call)
+			if err != nil {
+				return n, 0, err
+			}
+			defer i.close()
+			i.begin(call)
+			_, err = i.run([][]byte{wire.AppendUint32(nil, x.arg), make([]byte, 4)})
+			return n, i.bytes(), err
 		}
-	}
-	if len(pool.large) != 0 {
-		t.Errorf("%d large calls are counted after their end", len(pool.large))
+		n, has, err := run(1 << 40)
+		if err != nil || n.held < has || n.most > 8*has+16<<20 {
+			t.Errorf("%s of %d: %d bytes are reserved, %d at most, for an instance of %d; %v", x.name, x.arg, n.held, n.most,
+				has, err)
+		}
+		for _, part := range []int64{2, 10, 1000} {
+			less, has, err := run(n.most * (part - 1) / part)
+			var unavailable *value.Unavailable
+			if !errors.As(err, &unavailable) || less.most > less.left || has > less.most {
+				t.Errorf("%s of %d with less memory: %d of %d are reserved, the instance has %d; %v", x.name, x.arg, less.most,
+					less.left, has, err)
+			}
+		}
 	}
 }
 

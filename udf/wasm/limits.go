@@ -50,27 +50,35 @@ const (
 	valuesPerOperation     = 16
 	frameBytesPerOperation = 16 * valuesPerOperation
 
-	// quantum is the number of operations between two checks of the time. Native code cannot be interrupted, by the collector either:
-	// operations take 1 to 10 ns, so that it runs for some 0.1 ms.
-	quantum = 16384
-	// largeCallsMin and the number of processors bound the calls that have executed more than a quantum. Because initial and additional
-	// memory count as operations, the other calls have at most 2 MiB of memory and 4 MiB of frames. A large one has at most
-	// user_defined_functions_max_memory, and 84 MB of frames, at which the runtime ends it, and 42 MB more while they grow.
-	largeCallsMin = 2
+	// quantum is the number of operations between two checks of the time. Native code cannot be interrupted, by the
+	// collector either: operations take 1 to 10 ns, so that it runs for some 0.04 ms. Memory for the frames of a
+	// quantum is reserved before it.
+	quantum = 4096
+	// firstQuantum is the first one of a call, so that most calls reserve little memory for their frames.
+	firstQuantum = 256
+	// stacksMax bounds the stacks of a call: the runtime ends it at 84 MB of frames, and while they grow there are 42
+	// MB more. An argument's alloc has a stack of its own.
+	stacksMax = 210 << 20
 	// growMax is the number of pages to which no memory can grow, for which memory.grow therefore counts nothing.
 	growMax = 1 << 14
 )
 
-// The bounds of instances that are kept for further calls. An instance counts as its memory and the frames that its calls can have needed.
+// The bounds of instances that are kept for further calls. An instance counts as its memory and its stacks.
 const (
-	resetGlobalsMax  = 64       // mutable globals, which are reset one by one
-	resetMemoryMax   = 2 << 20  // bytes of memory, which is cleared after each call (30 µs a MiB)
-	instanceBytesMax = 4 << 20  // of one instance
-	idleBytesMax     = 32 << 20 // of all
+	resetGlobalsMax  = 64      // mutable globals, which are reset one by one
+	resetMemoryMax   = 2 << 20 // bytes of memory, which is cleared after each call (30 µs a MiB)
+	instanceBytesMax = 4 << 20 // of one instance
 )
 
-// instanceBytes is what an instance needs besides its memory and its frames: tables, globals and an initial stack for each function.
+// instanceBytes is what an instance needs besides its memory and its stacks: tables and globals.
 const instanceBytes = 32 << 10
 
 // codeBytesPerUnit is what a compiled module needs in memory for each unit of work; a unit is half an instruction or less.
 const codeBytesPerUnit = 8
+
+// What is reserved while a module is compiled: the compiler uses the memory of one function again for the next one.
+const (
+	compilerBytes              = 1 << 20
+	compilerBytesPerModuleByte = 16
+	compilerBytesPerUnit       = 512
+)

@@ -35,8 +35,8 @@ const (
 type metered struct {
 	binary []byte
 	layout layout
-	// work is the estimated work of the compiler.
-	work int64
+	// work is the estimated work of the compiler, and largest that for one function at most.
+	work, largest int64
 	// uses describes what calls change.
 	uses uses
 }
@@ -45,6 +45,12 @@ type metered struct {
 type uses struct {
 	memory   bool // stores, and instructions on memory
 	segments bool // data.drop, elem.drop, and instructions that change tables
+}
+
+// compilerBytes returns what the compiler needs in memory at most.
+func (m *metered) compilerBytes() int64 {
+	return compilerBytes + int64(len(m.binary))*compilerBytesPerModuleByte + m.work*codeBytesPerUnit +
+		m.largest*compilerBytesPerUnit
 }
 
 // withMeter rewrites a module, within the bounds in limits.go.
@@ -67,7 +73,7 @@ func withMeter(module []byte) (*metered, error) {
 		}
 		out = append(appendUnsigned(append(out, s.id), uint64(len(s.body))), s.body...)
 	}
-	return &metered{binary: out, layout: m.layout, work: m.workDone, uses: m.uses}, nil
+	return &metered{binary: out, layout: m.layout, work: m.workDone, largest: m.largest, uses: m.uses}, nil
 }
 
 // section rewrites a section, which read has checked.
@@ -143,6 +149,7 @@ func appendName(dst []byte, name string) []byte {
 type meter struct {
 	layout
 	workDone int64 // the estimated work of the functions that are rewritten
+	largest  int64 // the most for one of them
 	uses     uses
 }
 
@@ -198,6 +205,7 @@ func (m *meter) function(body []byte, of signature) ([]byte, error) {
 	if work > functionWorkMax {
 		return nil, errFunctionWork
 	}
+	m.largest = max(m.largest, work)
 	if m.workDone += work; m.workDone > moduleWorkMax {
 		return nil, errModuleWork
 	}

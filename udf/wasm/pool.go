@@ -2,14 +2,16 @@ package wasm
 
 import (
 	"container/list"
-	"runtime"
 	"sync"
+
+	"cqld/internal/memory"
 )
 
-// Pool contains idle instances of all programs, so that most calls need no new one. Instances are in their initial state. It also bounds
-// the large calls that run at once. It is safe for concurrent use.
+// Pool contains idle instances of all programs, so that most calls need no new one. Instances are in their initial
+// state. It is safe for concurrent use.
 type Pool struct {
-	large chan struct{} // holds an element for each large call
+	memory *memory.Pool // nil means that only most bounds the instances
+	most   int64
 
 	mu    sync.Mutex
 	idle  map[*Program][]*list.Element // guarded by mu
@@ -17,9 +19,9 @@ type Pool struct {
 	bytes int64                        // guarded by mu
 }
 
-// NewPool returns an empty Pool.
-func NewPool() *Pool {
-	return &Pool{large: make(chan struct{}, max(largeCallsMin, runtime.GOMAXPROCS(0))), idle: map[*Program][]*list.Element{}}
+// NewPool returns an empty Pool of at most the given bytes, which are reserved in m.
+func NewPool(m *memory.Pool, most int64) *Pool {
+	return &Pool{memory: m, most: most, idle: map[*Program][]*list.Element{}}
 }
 
 // take returns an idle instance, or nil.
@@ -37,26 +39,62 @@ func (l *Pool) take(p *Program) *instance {
 func (l *Pool) remove(p *Program, n int) *instance {
 	idle := l.idle[p]
 	i, _ := l.order.Remove(idle[n]).(*instance)
-	l.bytes -= i.bytes()
+	l.bytes -= i.idle
 	if l.idle[p] = append(idle[:n], idle[n+1:]...); len(idle) == 1 {
 		delete(l.idle, p)
 	}
 	return i
 }
 
-// put keeps an instance that is in its initial state, in place of those that have been idle longest.
+// put keeps an instance that is in its initial state, in place of those that have been idle longest, if there is
+// memory for it.
 func (l *Pool) put(i *instance) {
+	i.idle = i.bytes()
+	if l.memory != nil {
+		var ok bool
+		if i.held, ok = l.memory.Reserve(i.idle); !ok {
+			i.held = memory.Held{}
+			i.close()
+			return
+		}
+	}
 	var dropped []*instance
 	l.mu.Lock()
 	l.idle[i.p] = append(l.idle[i.p], l.order.PushBack(i))
-	for l.bytes += i.bytes(); l.bytes > idleBytesMax; {
+	for l.bytes += i.idle; l.bytes > l.most; {
 		oldest, _ := l.order.Front().Value.(*instance)
 		dropped = append(dropped, l.remove(oldest.p, 0)) // the oldest of a program is its first
 	}
 	l.mu.Unlock()
-	for _, i := range dropped {
+	l.close(dropped)
+}
+
+// close closes instances that are no longer in the pool.
+func (l *Pool) close(all []*instance) {
+	for _, i := range all {
 		i.close()
+		l.unreserve(i)
 	}
+}
+
+// unreserve returns what an instance has reserved for the time in which it was idle.
+func (l *Pool) unreserve(i *instance) {
+	if l.memory != nil {
+		l.memory.Return(i.held)
+		i.held = memory.Held{}
+	}
+}
+
+// Clear closes all idle instances.
+func (l *Pool) Clear() {
+	var dropped []*instance
+	l.mu.Lock()
+	for l.order.Len() > 0 {
+		oldest, _ := l.order.Front().Value.(*instance)
+		dropped = append(dropped, l.remove(oldest.p, 0))
+	}
+	l.mu.Unlock()
+	l.close(dropped)
 }
 
 // Forget closes the idle instances of a program.
@@ -67,9 +105,7 @@ func (l *Pool) Forget(p *Program) {
 		dropped = append(dropped, l.remove(p, 0))
 	}
 	l.mu.Unlock()
-	for _, i := range dropped {
-		i.close()
-	}
+	l.close(dropped)
 }
 
 // Idle returns the number of idle instances and the bytes that they count as.

@@ -35,7 +35,8 @@ type Program struct {
 	mutable        []uint32
 	hasMemory      bool
 	initialization int64
-	resets         bool // instances can be used again
+	memory         int64 // bytes of a new instance
+	resets         bool  // instances can be used again
 	bytes          int64
 
 	once    sync.Once
@@ -51,8 +52,9 @@ type Function struct {
 	CalledOnNull bool // numbers are passed in memory, too, because they may be null
 }
 
-// Compile compiles a module and checks its exports. Its time and its memory are bounded by what limits.go says. Idle instances are in pool.
-func Compile(f Function, limits value.Limits, pool *Pool) (*Program, error) {
+// Compile compiles a module and checks its exports. Its time and its memory are bounded by what limits.go says. It
+// calls reserve with the bytes of memory that the compiler needs, before it uses them. Idle instances are in pool.
+func Compile(f Function, limits value.Limits, pool *Pool, reserve func(bytes int64) error) (*Program, error) {
 	if len(f.Body) > moduleBytesMax*4/3 {
 		return nil, fmt.Errorf("the module has more than %d bytes", moduleBytesMax)
 	}
@@ -64,8 +66,11 @@ func Compile(f Function, limits value.Limits, pool *Pool) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := reserve(m.compilerBytes()); err != nil {
+		return nil, err
+	}
 	p := &Program{f: f, limits: limits, pool: pool, uses: m.uses, mutable: m.layout.mutable, initialization: m.layout.initialization,
-		hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) + m.work*codeBytesPerUnit}
+		memory: m.layout.memory, hasMemory: m.layout.hasMemory, bytes: int64(len(m.binary)) + m.work*codeBytesPerUnit}
 	p.resets = !m.uses.segments && len(p.mutable) <= resetGlobalsMax && m.layout.memory <= resetMemoryMax
 	ctx := context.Background()
 	p.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCoreFeatures(features()).WithDebugInfoEnabled(false).
@@ -186,10 +191,16 @@ func (p *Program) Run(call *value.Meter, args [][]byte) ([]byte, error) {
 		if i, err = p.newInstance(call); err != nil {
 			return nil, err
 		}
+	} else {
+		err := call.Reserve(i.idle)
+		p.pool.unreserve(i)
+		if err != nil {
+			i.close()
+			return nil, err
+		}
 	}
 	i.begin(call)
 	result, err := i.run(args)
-	i.end()
 	if err == nil && i.reset() {
 		p.pool.put(i)
 	} else {
@@ -208,7 +219,10 @@ func (i *instance) run(args [][]byte) (result []byte, err error) {
 	if err := i.f.CallWithStack(i.ctx, i.stack); err != nil {
 		return nil, i.fault(err)
 	}
-	return p.result(i.module, i.stack[0])
+	if i.stopped != nil { // memory.grow failed for the node's reasons, so the result may be another than elsewhere
+		return nil, i.stopped
+	}
+	return p.result(i, i.stack[0])
 }
 
 // param returns an argument as a number, after copying it to the memory of the instance if it is not passed as one.
@@ -251,16 +265,19 @@ func (i *instance) param(t *types.Type, a []byte) (uint64, error) {
 }
 
 // result returns the value of the function. A value in memory must be valid for its type.
-func (p *Program) result(instance api.Module, v uint64) ([]byte, error) {
+func (p *Program) result(i *instance, v uint64) ([]byte, error) {
 	t := p.f.Returns
 	if !p.isDirect(t) {
 		size := uint32(v >> 32)
 		if size == null {
 			return nil, nil
 		}
-		b, ok := instance.Memory().Read(uint32(v), size)
+		b, ok := i.module.Memory().Read(uint32(v), size)
 		if !ok || int64(size) > p.limits.Output {
 			return nil, &value.Fault{Msg: fmt.Sprintf("the result of %d bytes at %d is outside of the memory, or too large", size, uint32(v))}
+		}
+		if err := i.call.Reserve(int64(size)); err != nil {
+			return nil, err
 		}
 		b = append([]byte{}, b...)
 		if err := t.Validate(b); err != nil {

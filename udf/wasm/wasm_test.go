@@ -31,8 +31,16 @@ func module(extra []byte, code ...byte) string {
 func compiled(t *testing.T, body string) (*Program, error) {
 	t.Helper()
 	i := types.Native(types.Int)
-	return Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i}, value.Limits{Steps: 100_000, Bytes: 1 << 20, Output: 1 << 16, Time: 5 * time.Second}, NewPool())
+	return Compile(Function{Body: body, Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i},
+		value.Limits{Steps: 100_000, Bytes: 1 << 20, Output: 1 << 16, Time: 5 * time.Second}, testPool(), unbounded)
 }
+
+// idleBytesMax bounds the idle instances of a test.
+const idleBytesMax = 32 << 20
+
+func testPool() *Pool { return NewPool(nil, idleBytesMax) }
+
+func unbounded(int64) error { return nil }
 
 func testCall() *value.Meter { return value.NewMeter(testLimits(), nil) }
 

@@ -194,7 +194,8 @@ func instructionShapes() map[string]shape {
 
 func compiledBytes(binary []byte) (*Program, error) {
 	i := types.Native(types.Int)
-	return Compile(Function{Body: base64.StdEncoding.EncodeToString(binary), Name: "f", ArgTypes: []*types.Type{i, i}, Returns: i}, testLimits(), NewPool())
+	return Compile(Function{Body: base64.StdEncoding.EncodeToString(binary), Name: "f", ArgTypes: []*types.Type{i, i},
+		Returns: i}, testLimits(), testPool(), unbounded)
 }
 
 // measured returns the bytes that f allocates, and the CPU time of the process meanwhile in nanoseconds.

@@ -1,0 +1,103 @@
+package lua
+
+import "strings"
+
+// checkNesting refuses a body whose brackets and blocks are nested too deeply, before the parser keeps all of them
+// on its stack. Bodies with
+// other errors are left to the parser.
+func checkNesting(body string) error {
+	depth := 0
+	for i, line := 0, 1; i < len(body); {
+		c := body[i]
+		if c == '\n' {
+			line++
+		}
+		next := i + 1
+		change := 0
+		switch {
+		case c == '-' && strings.HasPrefix(body[i:], "--"):
+			next = afterComment(body, i+2)
+		case c == '"' || c == '\'':
+			next = afterString(body, i)
+		case c == '[' && longBracket(body[i:]) >= 0:
+			next = afterLong(body, i)
+		case c == '(' || c == '[' || c == '{':
+			change = 1
+		case c == ')' || c == ']' || c == '}':
+			change = -1
+		case isNamePart(c):
+			for next < len(body) && isNamePart(body[next]) {
+				next++
+			}
+			change = blockChange(body[i:next])
+		}
+		if depth = max(depth+change, 0); depth > nestingMax {
+			return nestingError(line)
+		}
+		line += strings.Count(body[i+1:next], "\n")
+		i = next
+	}
+	return nil
+}
+
+// blockChange returns by how much a word changes the number of open blocks.
+func blockChange(word string) int {
+	switch word {
+	case "do", "if", "function", "repeat": // while and for have do
+		return 1
+	case "end", "until":
+		return -1
+	}
+	return 0
+}
+
+func isNamePart(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= '0' && c <= '9'
+}
+
+// longBracket returns the number of equals signs in the long bracket at the beginning of s, or -1.
+func longBracket(s string) int {
+	n := 1
+	for n < len(s) && s[n] == '=' {
+		n++
+	}
+	if n < len(s) && s[n] == '[' {
+		return n - 1
+	}
+	return -1
+}
+
+// afterLong returns the position after the long string at i.
+func afterLong(body string, i int) int {
+	level := longBracket(body[i:])
+	begin := i + level + 2
+	if n := strings.Index(body[begin:], "]"+strings.Repeat("=", level)+"]"); n >= 0 {
+		return begin + n + level + 2
+	}
+	return len(body)
+}
+
+// afterComment returns the position after the comment whose text begins at i.
+func afterComment(body string, i int) int {
+	if i < len(body) && body[i] == '[' && longBracket(body[i:]) >= 0 {
+		return afterLong(body, i)
+	}
+	if n := strings.IndexByte(body[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(body)
+}
+
+// afterString returns the position after the string at i.
+func afterString(body string, i int) int {
+	quote := body[i]
+	for i++; i < len(body) && body[i] != quote; i++ {
+		switch body[i] {
+		case '\n':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return min(i+1, len(body))
+}

@@ -1,0 +1,73 @@
+package udf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"cqld/internal/memory"
+	"cqld/udf/value"
+)
+
+// newMemory returns the memory that calls, compilations, programs and idle instances share, or nil if it has no bound.
+// Half of it is for all of them together, and the other half a reserve for one call or compilation at a time, which is
+// also what one may use at most.
+func newMemory(bytes int64) *memory.Pool {
+	if bytes == 0 {
+		return nil
+	}
+	return memory.New(memory.Options{Limits: memory.Limits{Bytes: bytes / 2, Reserve: bytes / 2}})
+}
+
+// calls contains the accounts of calls that have ended.
+type calls struct{ pool sync.Pool }
+
+// call is the account of a call.
+type call struct{ account memory.Account }
+
+// open returns the account of a call, or nil if memory has no bound.
+func (c *calls) open(m *memory.Pool) *call {
+	if m == nil {
+		return nil
+	}
+	in, ok := c.pool.Get().(*call)
+	if !ok {
+		in = new(call)
+	}
+	m.Open(&in.account, nil, nil)
+	return in
+}
+
+func (c *calls) close(in *call) {
+	if in != nil {
+		in.account.Close()
+		c.pool.Put(in)
+	}
+}
+
+// Grow implements value.Memory.
+func (c *call) Grow(n int64) error {
+	err := c.account.Grow(context.Background(), n)
+	var large *memory.TooLarge
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &large):
+		const reason = "it needs %d bytes of memory, and a call may use at most %d of this node's"
+		return &value.Exceeded{Reason: fmt.Sprintf(reason, large.Bytes, large.Max)}
+	}
+	return &value.Unavailable{Err: err}
+}
+
+// Shrink implements value.Memory.
+func (c *call) Shrink(n int64) { c.account.Shrink(n) }
+
+// keep returns what an account holds but for n bytes, and returns these.
+func keep(m *memory.Pool, a *memory.Account, n int64) memory.Held {
+	h := a.Detach()
+	kept := memory.Held{Small: min(h.Small, n)}
+	kept.Large = min(h.Large, n-kept.Small)
+	m.Return(memory.Held{Small: h.Small - kept.Small, Large: h.Large - kept.Large})
+	return kept
+}

@@ -1,0 +1,77 @@
+package udf
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// turns lets one request at a time compile a module, so that others keep their processors. Owners, which are roles,
+// alternate: one that creates many functions delays another's by one compilation.
+type turns struct {
+	mu     sync.Mutex
+	busy   bool                       // guarded by mu
+	queues map[string][]chan struct{} // of the owners that wait; guarded by mu
+	order  []string                   // these owners, the next one first; guarded by mu
+}
+
+// wait returns when it is the caller's turn, or ctx ends. The caller calls next after its turn.
+func (t *turns) wait(ctx context.Context, owner string) error {
+	t.mu.Lock()
+	if !t.busy {
+		t.busy = true
+		t.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	if t.queues == nil {
+		t.queues = map[string][]chan struct{}{}
+	}
+	if len(t.queues[owner]) == 0 {
+		t.order = append(t.order, owner)
+	}
+	t.queues[owner] = append(t.queues[owner], turn)
+	t.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	if !t.leave(owner, turn) {
+		t.next() // its turn has just come
+	}
+	return ctx.Err()
+}
+
+// leave removes a request that waits. It returns false if its turn has come.
+func (t *turns) leave(owner string, turn chan struct{}) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.queues[owner], turn)
+	if i < 0 {
+		return false
+	}
+	if t.queues[owner] = slices.Delete(t.queues[owner], i, i+1); len(t.queues[owner]) == 0 {
+		delete(t.queues, owner)
+		t.order = slices.DeleteFunc(t.order, func(o string) bool { return o == owner })
+	}
+	return true
+}
+
+// next ends a turn.
+func (t *turns) next() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.order) == 0 {
+		t.busy = false
+		return
+	}
+	owner := t.order[0]
+	t.order = t.order[1:]
+	close(t.queues[owner][0])
+	if t.queues[owner] = t.queues[owner][1:]; len(t.queues[owner]) > 0 {
+		t.order = append(t.order, owner)
+	} else {
+		delete(t.queues, owner)
+	}
+}
