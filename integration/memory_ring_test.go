@@ -31,6 +31,7 @@ type memoryRing struct {
 	*process.Ring
 	groups         []*process.MemoryGroup
 	user, password string // of the second client
+	probing        atomic.Pointer[probe]
 }
 
 // startInMemory starts a ring with default options, each node in a memory cgroup with the limit. It skips the test if no cgroup can be
@@ -95,6 +96,7 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &probe{server: m.Servers[0], user: m.user, password: m.password}
+	m.probing.Store(p)
 	var probing sync.WaitGroup
 	stop := make(chan struct{})
 	probing.Go(func() {
@@ -122,8 +124,8 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %v, node %d: %d MiB of processes, peak %d MiB with the page cache; %d probes, slowest %v", name, took.Round(time.Millisecond), i+1,
-			u.Anonymous>>20, u.Peak>>20, p.count, p.slowest.Round(time.Millisecond))
+		t.Logf("%s: %v, node %d: %d MiB of processes, peak %d MiB with the page cache; %v", name, took.Round(time.Millisecond), i+1,
+			u.Anonymous>>20, u.Peak>>20, p)
 		if u.Killed > 0 || !s.Running() {
 			t.Fatalf("%s: node %d has ended; %d processes were killed for memory\n%s", name, i+1, u.Killed, s.Log())
 		}
@@ -141,9 +143,18 @@ type probe struct {
 	server         *process.Server
 	user, password string
 	conn           *cqlclient.Conn
-	count, late    int
-	slowest        time.Duration
 	err            error
+
+	mu          sync.Mutex
+	count, late int
+	slowest     time.Duration
+}
+
+// String describes the answers until now.
+func (p *probe) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%d probes, %d late, slowest %v", p.count, p.late, p.slowest.Round(time.Millisecond))
 }
 
 // ask reads one row, and reports whether the node has not ended. A request that is refused as overloaded is repeated.
@@ -161,6 +172,8 @@ func (p *probe) ask() bool {
 		}
 	}
 	took := time.Since(began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.count++
 	p.slowest = max(p.slowest, took)
 	if took > probeLate {
