@@ -38,10 +38,13 @@ func newScript(seed uint64) *generatedScript {
 	r := rand.New(rand.NewPCG(seed, 2))
 	g := generate.New(r, fmt.Sprintf("t%d", seed), generate.Options{Types: seed%3 != 0, Stamps: seed%5 == 0})
 	s := &generatedScript{seed: seed, definitions: g.Definitions(), queries: map[int]generate.Query{}}
+	batches := seed%4 == 3 && !g.Stamps && !g.Counters // conditional batches, and the whole table after each
 	for i := range statementsPerTable {
 		switch n := r.IntN(10); {
 		case i < statementsPerTable/4 && n < 7:
 			s.statements = append(s.statements, g.Row())
+		case batches:
+			s.statements = append(s.statements, g.ConditionalBatch(), g.All())
 		case n < 4:
 			s.statements = append(s.statements, g.Change())
 		default:

@@ -129,7 +129,7 @@ func (b *viewBuilder) key() error {
 		if i < len(b.stmt.PrimaryKey.Partition) {
 			b.change.Partition = append(b.change.Partition, c.ID)
 		} else {
-			b.change.Clustering = append(b.change.Clustering, schema.ViewClustering{Column: c.ID})
+			b.change.Clustering = append(b.change.Clustering, schema.ViewClustering{Column: c.ID, Desc: c.Desc})
 		}
 	}
 	var missing []string
@@ -184,7 +184,7 @@ func bucket(name string) int {
 	return int((uint32(h) ^ uint32(h)>>16) & 15)
 }
 
-// order converts CLUSTERING ORDER BY, and checks options.
+// order converts CLUSTERING ORDER BY, and checks options. Without it, columns have the order of the base table.
 func (b *viewBuilder) order() error {
 	options, set, err := tableOptions(schema.DefaultOptions(), b.stmt.Options.Properties)
 	if err != nil {

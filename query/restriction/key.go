@@ -268,7 +268,11 @@ func (r *restriction) tuples(s *term.Scope) ([][][]byte, error) {
 	}
 	for _, v := range values {
 		for i, col := range r.columns {
-			if v[i] == nil && r.multi {
+			switch {
+			case v[i] != nil || !r.multi:
+			case r.kind == kindIn:
+				return nil, invalidf("Invalid null value in condition for columns: [%s]", ColumnNames(r.columns))
+			default:
 				return nil, invalidf("Invalid null value for column %s", col.Name)
 			}
 			if err := checkKeyValue(col, v[i]); err != nil {
@@ -292,10 +296,10 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 			return nil, err
 		}
 	}
-	if err := checkBounds(r, lower); err != nil {
+	if err := rs.checkBounds(r, lower); err != nil {
 		return nil, err
 	}
-	if err := checkBounds(r, upper); err != nil {
+	if err := rs.checkBounds(r, upper); err != nil {
 		return nil, err
 	}
 	var out []row.Slice
@@ -324,11 +328,11 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	return out, nil
 }
 
-// checkBounds refuses nulls in bounds of several columns. One column may be compared with null, which is less than
-// every value.
-func checkBounds(r *restriction, values [][]byte) error {
+// checkBounds refuses nulls in bounds of several columns. SELECT may compare one column with null, which is less than
+// every value. A DELETE with such a bound would empty the partition; in Cassandra it fails with a time-out.
+func (rs *Set) checkBounds(r *restriction, values [][]byte) error {
 	for i, v := range values {
-		if v == nil && r.multi {
+		if v == nil && (r.multi || rs.writes) {
 			return invalidf("Invalid null value in condition for column %s", r.columns[i].Name)
 		}
 	}

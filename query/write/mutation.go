@@ -168,7 +168,7 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 		return nil
 	case m.kind == restriction.Delete && len(m.regular) == 0 && !m.where.HasClustering():
-		w.addPartitionDeletion(m.table)
+		w.addPartitionDeletion()
 	case m.kind == restriction.Delete && len(m.regular) == 0 && !whole:
 		for _, s := range in {
 			w.addRangeTombstone(s)
@@ -186,23 +186,25 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 	return nil
 }
 
-// deletion returns the deletion of a row, of rows, or of a partition. In a conditional change its timestamp is just
-// before that of the written cells, as in Cassandra, so that a batch may delete and write a row.
+// deletion returns the deletion of a row. Within a statement or batch, whose changes have one timestamp, it removes what is
+// written to the row, whatever the order of the statements.
 func (w *writing) deletion() row.Deletion {
-	d := row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
+	return row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
+}
+
+// wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is just before
+// that of the written cells, as in Cassandra, so that a batch may replace the rows.
+func (w *writing) wideDeletion() row.Deletion {
+	d := w.deletion()
 	if w.known != nil {
 		d.Timestamp--
 	}
 	return d
 }
 
-func (w *writing) addPartitionDeletion(t *schema.Table) {
-	if w.known != nil && len(t.Clustering) > 0 {
-		w.addRangeTombstone(row.AllRows()) // with conditions, as in Cassandra, static columns stay
-		return
-	}
+func (w *writing) addPartitionDeletion() {
 	w.row.Reset()
-	w.row.Deletion = w.deletion()
+	w.row.Deletion = w.wideDeletion()
 	w.builder.AddHeader(&w.row)
 }
 
@@ -211,7 +213,7 @@ func (w *writing) addRangeTombstone(s row.Slice) {
 	if end == nil {
 		end = []byte{0xFF} // after every clustering
 	}
-	w.builder.AddRangeTombstone(row.RangeTombstone{Start: s.Start, End: end, Deletion: w.deletion()})
+	w.builder.AddRangeTombstone(row.RangeTombstone{Start: s.Start, End: end, Deletion: w.wideDeletion()})
 }
 
 // buildSingle is build for a statement that selects one row: it builds no lists.
@@ -229,7 +231,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 	}
 	if !m.where.HasClustering() && len(m.table.Clustering) > 0 {
 		if m.kind == restriction.Delete && len(m.static) == 0 {
-			w.addPartitionDeletion(m.table)
+			w.addPartitionDeletion()
 		}
 		return w.finish(add)
 	}
@@ -238,7 +240,7 @@ func (w *writing) buildSingle(m *Modification, add func(*row.Mutation) error) er
 	}
 	switch {
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.table.Clustering) == 0 && len(m.static) == 0:
-		w.addPartitionDeletion(m.table)
+		w.addPartitionDeletion()
 	case m.kind == restriction.Delete && len(m.regular) == 0 && len(m.static) > 0:
 	default:
 		if err := w.addRow(m, key, w.clustering); err != nil {

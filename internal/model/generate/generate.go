@@ -63,6 +63,7 @@ type Generator struct {
 	r     *rand.Rand
 	table string
 	udt   *Type
+	rows  [][]Value // the clusterings that a batch repeats
 }
 
 // New returns a generator for a table with that name.

@@ -20,12 +20,17 @@ func (o *Objects) createView() Step {
 	if len(key) == 0 {
 		key = o.of(PartitionKey)
 	}
+	inherits := o.oneIn(3) // the order of the base table
 	view := &Generator{r: o.r, table: name, Options: o.Options, udt: o.udt}
 	partition := 1 + b2i(len(key) > 1 && o.oneIn(3))
 	for i, c := range key {
+		desc := o.oneIn(3)
+		if inherits {
+			desc = c.Desc
+		}
 		c.Kind, c.Desc = PartitionKey, false
 		if i >= partition {
-			c.Kind, c.Desc = Clustering, o.oneIn(3)
+			c.Kind, c.Desc = Clustering, desc
 		}
 		view.Columns = append(view.Columns, c)
 	}
@@ -38,10 +43,10 @@ func (o *Objects) createView() Step {
 		}
 	}
 	o.created, o.views = append(o.created, name), append(o.views, view)
-	return o.viewStatement(view, all)
+	return o.viewStatement(view, all, inherits)
 }
 
-func (o *Objects) viewStatement(view *Generator, all bool) Step {
+func (o *Objects) viewStatement(view *Generator, all, inherits bool) Step {
 	t := &text{}
 	t.add("CREATE MATERIALIZED VIEW %s%s AS SELECT ", []string{"", "", "", "IF NOT EXISTS "}[o.r.IntN(4)], view.table)
 	if all {
@@ -73,7 +78,7 @@ func (o *Objects) viewStatement(view *Generator, all bool) Step {
 		order = append(order, c.Name+direction)
 	}
 	t.add(")")
-	if len(order) > 0 {
+	if len(order) > 0 && !inherits {
 		t.add(" WITH CLUSTERING ORDER BY (%s)", strings.Join(order, ", "))
 	}
 	return step(t)
