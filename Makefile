@@ -67,7 +67,7 @@ generate-check:
 .PHONY: vet
 vet:
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags integration ./integration/...
+	$(GO) vet -tags integration,level ./integration/...
 	@for m in $(filter-out .,$(MODULES)); do (cd $$m && $(GO) vet ./...) || exit 1; done
 
 .PHONY: lint
@@ -100,7 +100,8 @@ hostile: tools ## an ordinary role attacks a node with 1 GiB of memory: HOSTILE_
 
 .PHONY: level
 level: tools ## the memory of a node at 200 requests a second, every minute: LEVEL_FOR=20m
-	CQLD_LEVEL=$(LEVEL_FOR) $(GO) test -tags integration,level -timeout 24h -count=1 -v -run 'TestResidentMemoryIsLevel$$' ./integration
+	CQLD_LEVEL=$(LEVEL_FOR) $(GO) test -tags integration,level -timeout 24h -count=1 -parallel 2 -v \
+		-run 'TestResidentMemoryIsLevel$$' ./integration
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers

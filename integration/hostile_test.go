@@ -141,15 +141,15 @@ func startHostile(t *testing.T) *hostile {
 	}
 	admin := firstSuperuser(t, s)
 	defer admin.Close()
+	run(t, admin, probeTable(1)...)
 	run(t, admin, "CREATE ROLE mallory WITH LOGIN = true AND PASSWORD = '"+hostilePassword+"'",
 		"CREATE ROLE victim WITH LOGIN = true AND PASSWORD = '"+hostilePassword+"'",
 		"CREATE KEYSPACE h WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE m.probe (k int PRIMARY KEY, v int)", "INSERT INTO m.probe (k, v) VALUES (1, 1)",
 		"GRANT ALL PERMISSIONS ON KEYSPACE h TO mallory", "GRANT ALL PERMISSIONS ON ALL FUNCTIONS IN KEYSPACE h TO mallory",
 		"GRANT SELECT ON m.probe TO victim")
 	h := &hostile{address: s.Address}
 	h.ring = &memoryRing{Ring: ring, groups: []*process.MemoryGroup{g}, user: "victim", password: hostilePassword}
+	h.ring.startIdle(t, binary, dir)
 	return h
 }
 
@@ -455,16 +455,13 @@ func rawLogin(address, compression string) (net.Conn, error) {
 	token := "\x00mallory\x00" + hostilePassword
 	login := append(int32Bytes(len(token)), token...)
 	err = c.SetDeadline(time.Now().Add(hostileWait))
-	for i, request := range [][]byte{envelope(opStartup, 0, body), envelope(opAuthResponse, 0, login)} {
+	for _, request := range [][]byte{envelope(opStartup, 0, body), envelope(opAuthResponse, 0, login)} {
 		if err == nil {
 			_, err = c.Write(request)
 		}
-		if err == nil && i == 0 {
+		if err == nil {
 			err = skipEnvelope(c)
 		}
-	}
-	if err == nil {
-		err = skipEnvelope(c)
 	}
 	if err == nil {
 		err = c.SetDeadline(time.Time{})
