@@ -187,7 +187,7 @@ func randomChange(r *rand.Rand) Change {
 // TestDirectoryBehavesAsModel applies random changes. After each of them, permissions, superuser status and identities are those of the
 // model, the previous directory is unchanged, and encoding and decoding give an equal directory that behaves the same.
 func TestDirectoryBehavesAsModel(t *testing.T) {
-	accepted := map[string]int{}
+	accepted, levels := map[string]int{}, map[string]int{}
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		d, m := NewDirectory(), newModel()
@@ -219,11 +219,14 @@ func TestDirectoryBehavesAsModel(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			for _, a := range m.accounts {
+				levels[a.Consistency]++
+			}
 			compare(t, fmt.Sprintf("seed %d step %d after %s", seed, step, b), d, m)
 		}
 	}
-	if len(accepted) < 11 {
-		t.Errorf("only these changes were accepted: %v", accepted)
+	if len(accepted) < 11 || len(levels) != 3 {
+		t.Errorf("only these changes were accepted: %v, with accounts at the levels %v", accepted, levels)
 	}
 }
 
@@ -255,8 +258,10 @@ func compare(t *testing.T, at string, d *Directory, m *model) {
 				}
 			}
 		}
-		if a, ok := d.TablesAccount("account" + name); ok != (m.accounts["account"+name].Role != "") || ok && *a != m.accounts["account"+name] {
-			t.Fatalf("%s: account %s: %+v, want %+v", at, name, a, m.accounts["account"+name])
+		want, levels := m.accounts["account"+name], []string{"", "QUORUM", "LOCAL_QUORUM"}
+		if a, ok := d.TablesAccount("account" + name); ok != (want.Role != "") ||
+			ok && (*a != want || !slices.Contains(levels, a.Consistency)) {
+			t.Fatalf("%s: account %s: %+v, want %+v", at, name, a, want)
 		}
 		id := "id of " + name
 		if role, ok := d.Identity(id); role != m.identities[id] || ok != (role != "") {

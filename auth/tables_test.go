@@ -24,6 +24,9 @@ func randomTables(r *rand.Rand, role string) Change {
 			}
 		}
 	}
+	if levels := []string{TablesQuorum, TablesLocalQuorum, "", "LOCAL_ONE"}; r.IntN(2) == 0 {
+		s.Consistency = &levels[r.IntN(len(levels))]
+	}
 	if r.IntN(3) == 0 {
 		return &CreateRole{Name: role, Settings: RoleSettings{Tables: s}}
 	}
@@ -40,6 +43,9 @@ func (m *model) setTables(role string, s *TablesSettings) {
 		if k != nil {
 			a.Keys[i] = *k
 		}
+	}
+	if s.Consistency != nil {
+		a.Consistency = *s.Consistency
 	}
 	if a.Name, a.Role = s.Account, role; s.Drop {
 		delete(m.accounts, s.Account)

@@ -127,6 +127,9 @@ type ReadRequest struct {
 	// zero means its default.
 	Contention time.Duration
 	Trace      Trace
+	// Only restricts a read at ALL to these nodes: it reads and repairs all of them that are replicas, and no others.
+	// nil means all replicas.
+	Only []ring.NodeID
 	// Cancel ends the read early, here and at the replicas, with env.ErrCanceled; nil means that nothing does. Command
 	// contains the same.
 	Cancel *env.Cancel

@@ -168,7 +168,7 @@ func (op *rangeOp) advance(blocks bool) {
 // start reads one range.
 func (op *rangeOp) start(i, round int, cmd *row.ReadCommand, set ring.ReplicaSet, blocks bool) {
 	r := op.c.reads.Get().(*readOp)
-	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Trace: op.req.Trace}
+	part := ReadRequest{Command: cmd, Consistency: op.req.Consistency, Only: op.req.Only, Trace: op.req.Trace}
 	r.prepare(&part, op.table, op.topology)
 	r.set, r.deadline, r.cancel = set, op.deadline, op.cancel
 	r.done = func(page []byte, err error) { op.answered(i, round, page, err) }

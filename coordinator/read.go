@@ -122,6 +122,7 @@ type readOp struct {
 	topology  *ring.Topology
 	self      ring.NodeID
 	set       ring.ReplicaSet
+	only      []ring.NodeID // ReadRequest.Only
 	natural   [1]ring.NodeID
 	deadline  time.Duration
 	started   time.Duration
@@ -157,7 +158,7 @@ func newReadOp(c *Coordinator) *readOp {
 func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topology) {
 	op.refs = 1
 	op.requested, op.cmd, op.asked = req.Command, req.Command, req.Command
-	op.level, op.table, op.trace = req.Consistency, table, req.Trace
+	op.level, op.only, op.table, op.trace = req.Consistency, req.Only, table, req.Trace
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
@@ -428,6 +429,10 @@ func (op *readOp) agreed() bool {
 
 // resetTally resets the counts.
 func (op *readOp) resetTally() {
+	if op.only != nil {
+		op.tally.ResetTo(op.set.Among(op.only))
+		return
+	}
 	op.tally.Reset(op.level, op.table.Replication, op.topology, op.self, op.c.localDC)
 	if !op.c.unsafe.ReadOneSide {
 		op.tally.JoinRead(op.set, op.level, op.table.Replication)
@@ -539,6 +544,6 @@ func (op *readOp) release() {
 	}
 	op.targets = op.targets[:0]
 	op.requested, op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.unhook = nil, nil, nil, nil, nil, nil, nil, nil
-	op.set = ring.ReplicaSet{}
+	op.set, op.only = ring.ReplicaSet{}, nil
 	c.reads.Put(op)
 }

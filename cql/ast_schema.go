@@ -291,10 +291,18 @@ type CreateMaterializedView struct {
 	View        QualifiedName
 	IfNotExists bool
 	Columns     []SelectColumn // empty means *
-	Table       QualifiedName
+	Table       QualifiedName // Base completes it
 	Where       []Relation
 	PrimaryKey  PrimaryKey
 	Options     TableOptions
+}
+
+// Base returns the name of the base table. Without a keyspace of its own, it is in the view's.
+func (s *CreateMaterializedView) Base() QualifiedName {
+	if s.Table.Keyspace == "" {
+		return QualifiedName{Keyspace: s.View.Keyspace, Name: s.Table.Name}
+	}
+	return s.Table
 }
 
 // AlterMaterializedView is ALTER MATERIALIZED VIEW v WITH ….

@@ -4,7 +4,6 @@ package integration
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,24 +66,17 @@ func TestRollingRestartsFailNoRequest(t *testing.T) {
 
 // startRolling starts the programs "rolling" of the named drivers, or of all that have it; end stops them.
 func startRolling(root string, s servers, names ...string) (loads []*load, end func()) {
-	var ready, ended sync.WaitGroup
-	stop := make(chan struct{})
+	return startPrograms(root, "rolling", s, names...)
+}
+
+// rollingDrivers returns the named drivers, or all that have the program "rolling".
+func rollingDrivers(root string, names ...string) (chosen []driver) {
 	for _, d := range drivers(root) {
-		if !d.rolls || len(names) > 0 && !slices.Contains(names, d.name) {
-			continue
-		}
-		l := &load{driver: d, installed: d.installed()}
-		loads = append(loads, l)
-		if l.installed == nil {
-			ready.Add(1)
-			ended.Go(func() { l.run(root, "rolling", s, sync.OnceFunc(ready.Done), stop) })
+		if d.rolls && (len(names) == 0 || slices.Contains(names, d.name)) {
+			chosen = append(chosen, d)
 		}
 	}
-	ready.Wait()
-	return loads, func() {
-		close(stop)
-		ended.Wait()
-	}
+	return chosen
 }
 
 // TestDecommissionFailsNoRequest decommissions two nodes of six, one after the other, under load from drivers that do not

@@ -146,6 +146,7 @@ func (c figuresCollector) repairs(m metricSink) {
 		m.send(prometheus.CounterValue, "repairs_total", "Repairs that have ended, each of a range of a table.", float64(e.count),
 			[]string{"result"}, []string{e.result})
 	}
+	m.counter("repairs_restricted", "Completed repairs of only some replicas; repairs_total has them, too.", s.Restricted)
 	m.counter("repair_ranges", "Ranges with one replica set each that repairs compared.", s.Ranges)
 	m.counter("repair_rows_sent", "Rows that repairs sent to replicas that lacked them.", s.Rows)
 	m.counter("repair_scanned_bytes", "Bytes that replicas scanned for repairs.", s.Bytes)

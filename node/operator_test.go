@@ -124,6 +124,17 @@ func TestOperationsRefuseBadArguments(t *testing.T) {
 		refuses(control.Compact, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.Cleanup, noTables, control.Invalid, "table shop.customers does not exist"),
 		refuses(control.Repair, control.RepairArgs{TablesArgs: noTables}, control.Invalid, "table shop.customers does not exist"),
+		refuses(control.Repair, control.RepairArgs{Datacenters: []string{"datacenter1", "moon"}}, control.Invalid,
+			"data center moon does not exist; the data centers are datacenter1"),
+		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, "127.0.0.99"}}, control.Invalid,
+			"node 127.0.0.99 does not exist"),
+		refuses(control.Repair, control.RepairArgs{Hosts: []string{other, other}}, control.Refused, "no range of all keyspaces has more than one replica on "),
+		refuses(control.Repair, control.RepairArgs{LocalDatacenter: true, Datacenters: []string{"datacenter1"}},
+			control.Invalid, "cannot be combined"),
+		refuses(control.Repair, control.RepairArgs{Datacenters: []string{"datacenter1"}, Hosts: []string{other}},
+			control.Invalid, "cannot be combined"),
+		refuses(control.Repair, control.RepairArgs{LocalDatacenter: true, Corrupted: true}, control.Invalid,
+			"--corrupted needs all replicas"),
 		refuses(control.Rebuild, control.RebuildArgs{Keyspace: "nowhere"}, control.Invalid, "Keyspace [nowhere] does not exist."),
 		refuses(control.Rebuild, control.RebuildArgs{Datacenter: "moon"}, control.Invalid, "data center moon does not exist; the data centers are datacenter1"),
 
@@ -410,6 +421,21 @@ func TestOperationsChangeTheRing(t *testing.T) {
 	}
 	if got := operate(r, 0, control.Repair, control.RepairArgs{TablesArgs: orders, Corrupted: true}); got.Ranges != 0 {
 		t.Errorf("repair of corrupt files, of which there are none, %+v", got)
+	}
+	second := r.nodes[1].opts.Internode().String()
+	for target, a := range map[string]control.RepairArgs{
+		"shop in the local data center": {LocalDatacenter: true},
+		"shop in datacenter1":           {Datacenters: []string{"datacenter1"}},
+		"shop on " + second + ", 1":     {Hosts: []string{second, "1"}},
+	} {
+		a.TablesArgs = orders
+		if got := operate(r, 0, control.Repair, a); got.Ranges == 0 || got.Different != 0 || got.Skipped != 0 {
+			t.Errorf("repair of %s %+v", target, got)
+		}
+		all := operate(r, 0, control.ListJobs, control.JobArgs{}).Jobs
+		if !slices.ContainsFunc(all, func(j control.Job) bool { return j.Target == target && j.State == "done" }) {
+			t.Errorf("no job %s in %+v", target, all)
+		}
 	}
 	operate(r, 1, control.Rebuild, control.RebuildArgs{Keyspace: "shop", Datacenter: "datacenter1"})
 	operate(r, 0, control.Cleanup, orders)

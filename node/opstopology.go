@@ -182,12 +182,21 @@ func (n *Node) opRebuild(ctx context.Context, a control.RebuildArgs, report cont
 	}
 	target := targetOf(control.TablesArgs{Keyspace: a.Keyspace})
 	if a.Datacenter != "" {
-		if target += " from " + a.Datacenter; !slices.Contains(m.Topology.Datacenters(), a.Datacenter) {
-			return none, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("data center %s does not exist; the data centers are %s",
-				a.Datacenter, strings.Join(m.Topology.Datacenters(), ", "))}
+		target += " from " + a.Datacenter
+		if err := knownDatacenter(m.Topology, a.Datacenter); err != nil {
+			return none, err
 		}
 	}
 	return none, n.startJob(ctx, jobs.Rebuild, target, jobs.Ranges, a, n.rebuildWork(a), report)
+}
+
+// knownDatacenter returns an error if no member is in the data center.
+func knownDatacenter(t *ring.Topology, name string) error {
+	if slices.Contains(t.Datacenters(), name) {
+		return nil
+	}
+	return &control.Error{Code: control.Invalid, Message: fmt.Sprintf(
+		"data center %s does not exist; the data centers are %s", name, strings.Join(t.Datacenters(), ", "))}
 }
 
 // rebuildWork returns the work of a rebuild.

@@ -20,11 +20,16 @@ import (
 
 // opRepair makes the replicas of tables equal, as a job.
 func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report control.Report) (control.RepairResult, error) {
-	if _, err := n.repairPlan(&a); err != nil {
+	plan, err := n.repairPlan(&a)
+	if err != nil {
 		return control.RepairResult{}, err
 	}
+	if len(plan.Scope.Nodes) > 0 && n.repairer.Ranges(&plan) == 0 {
+		return control.RepairResult{}, &control.Error{Code: control.Refused, Message: fmt.Sprintf(
+			"no range of %s has more than one replica on %s", targetOf(a.TablesArgs), strings.Join(a.Hosts, ", "))}
+	}
 	result := make(chan repair.Summary, 1) // of the attempt
-	err := n.startJob(ctx, jobs.Repair, targetOf(a.TablesArgs), jobs.Ranges, a, n.repairWork(a, result), report)
+	err = n.startJob(ctx, jobs.Repair, repairTarget(&a), jobs.Ranges, a, n.repairWork(a, result), report)
 	if err != nil {
 		return control.RepairResult{}, err
 	}
@@ -32,7 +37,8 @@ func (n *Node) opRepair(ctx context.Context, a control.RepairArgs, report contro
 }
 
 // repairWork returns the work of a repair. Before the repair, corrupt files are taken out of service, so that their data is
-// streamed from the other replicas. result, which may be nil, receives the figures of a successful repair.
+// streamed from the other replicas; a restricted repair leaves these ranges lost. result, which may be nil, receives
+// the figures of a successful repair.
 func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jobWork {
 	return func(ctx context.Context, j *jobs.Job) error {
 		lost, err := n.engine.Quarantine()
@@ -46,15 +52,17 @@ func (n *Node) repairWork(a control.RepairArgs, result chan<- repair.Summary) jo
 		if err != nil {
 			return err
 		}
-		if err := n.fetchLost(ctx, j); err != nil {
-			return err
+		if !a.Restricted() {
+			if err := n.fetchLost(ctx, j); err != nil {
+				return err
+			}
 		}
 		sum, err := n.repairTables(ctx, j, plan)
 		if err != nil {
 			return err
 		}
 		for _, l := range n.engine.Lost() {
-			if n.schema().TableByStorage(l.Table) != nil {
+			if !a.Restricted() && n.schema().TableByStorage(l.Table) != nil {
 				return &control.Error{Code: control.Failed, Message: fmt.Sprintf(
 					"tokens %v of table %s were lost in %s and are not repaired yet: repair again when all their replicas are up", l.Tokens, n.schema().NameOf(l.Table), l.Path)}
 			}
@@ -79,6 +87,54 @@ func (n *Node) dropped(id schema.StorageID, err error) bool {
 	return err != nil && n.schema().Dropped(id)
 }
 
+// repairTarget describes for operators what a repair covers.
+func repairTarget(a *control.RepairArgs) string {
+	target := targetOf(a.TablesArgs)
+	switch {
+	case a.LocalDatacenter:
+		return target + " in the local data center"
+	case len(a.Datacenters) > 0:
+		return target + " in " + strings.Join(a.Datacenters, ", ")
+	case len(a.Hosts) > 0:
+		return target + " on " + strings.Join(a.Hosts, ", ")
+	}
+	return target
+}
+
+// repairScope returns the replicas that a repair covers.
+func (n *Node) repairScope(a *control.RepairArgs) (s repair.Scope, err error) {
+	topology, chosen := n.cluster.Metadata().Topology, 0
+	for _, is := range []bool{a.LocalDatacenter, len(a.Datacenters) > 0, len(a.Hosts) > 0} {
+		if is {
+			chosen++
+		}
+	}
+	switch {
+	case chosen > 1:
+		return s, &control.Error{Code: control.Invalid, Message: "--in-local-dc, --in-dc and --in-hosts cannot be combined"}
+	case chosen > 0 && a.Corrupted:
+		return s, &control.Error{Code: control.Invalid,
+			Message: "--corrupted needs all replicas, and cannot be combined with --in-local-dc, --in-dc or --in-hosts"}
+	}
+	s.Datacenters = slices.Clone(a.Datacenters)
+	if self := topology.Node(n.cluster.Self()); a.LocalDatacenter && self != nil {
+		s.Datacenters = []string{self.Datacenter}
+	}
+	for _, name := range s.Datacenters {
+		if err := knownDatacenter(topology, name); err != nil {
+			return s, err
+		}
+	}
+	for _, name := range a.Hosts {
+		m := n.findMember(name)
+		if m == nil {
+			return s, &control.Error{Code: control.Invalid, Message: fmt.Sprintf("node %s does not exist", name)}
+		}
+		s.Nodes = append(s.Nodes, m.ID)
+	}
+	return s, nil
+}
+
 // repairPlan returns what a repair covers: the whole ring, some tables, or only the ranges that this node has lost.
 func (n *Node) repairPlan(a *control.RepairArgs) (plan repair.Plan, err error) {
 	tables, err := n.tablesOf(a.TablesArgs)
@@ -86,6 +142,9 @@ func (n *Node) repairPlan(a *control.RepairArgs) (plan repair.Plan, err error) {
 		return plan, err
 	}
 	plan = repair.Plan{SkipDown: true, Keep: !a.Corrupted}
+	if plan.Scope, err = n.repairScope(a); err != nil {
+		return plan, err
+	}
 	for _, t := range tables {
 		if t.Replication.Class == ring.Local {
 			continue

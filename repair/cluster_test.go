@@ -37,6 +37,7 @@ type world struct {
 	table  *schema.Table
 	log    strings.Builder
 	counts map[messaging.Verb]int // requests, including those that could not be sent
+	asked  []ring.NodeID          // to which requests were sent, sorted
 }
 
 // letter is a message in transit.
@@ -86,6 +87,9 @@ func newWorld(t testing.TB, nodes, rf int, readRepair string, step int64, limits
 	for i := range nodes {
 		m := &ring.Node{ID: ring.NodeID(i + 1), Datacenter: "dc1", Rack: "r1", State: ring.Normal,
 			Internode: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)}), 7000)}
+		if i >= 2 {
+			m.Datacenter = "dc2"
+		}
 		for k := range 4 {
 			m.Tokens = append(m.Tokens, ring.MinToken+ring.Token(uint64(k)<<62+uint64(i+1)*((1<<62)/uint64(nodes))))
 		}
@@ -181,6 +185,9 @@ func (w *world) post(from, to ring.NodeID, what string, f func()) {
 func (n *node) Request(to ring.NodeID, verb messaging.Verb, payload []byte, timeout time.Duration, reply messaging.Reply) {
 	w, name := n.w, verbName(verb)
 	w.counts[verb]++
+	if i, asked := slices.BinarySearch(w.asked, to); !asked {
+		w.asked = slices.Insert(w.asked, i, to)
+	}
 	if w.away[to] {
 		reply(nil, messaging.ErrUnreachable)
 		return

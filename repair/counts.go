@@ -8,7 +8,7 @@ import (
 // counts contains the statistics of jobs since the start of the process.
 type counts struct {
 	completed, failed, cancelled atomic.Int64
-	running                      atomic.Int64
+	running, restricted          atomic.Int64
 	ranges, rows, bytes          atomic.Int64
 }
 
@@ -16,7 +16,8 @@ type counts struct {
 type Stats struct {
 	Running                      int64 // jobs under way
 	Completed, Failed, Cancelled int64 // jobs that have ended; a job is a range of a table
-	Ranges                       int64 // with one replica set each, compared on all replicas
+	Restricted                   int64 // completed jobs that repaired only some replicas
+	Ranges                       int64 // with one replica set each, compared on all replicas in the scope
 	Rows                         int64 // sent to replicas that lacked them
 	Bytes                        int64 // scanned by replicas
 }
@@ -25,7 +26,7 @@ type Stats struct {
 func (r *Repairer) Stats() Stats {
 	c := &r.counts
 	return Stats{Running: c.running.Load(), Completed: c.completed.Load(), Failed: c.failed.Load(), Cancelled: c.cancelled.Load(),
-		Ranges: c.ranges.Load(), Rows: c.rows.Load(), Bytes: c.bytes.Load()}
+		Restricted: c.restricted.Load(), Ranges: c.ranges.Load(), Rows: c.rows.Load(), Bytes: c.bytes.Load()}
 }
 
 // ended counts a job that has ended.
@@ -33,6 +34,9 @@ func (c *counts) ended(report *Report, err error) {
 	switch {
 	case err == nil:
 		c.completed.Add(1)
+		if report.Job.Scope.Restricted() {
+			c.restricted.Add(1)
+		}
 	case errors.Is(err, ErrCancelled):
 		c.cancelled.Add(1)
 	default:

@@ -2,6 +2,7 @@ package repair_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,8 +68,14 @@ func (w *world) purger(hear ...*node) (*repair.Repairer, *int) {
 
 func (w *world) run(r *repair.Repairer) (report repair.Report) {
 	w.t.Helper()
+	return w.runIn(r, repair.Scope{})
+}
+
+func (w *world) runIn(r *repair.Repairer, scope repair.Scope) (report repair.Report) {
+	w.t.Helper()
 	outcome := errors.New("no answer")
-	r.Start(repair.Job{Table: w.table.StorageID, Range: ring.FullRange()}, nil, func(got repair.Report, err error) { report, outcome = got, err })
+	job := repair.Job{Table: w.table.StorageID, Range: ring.FullRange(), Scope: scope}
+	r.Start(job, nil, func(got repair.Report, err error) { report, outcome = got, err })
 	w.pass(120 * time.Second)
 	if outcome != nil {
 		w.t.Fatal(outcome)
@@ -145,6 +152,29 @@ func TestTombstonesAreKeptWithoutLowBound(t *testing.T) {
 	}
 	if before := w.nodes[0].repaired.Before(w.table.StorageID, 0); before > 0 {
 		t.Errorf("tombstones may be purged up to %d, although an old Paxos decision may restore the rows that they delete", before)
+	}
+}
+
+// TestRestrictedRepairKeepsPaxosState and all tombstones, because replicas outside its scope may have more.
+func TestRestrictedRepairKeepsPaxosState(t *testing.T) {
+	w := paxosWorld(t)
+	r, raised := w.purger(w.nodes...)
+	w.run(r) // raises the low bound
+	w.pass(2 * time.Hour)
+	w.change(w.nodes[1], "a", "after")
+	before := w.nodes[0].repaired.Before(w.table.StorageID, 0)
+	w.put(w.nodes[1], w.insert("x", "c", "missed", 5))
+	kept, purges, notices := w.states(), w.counts[messaging.VerbPaxosPurge], w.counts[messaging.VerbRepaired]
+	report := w.runIn(r, repair.Scope{Datacenters: []string{"dc1"}})
+	if *raised != 1 || report.Rows != 1 || report.Forgotten != 0 ||
+		w.counts[messaging.VerbPaxosPurge] != purges || w.counts[messaging.VerbRepaired] != notices {
+		t.Errorf("raised %d times, %+v, requests %v", *raised, report, w.counts)
+	}
+	if got := w.states(); !slices.Equal(got, kept) || got[0] == 0 {
+		t.Errorf("states %v, before the repair %v", got, kept)
+	}
+	if after := w.nodes[0].repaired.Before(w.table.StorageID, 0); after != before || before == 0 {
+		t.Errorf("tombstones may be purged up to %d, before the repair up to %d", after, before)
 	}
 }
 

@@ -29,8 +29,15 @@ type Options struct {
 	// caller's goroutine.
 	Run    func(func())
 	Limits Limits
+	Unsafe Unsafe
 	// RaiseFloor proposes the Paxos low bound (µs) of a table. nil means that Paxos state is purged up to the present low bounds.
 	RaiseFloor func(table schema.StorageID, micros int64, done func(error))
+}
+
+// Unsafe removes safeguards. It is for tests.
+type Unsafe struct {
+	// NotifyRestricted sends the notices of restricted repairs to the replicas in their scope.
+	NotifyRestricted bool
 }
 
 // Repairer makes replicas equal. Each Job is a state machine: no method waits, and no lock is held between two events. It is
@@ -45,6 +52,7 @@ type Repairer struct {
 	store   LocalStore
 	run     func(func())
 	limits  Limits
+	unsafe  Unsafe
 	raise   func(table schema.StorageID, micros int64, done func(error))
 	session atomic.Uint64
 	counts  counts
@@ -57,7 +65,7 @@ type Repairer struct {
 // NewRepairer returns a Repairer.
 func NewRepairer(o Options) *Repairer {
 	r := &Repairer{c: o.Coordinator, view: o.View, clock: o.Clock, peers: o.Peers, paxos: o.Paxos, propose: o.Proposer, store: o.Store, run: o.Run,
-		limits: o.Limits.withDefaults(), raise: o.RaiseFloor}
+		limits: o.Limits.withDefaults(), unsafe: o.Unsafe, raise: o.RaiseFloor}
 	r.session.Store(uint64(r.clock.Now().UnixNano()))
 	return r
 }
@@ -69,14 +77,18 @@ type Job struct {
 	Name  string
 	Table schema.StorageID
 	Range ring.Range // may wrap
+	Scope Scope
 	// SkipDown skips ranges with a replica that is down, or whose replicas are changing, and counts them.
 	SkipDown bool
 	// PaxosOnly purges Paxos state, and compares nothing, of ranges with one replica.
 	PaxosOnly bool
-	// Urgent only compares: it neither purges Paxos state nor marks ranges as repaired. It has a budget of its own,
-	// Limits.UrgentBytesPerSecond.
+	// Urgent only compares: like a restricted Scope, it neither purges Paxos state nor marks ranges as repaired. It has a
+	// budget of its own, Limits.UrgentBytesPerSecond.
 	Urgent bool
 }
+
+// comparesOnly reports whether the job neither purges Paxos state nor marks ranges as repaired.
+func (j *Job) comparesOnly() bool { return j.Urgent || j.Scope.Restricted() }
 
 // Report contains the statistics of a job, so far or at its end.
 type Report struct {
@@ -103,7 +115,7 @@ type Unavailable struct {
 }
 
 func (e *Unavailable) Error() string {
-	return fmt.Sprintf("repair of %v needs all its replicas, and these are down: %s", e.Range, e.names)
+	return fmt.Sprintf("repair of %v needs replicas that are down: %s", e.Range, e.names)
 }
 
 // Failed is the error of a repair in which a replica failed.
@@ -240,14 +252,9 @@ func (j *Run) begin() {
 		j.end(nil) // the table has no other replica
 		return
 	}
-	placement := j.r.view.Topology().Placement(table.Replication)
-	for _, r := range j.rest() {
-		for _, piece := range placement.Ranges(r) {
-			j.left = append(j.left, halves(piece.Range)...)
-		}
-	}
+	j.left = j.r.pieces(table, j.rest(), &j.job.Scope)
 	j.report.Ranges = len(j.left)
-	if j.job.Urgent {
+	if j.job.comparesOnly() {
 		j.next()
 		return
 	}

@@ -19,11 +19,12 @@ import (
 // TestRepairScenarios executes the scenarios in testdata. A command's output contains all events; a line "1>2 …" is a message
 // that was delivered. Messages are delivered only by commands:
 //
-//	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans
+//	cluster nodes=3 rf=3 [read_repair=NONE] [step=]  step is how many bytes one step of hashing scans; nodes 1 and 2
+//	                                                 are in dc1, all others in dc2
 //	apply node=(1,2) k1 a=x b=y ts=10 | delete k1 [a] [from=a to=c] | static k1 x      changes these replicas only
 //	fill node=(1,2) rows=100 [skip=7]                rows key0…, all but every skip-th on the last node
 //	down, up, away, deliver [n=]                     nodes and the network
-//	repair [at=1] [name=x] [leaf_bytes=] [rounds=]   repairs the table
+//	repair [at=1] [name=x] [leaf_bytes=] [rounds=]   repairs the table; only=(1,2) and dc=dc1 restrict it
 //	cancel                                           the last one
 //	settle [verbs]                                   delivers all messages, runs timers for 20 s; prints the requests of
 //	                                                 repairs only, and counts them if verbs is given
@@ -165,6 +166,14 @@ func (s *scenarioRun) repair(d *datadriven.TestData) {
 	r := s.nodes[number(s.t, d, "at", 1)-1].repairer(repair.Limits{LeafBytes: int64(number(s.t, d, "leaf_bytes", 0)),
 		Rounds: number(s.t, d, "rounds", 0), PageRows: uint32(number(s.t, d, "page", 0))})
 	job := repair.Job{Name: name, Table: s.table.StorageID, Range: ring.FullRange()}
+	for _, n := range s.named(d, "only") {
+		job.Scope.Nodes = append(job.Scope.Nodes, n.id)
+	}
+	for _, a := range d.CmdArgs {
+		if a.Key == "dc" {
+			job.Scope.Datacenters = a.Vals
+		}
+	}
 	s.last = r.Start(job, nil, func(r repair.Report, err error) {
 		s.printf("repair: ranges %d of %d, leaves %d, differing %d, unsettled %d, rows %d, unnoticed %d, %v", r.RangesDone, r.Ranges,
 			r.Leaves, r.Differing, r.Unsettled, r.Rows, r.Unnoticed, outcomeOf(err))
@@ -189,6 +198,7 @@ func (s *scenarioRun) cancel(*datadriven.TestData) { s.last.Cancel() }
 
 func (s *scenarioRun) settle(d *datadriven.TestData) {
 	clear(s.counts)
+	s.asked = nil
 	kept := s.take()
 	s.pass(20 * time.Second)
 	notified := s.take()
@@ -201,6 +211,7 @@ func (s *scenarioRun) settle(d *datadriven.TestData) {
 		}
 	}
 	if d.HasArg("verbs") {
+		s.printf("requests to nodes %v", s.asked)
 		s.printf("%d steps of hashing, %d notices to others", s.counts[messaging.VerbMerkle], s.counts[messaging.VerbRepaired])
 	}
 }

@@ -22,7 +22,8 @@ type Plan struct {
 	Targets []Target
 	// Keep stores the progress of the repair, so that the next attempt of its job continues there.
 	Keep bool
-	// SkipDown is that of Job.
+	// Scope and SkipDown are those of Job.
+	Scope    Scope
 	SkipDown bool
 }
 
@@ -103,26 +104,28 @@ func (t *Tables) begin() {
 		t.state = tablesCheckpoint{} // the repair starts again
 	}
 	for _, target := range t.plan.Targets {
-		n := t.r.ranges(target)
+		n := t.r.ranges(target, &t.plan.Scope)
 		t.counts = append(t.counts, n)
 		t.total += n
 	}
 	t.next()
 }
 
+// Ranges returns the number of ranges with one replica set each that a plan covers.
+func (r *Repairer) Ranges(plan *Plan) (n int) {
+	for _, target := range plan.Targets {
+		n += r.ranges(target, &plan.Scope)
+	}
+	return n
+}
+
 // ranges returns the number of ranges with one replica set each.
-func (r *Repairer) ranges(target Target) (n int) {
+func (r *Repairer) ranges(target Target, scope *Scope) int {
 	table := r.view.Schema().TableByStorage(target.Table)
 	if table == nil || table.Replication.Class == ring.Local {
 		return 0
 	}
-	placement := r.view.Topology().Placement(table.Replication)
-	for _, part := range target.Range.Unwrap() {
-		for _, piece := range placement.Ranges(part) {
-			n += len(halves(piece.Range))
-		}
-	}
-	return n
+	return len(r.pieces(table, target.Range.Unwrap(), scope))
 }
 
 // next starts the next target that is not done.
@@ -139,7 +142,7 @@ func (t *Tables) next() {
 		t.end(nil)
 	default:
 		target := t.plan.Targets[t.at]
-		job := Job{Table: target.Table, Range: target.Range, SkipDown: t.plan.SkipDown}
+		job := Job{Table: target.Table, Range: target.Range, Scope: t.plan.Scope, SkipDown: t.plan.SkipDown}
 		if t.plan.Keep {
 			job.Name = positionsOf(t.j.ID()) + fmt.Sprint(target.Table)
 		}

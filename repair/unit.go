@@ -19,6 +19,7 @@ type unit struct {
 	topology *ring.Topology
 	tokens   ring.Range
 	set      ring.ReplicaSet
+	nodes    []ring.NodeID // the replicas in the job's scope
 	session  uint64
 	began    time.Time
 	ended    bool
@@ -56,6 +57,7 @@ func newUnit(j *Run, table *schema.Table, t *ring.Topology, tokens ring.Range) *
 		j: j, r: j.r, table: table, topology: t, tokens: tokens, session: j.r.session.Add(1), began: j.r.clock.Now(),
 		set: t.Placement(table.Replication).Replicas(tokens.Start + 1),
 	}
+	u.nodes = j.job.Scope.Of(t, u.set.Natural)
 	u.until = u.began.Add(-u.r.limits.Margin).Unix()
 	return u
 }
@@ -72,18 +74,18 @@ func (u *unit) fail(node ring.NodeID, err error) {
 	u.end(&Failed{Range: u.tokens, Node: node, Err: err, name: u.topology.NameOf(node)})
 }
 
-// begin checks that all replicas can participate.
+// begin checks that all replicas in the scope can participate.
 func (u *unit) begin() {
 	if len(u.set.Pending) > 0 {
 		u.end(ErrMoving)
 		return
 	}
-	if len(u.set.Natural) == 0 {
-		u.end(nil) // the range has no replica
+	if len(u.set.Natural) == 0 || !u.j.job.Scope.comparable(u.topology, u.set.Natural) {
+		u.end(nil) // there is no replica, or nothing to compare
 		return
 	}
 	var down []ring.NodeID
-	for _, node := range u.set.Natural {
+	for _, node := range u.nodes {
 		if node != u.r.view.Self() && !u.r.view.Alive(node) {
 			down = append(down, node)
 		}
@@ -92,7 +94,7 @@ func (u *unit) begin() {
 		u.end(&Unavailable{Range: u.tokens, Nodes: down, names: u.r.addresses(down)})
 		return
 	}
-	if u.j.job.Urgent {
+	if u.j.job.comparesOnly() {
 		u.compare()
 		return
 	}
@@ -135,9 +137,9 @@ func (u *unit) sized(t *tree) {
 
 // hash builds a tree and calls then. A tree of the whole range with one leaf ends after its first step.
 func (u *unit) hash(tokens ring.Range, leaves int, then func(*tree)) {
-	t := &tree{tokens: tokens, leaves: leaves, then: then, open: len(u.set.Natural)}
+	t := &tree{tokens: tokens, leaves: leaves, then: then, open: len(u.nodes)}
 	u.tree = t
-	for _, node := range u.set.Natural {
+	for _, node := range u.nodes {
 		t.nodes = append(t.nodes, &treeNode{node: node, hashes: make([]LeafHash, leaves)})
 	}
 	for _, n := range t.nodes {
@@ -255,14 +257,16 @@ func (u *unit) nextLeaf() {
 		u.readLeaf()
 	case u.purge != nil:
 		u.purge.forget()
-	case u.alone() || u.j.job.Urgent:
+	case u.j.job.Scope.Restricted() && u.r.unsafe.NotifyRestricted:
+		u.notify()
+	case u.alone() || u.j.job.comparesOnly():
 		u.end(nil)
 	default:
 		u.notify()
 	}
 }
 
-// readLeaf reads a leaf at ALL, page by page.
+// readLeaf reads a leaf at all replicas in the scope, page by page.
 func (u *unit) readLeaf() {
 	attempts := 0
 	u.readPage(&scan.Cursor{Tokens: u.differing[0], Command: row.ReadCommand{
@@ -276,6 +280,9 @@ func (u *unit) readPage(leaf *scan.Cursor, attempts *int) {
 	cmd := new(row.ReadCommand)
 	leaf.Next(cmd)
 	req := &coordinator.ReadRequest{Command: cmd, Consistency: ring.All, Timeout: u.r.limits.Timeout}
+	if u.j.job.Scope.Restricted() {
+		req.Only = u.nodes
+	}
 	u.r.c.Read(req, func(page []byte, err error) {
 		size := int64(len(page))
 		if err == nil {
@@ -288,7 +295,7 @@ func (u *unit) readPage(leaf *scan.Cursor, attempts *int) {
 				u.again(attempts, 0, err, func() { u.readPage(leaf, attempts) })
 			case leaf.More():
 				*attempts = 0
-				wait := u.j.spend(size * int64(len(u.set.Natural)))
+				wait := u.j.spend(size * int64(len(u.nodes)))
 				u.j.after(wait, func() { u.readPage(leaf, attempts) })
 			default:
 				u.hash(u.differing[0], 1, u.verified)
@@ -314,8 +321,8 @@ func (u *unit) verified(t *tree) {
 // notify sends the notice to all replicas.
 func (u *unit) notify() {
 	notice := &Notice{Session: u.session, Table: u.table.StorageID, Tokens: u.tokens, Until: u.until}
-	u.waiting = len(u.set.Natural)
-	for _, node := range u.set.Natural {
+	u.waiting = len(u.nodes)
+	for _, node := range u.nodes {
 		u.sendNotice(node, notice, 1)
 	}
 }

@@ -21,6 +21,16 @@ func (s ReplicaSet) Contains(id NodeID) bool {
 	return slices.Contains(s.Natural, id) || slices.Contains(s.Pending, id)
 }
 
+// Among returns the natural replicas that are among the nodes.
+func (s ReplicaSet) Among(nodes []NodeID) (some []NodeID) {
+	for _, id := range s.Natural {
+		if slices.Contains(nodes, id) {
+			some = append(some, id)
+		}
+	}
+	return some
+}
+
 // Involves reports whether id is a replica at any stage of the operations in progress.
 func (s ReplicaSet) Involves(id NodeID) bool {
 	return s.Contains(id) || slices.Contains(s.Before, id) ||

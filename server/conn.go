@@ -66,7 +66,8 @@ type conn struct {
 	large    partial   // an envelope that spans several segments
 	inflated []byte    // memory for decompressed segments
 	lastRead time.Time // when a draining connection is no longer read; zero if it is not draining
-	busy     time.Time // when a draining connection was last seen not quiet
+	ending   ending    // of a draining connection
+	counted  int64     // requests that were added to siblings.requests
 	resumed  bool      // a Read that drain interrupted was resumed
 	reply    []byte    // memory for the reader's own replies
 
@@ -87,6 +88,7 @@ type conn struct {
 	executing atomic.Int32
 	siblings  atomic.Pointer[siblings] // of a draining connection
 	draining  atomic.Bool              // the connection ends when it is quiet
+	announced atomic.Bool              // GRACEFUL_DISCONNECT was sent
 	boundary  atomic.Bool              // the reader waits for a request
 	session   atomic.Pointer[query.Session]
 	user      atomic.Pointer[auth.Principal] // nil until the client is authenticated

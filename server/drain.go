@@ -5,21 +5,18 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// The protocol has no message that announces the end of a connection, and a request that crosses the end is lost: the
-// driver cannot know whether it was executed. A draining connection therefore ends when its client is least likely to
-// send (docs/adr/0020).
+// A request that crosses the end of its connection is lost: the driver cannot know whether it was executed. A draining
+// connection therefore ends when its client is least likely to send, which ending decides. It continues to read and
+// execute requests until then.
 //
-// It continues to read and execute requests, and holds the answers. A client with a bounded number of threads, or of
-// requests in flight, then stops sending, because each thread waits for an answer. When no request runs and none
-// arrived for holdQuiet, the answers and the end are sent together, so that the client reads the end before it sends
-// again. Answers that were held for DrainHold are sent, and later ones are held again.
-//
-// When a connection holds more than holdBytesMax, it answers immediately, and ends as soon as no request runs and
-// none arrived for drainQuiet. A connection that is never quiet is read until DrainTimeout.
+// Held answers and the end are sent together, so that the client reads the end before it sends again. Answers that were
+// held for DrainHold are sent. When a connection holds more than holdBytesMax, it answers immediately. A connection that
+// is never quiet is read until DrainTimeout.
 //
 // The connection is closed for writing first, and read until the client closes it: closing it with unread input would
 // reset the connection, and lose answers that the client has not read.
@@ -28,7 +25,10 @@ import (
 func (c *conn) drain() {
 	if stage(c.stage.Load()) == stageReady {
 		c.siblings.Store(c.server.siblingsOf(c))
-		c.hold()
+		if c.announcesEnd() {
+			c.announced.Store(true)
+			c.announceEnd()
+		}
 	}
 	c.draining.Store(true)
 	switch {
@@ -59,59 +59,77 @@ func (c *conn) awaitRequest() (more bool, err error) {
 // awaitLastRequests is awaitRequest for a draining connection.
 func (c *conn) awaitLastRequests() (more bool, err error) {
 	if c.lastRead.IsZero() {
-		c.busy = time.Now()
-		c.lastRead = c.busy.Add(c.server.limits.DrainTimeout)
+		now := time.Now()
+		c.lastRead = now.Add(c.server.limits.DrainTimeout)
+		c.counted = c.requests.Load()
+		c.ending = newEnding(now, latest(c.opened, time.Unix(0, c.lastSent.Load())), c.counted, &c.server.limits)
+		if c.announced.Load() {
+			c.ending.phase = endingAnnounced
+		}
 	}
 	for !c.stopping.Load() {
 		now := time.Now()
-		if c.in.buffered() > 0 {
-			c.busy = now
+		action := c.ending.step(c.moment(now))
+		switch {
+		case c.in.buffered() > 0:
 			c.setReadDeadline(now.Add(c.server.limits.ReceiveTimeout)) // for the rest of the request
+			c.follow(action)
 			return true, nil
-		}
-		if now.After(c.lastRead) {
+		case now.After(c.lastRead), action == endingEnd && c.endOutput():
 			return false, nil
 		}
-		c.setReadDeadline(now.Add(drainQuiet))
+		c.follow(action)
+		c.setReadDeadline(now.Add(c.pollAfter()))
 		if _, err := c.in.peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false, err
-		} else if err != nil && c.quiet(time.Now()) && c.endOutput() {
-			return false, nil
 		}
 	}
 	return false, nil
 }
 
-// quiet reports whether the connection may end: no request runs, and none arrived for long enough.
-func (c *conn) quiet(now time.Time) bool {
-	held, since, released := c.holding()
-	running := c.executing.Load() > 0
-	if released.After(c.busy) {
-		c.busy = released
+// moment returns what ending needs.
+func (c *conn) moment(now time.Time) moment {
+	m := moment{now: now, requests: c.requests.Load()}
+	m.sibling = c.siblingsAt(now).lastEnd()
+	m.held, m.since, m.released = c.holding()
+	executing := int(c.executing.Load())
+	m.client, m.running, m.parallel = m.requests-c.counted, executing > 0, executing
+	if s := c.siblings.Load(); s != nil {
+		m.client = s.requests.Add(m.client)
+		c.counted = m.requests
+		m.parallel = max(executing, s.executing())
 	}
-	if ended := c.siblingsAt(now).lastEnd(); ended.After(c.busy) {
-		c.busy = ended
+	return m
+}
+
+// pollAfter returns the time after which ending must be asked again.
+func (c *conn) pollAfter() time.Duration {
+	if s := c.siblings.Load(); s != nil && s.many() {
+		return drainQuiet
 	}
-	gap := drainQuiet
-	switch {
-	case held && since.IsZero(): // the client may be busy with other nodes
-		gap = idleQuiet
-	case held && now.Sub(since) < c.server.limits.DrainHold*3/4:
-		gap = holdQuiet
-	case held: // the answers must be sent soon: this moment is still better than any later one
-		gap = holdQuiet / 2
-	case running:
-		c.busy = now
+	return c.ending.poll()
+}
+
+// follow holds answers, or releases those that are held.
+func (c *conn) follow(action endingAction) {
+	switch action {
+	case endingHold:
+		c.hold()
+	case endingServe:
+		c.serveHeld()
 	}
-	return !running && now.Sub(c.busy) >= gap
 }
 
 // siblings are the draining connections of one client, as far as the server can identify it. The end of one releases
 // threads that waited for its answers, and they may use the next connection, which therefore must not end at that
 // moment, however quiet it was. Nil means that a connection has no siblings.
 type siblings struct {
-	ending atomic.Bool  // one connection is being ended
-	ended  atomic.Int64 // when the last one ended, ns since 1970
+	ending   atomic.Bool  // one connection is being ended
+	ended    atomic.Int64 // when the last one ended, ns since 1970
+	requests atomic.Int64 // received since the drain began
+
+	mu    sync.Mutex
+	conns []*conn
 }
 
 // siblingsAt returns the siblings that the end of the connection must consider. It returns nil late in a drain: the
@@ -137,6 +155,26 @@ func (s *siblings) finish(released bool) {
 	s.ending.Store(false)
 }
 
+// executing returns how many requests of the client are being executed, or 0 if the client has many connections.
+func (s *siblings) executing() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) > siblingsPolled {
+		return 0
+	}
+	for _, c := range s.conns {
+		n += int(c.executing.Load())
+	}
+	return n
+}
+
+// many reports whether the client has too many connections for each to look at the others often.
+func (s *siblings) many() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns) > siblingsPolled
+}
+
 func (s *siblings) lastEnd() time.Time {
 	if s == nil {
 		return time.Time{}
@@ -147,16 +185,21 @@ func (s *siblings) lastEnd() time.Time {
 // siblingsOf returns the siblings of a connection: those with the same address, driver and session, if the client
 // sent these. Connections that are registered for events carry no requests of the application.
 func (s *Server) siblingsOf(c *conn) *siblings {
-	if c.events.Load() != 0 {
+	if c.aboutNodes() {
 		return nil
 	}
 	key := clientKey{c.client.Addr(), c.options["DRIVER_NAME"], c.options["CLIENT_ID"]}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.siblings[key] == nil {
-		s.mu.siblings[key] = new(siblings)
+	all := s.mu.siblings[key]
+	if all == nil {
+		all = new(siblings)
+		s.mu.siblings[key] = all
 	}
-	return s.mu.siblings[key]
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.conns = append(all.conns, c)
+	return all
 }
 
 // clientKey identifies a client.
@@ -192,7 +235,8 @@ func (c *conn) endOutput() bool {
 	}
 	released := false
 	defer func() { s.finish(released) }()
-	if !c.quiet(time.Now()) { // a sibling has ended meanwhile
+	if action := c.ending.step(c.moment(time.Now())); action != endingEnd { // a sibling has ended meanwhile
+		c.follow(action)
 		return false
 	}
 	held, _, _ := c.holding()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/request"
 	"cqld/server/frame"
@@ -55,18 +56,32 @@ func readEnd(t *testing.T, c *client) (answers int, first time.Time) {
 	}
 }
 
+// awaitHolding waits until all connections hold their answers.
+func awaitHolding(t *testing.T, s *Server) {
+	t.Helper()
+	eventually(t, "answers are held", func() bool {
+		for _, c := range s.connections() {
+			if held, _, _ := c.holding(); !held {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 	for _, version := range []frame.Version{4, 5} {
 		s, addr := start(t, Options{})
 		c := connect(t, addr, version)
 		beginDrain(t, s)
+		awaitHolding(t, s)
 		begun := time.Now()
-		for stream := range int16(3) {
+		for stream := range int16(2) {
 			c.send(stream+1, "x")
 			time.Sleep(holdQuiet / 4)
 		}
 		answers, first := readEnd(t, c)
-		if held := first.Sub(begun); answers != 3 || held < holdQuiet {
+		if held := first.Sub(begun); answers != 2 || held < holdQuiet {
 			t.Errorf("v%d: %d answers, the first after %v", version, answers, held)
 		}
 		if late := time.Since(first); late > holdQuiet {
@@ -75,27 +90,53 @@ func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 	}
 }
 
-// A client that never stops sending waits no longer than DrainHold for an answer, and is served until DrainTimeout.
-func TestDrainReleasesAnswersOfBusyClients(t *testing.T) {
-	s, addr := start(t, Options{Limits: Limits{DrainHold: 200 * time.Millisecond, DrainTimeout: time.Second}})
+// A client that never stops sending is served in all phases of a drain, which ends nevertheless.
+func TestDrainServesBusyClients(t *testing.T) {
+	s, addr := start(t, Options{Limits: Limits{DrainTimeout: 2 * time.Second}})
 	c := connect(t, addr, 4)
-	begun := time.Now()
 	beginDrain(t, s)
 	go func() {
 		for stream := int16(1); ; stream++ {
 			if _, err := c.net.Write(envelope(4, frame.OpQuery, stream, 0, queryBody(4, "x"))); err != nil {
 				return
 			}
-			time.Sleep(holdQuiet / 10)
+			time.Sleep(drainQuiet / 5) // so that it never pauses
 		}
 	}()
-	answers, first := readEnd(t, c)
-	if waited := first.Sub(begun); waited < 150*time.Millisecond || waited > 700*time.Millisecond {
-		t.Errorf("the first answer came after %v", waited)
+	if answers, _ := readEnd(t, c); answers < 20 {
+		t.Errorf("%d requests were answered", answers)
 	}
-	if took := time.Since(begun); answers < 20 || took < time.Second {
-		t.Errorf("%d requests were answered in %v", answers, took)
+}
+
+// A client that registered for GRACEFUL_DISCONNECT receives it first, is served, and closes the connection.
+func TestDrainAnnouncesTheEnd(t *testing.T) {
+	s, addr := start(t, Options{})
+	var clients [2]*client
+	for i, version := range []frame.Version{4, 5} {
+		clients[i] = connect(t, addr, version)
+		clients[i].write(frame.OpRegister, 3, 0, frame.AppendRegister(nil, frame.GracefulDisconnect))
+		if h, _ := clients[i].read(); h.Opcode != frame.OpReady {
+			t.Fatalf("REGISTER is answered by %v", h.Opcode)
+		}
 	}
+	beginDrain(t, s)
+	if n, _ := readEnd(t, clients[0]); n != 0 { // Cassandra sends the event from v5 on
+		t.Errorf("v4: %d answers", n)
+	}
+	c := clients[1]
+	h, body := c.read()
+	if cur := wire.NewCursor(body); h.Opcode != frame.OpEvent || h.Stream != -1 ||
+		frame.ConsumeEvent(&cur).Type != "GRACEFUL_DISCONNECT" || cur.Finish() != nil {
+		t.Errorf("the client received %+v %q", h, body)
+	}
+	time.Sleep(2 * watchTime) // other connections hold answers or end meanwhile
+	for _, c := range s.connections() {
+		if held, _, _ := c.holding(); held {
+			t.Error("answers are held")
+		}
+	}
+	c.works()
+	c.net.Close()
 }
 
 // A connection whose held answers take too much memory sends them at once.
@@ -109,6 +150,7 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 	}})
 	c := connect(t, addr, 4)
 	beginDrain(t, s)
+	awaitHolding(t, s)
 	for stream := range int16(rows) {
 		c.send(stream+1, "x")
 	}
@@ -126,7 +168,8 @@ func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
 	s, addr := start(t, Options{})
 	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
 	beginDrain(t, s)
-	time.Sleep(idleQuiet - holdQuiet*3/2)
+	awaitHolding(t, s)
+	time.Sleep(holdNoneQuiet - holdQuiet*3/2)
 	busy.send(1, "x")
 	if n, _ := readEnd(t, busy); n != 1 {
 		t.Fatalf("%d answers", n)

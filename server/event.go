@@ -52,11 +52,33 @@ func (s *Server) push(kind frame.Events, body func([]byte, frame.Version) []byte
 			continue
 		}
 		if encoded[c.version] == nil {
-			e := frame.AppendHeader(nil, header{Version: c.version, Response: true, Stream: eventStream, Opcode: frame.OpEvent})
-			e = body(e, c.version)
-			frame.FinishEnvelope(e, 0)
-			encoded[c.version] = e
+			encoded[c.version] = appendEvent(c.version, body)
 		}
 		c.send(encoded[c.version], memory.Held{})
 	}
+}
+
+// appendEvent returns an envelope with an EVENT.
+func appendEvent(v frame.Version, body func([]byte, frame.Version) []byte) []byte {
+	e := frame.AppendHeader(nil, header{Version: v, Response: true, Stream: eventStream, Opcode: frame.OpEvent})
+	e = body(e, v)
+	frame.FinishEnvelope(e, 0)
+	return e
+}
+
+// aboutNodes reports whether the client uses the connection for events about the ring, and not for the requests of the
+// application.
+func (c *conn) aboutNodes() bool { return frame.Events(c.events.Load())&frame.AboutNodes != 0 }
+
+// announcesEnd reports whether the client wants to receive GRACEFUL_DISCONNECT. Cassandra sends it from v5 on.
+func (c *conn) announcesEnd() bool {
+	return frame.Events(c.events.Load())&frame.GracefulDisconnect != 0 && c.version >= frame.V5
+}
+
+// announceEnd sends GRACEFUL_DISCONNECT. The client then sends no request, and closes the connection when it has all
+// answers.
+func (c *conn) announceEnd() {
+	c.send(appendEvent(c.version, func(dst []byte, _ frame.Version) []byte {
+		return frame.AppendGracefulDisconnect(dst)
+	}), memory.Held{})
 }

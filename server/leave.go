@@ -20,7 +20,7 @@ func (s *Server) Leave(ctx context.Context, native netip.AddrPort) error {
 	s.stopAccepting()
 	var ending []*conn
 	for _, c := range s.connections() {
-		if c.events.Load() == 0 {
+		if !c.aboutNodes() {
 			c.drain()
 			ending = append(ending, c)
 		}

@@ -114,11 +114,25 @@ const (
 	// A client whose requests are not answered stops sending when all its threads wait. A thread that pauses for 5 ms
 	// between requests of 3 ms, to one of four nodes at random, sends a request to this one within holdQuiet in 99 of
 	// 100 cases. Held answers take memory: up to holdBytesMax per connection.
-	drainHold    = 600 * time.Millisecond
-	holdQuiet    = 150 * time.Millisecond
-	idleQuiet    = 300 * time.Millisecond // of a connection without held answers
-	releaseLooks = 16                     // in one drainHold
-	holdBytesMax = 256 << 10
+	drainHold     = 600 * time.Millisecond
+	holdQuiet     = 150 * time.Millisecond
+	holdNoneQuiet = 300 * time.Millisecond // of a connection without held answers
+	releaseLooks  = 16                     // in one drainHold
+	holdBytesMax  = 256 << 10
+
+	// While answers are held, each such thread sends one request: in watchTime without holding, it sends ten. A client
+	// that sends pacedLeast requests, and 60 % of what it sent in watchTime, has threads that do not wait.
+	watchTime = 300 * time.Millisecond
+	// In an overloaded ring, all threads wait for answers: a client may have threadsPerNode times as many as requests
+	// are executed on this node in parallel, and each sends one while answers are held.
+	pacedLeast     = 3
+	threadsPerNode = 8
+	pauseQuiet     = 100 * time.Millisecond
+	pausePoll      = 2 * time.Millisecond
+	idleQuiet      = 600 * time.Millisecond // of a connection that was not used when the drain began
+
+	// Each connection looks for a pause of the client every pausePoll, if the client has at most siblingsPolled.
+	siblingsPolled = 64
 
 	// The cost of a request besides its body: job, decoded values, reply header.
 	requestOverhead = 256

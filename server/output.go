@@ -125,6 +125,18 @@ func (c *conn) releaseHeld(age time.Duration) {
 	}
 }
 
+// serveHeld undoes hold, and writes the answers that are held.
+func (c *conn) serveHeld() {
+	o := &c.out
+	o.mu.Lock()
+	o.held = false
+	start := o.startLocked()
+	o.mu.Unlock()
+	if start {
+		go c.flush()
+	}
+}
+
 // holding returns whether answers are held, since when the oldest is held (zero if none is), and when some were last
 // released.
 func (c *conn) holding() (held bool, since, released time.Time) {

@@ -58,7 +58,8 @@ func TestOptionsAreAnsweredBeforeAndAfterStartup(t *testing.T) {
 			h, body := c.read()
 			cur := wire.NewCursor(body)
 			got := fmt.Sprint(frame.ConsumeSupported(&cur))
-			const want = "[{PROTOCOL_VERSIONS [3/v3 4/v4 5/v5 6/v6-beta]} {COMPRESSION [snappy lz4]} {CQL_VERSION [3.4.7]}]"
+			const want = "[{PROTOCOL_VERSIONS [3/v3 4/v4 5/v5 6/v6-beta]} {COMPRESSION [snappy lz4]} " +
+				"{CQL_VERSION [3.4.7]} {GRACEFUL_DISCONNECT [true]}]"
 			if h.Opcode != frame.OpSupported || h.Stream != 5 || h.Version != v || got != want || cur.Finish() != nil {
 				t.Errorf("%+v %s", h, got)
 			}
@@ -245,7 +246,7 @@ func TestEventsGoToRegisteredClients(t *testing.T) {
 	node := netip.MustParseAddrPort("127.0.0.2:9042")
 	everyWay(t, func(t *testing.T, v frame.Version, options []frame.StringPair) {
 		all := connect(t, addr, v, options...)
-		all.write(frame.OpRegister, 3, 0, frame.AppendRegister(nil, frame.SchemaChangeEvent|frame.StatusChange|frame.TopologyChange))
+		all.write(frame.OpRegister, 3, 0, frame.AppendRegister(nil, frame.AboutNodes|frame.GracefulDisconnect))
 		if h, _ := all.read(); h.Opcode != frame.OpReady || h.Stream != 3 {
 			t.Fatalf("REGISTER: %+v", h)
 		}

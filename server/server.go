@@ -122,6 +122,7 @@ func New(o Options) *Server {
 			{Key: "PROTOCOL_VERSIONS"},
 			{Key: "COMPRESSION", Values: []string{"snappy", "lz4"}},
 			{Key: "CQL_VERSION", Values: []string{o.CQLVersion}},
+			frame.GracefulDisconnectOption(),
 		},
 	}
 	if s.memory == nil {

@@ -71,7 +71,7 @@ func NewCluster(o Options) *Cluster {
 			return c
 		}
 	}
-	k.RunUntil(k.Now()+c.paced(10*time.Second), c.allAlive)
+	k.RunUntil(k.Now()+c.paced(10*time.Second), c.allSeen)
 	c.makeSchema()
 	for _, kind := range o.kinds() {
 		if o.has(kind.name) {
@@ -82,18 +82,6 @@ func NewCluster(o Options) *Cluster {
 		c.fail("not all of the workloads %v exist", o.Workloads)
 	}
 	return c
-}
-
-// allAlive reports whether every node considers all others alive.
-func (c *Cluster) allAlive() bool {
-	for _, a := range c.nodes {
-		for _, b := range c.nodes {
-			if a.process == nil || b.process == nil || !a.process.Alive(b.process.Self()) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // seeds returns the machines that a node asks for admission. The first machine creates the cluster.

@@ -41,6 +41,7 @@ func (c *Cluster) convergeWithoutReads() {
 		c.awaitEqual("after all hints were delivered", &c.excused)
 	case c.options.ConvergeBy == ByRepair:
 		c.agree()
+		c.repairSome()
 		for _, table := range c.tables() {
 			c.repairs(table)
 		}
@@ -78,7 +79,7 @@ func (c *Cluster) awaitEqual(when string, excused *excuses) {
 	for range 10 {
 		different = nil
 		for _, table := range c.tables() {
-			different = append(different, c.differences(table, excused)...)
+			different = append(different, c.differences(table, excused, &repair.Scope{})...)
 		}
 		if len(different) == 0 {
 			c.count("converged " + when)
@@ -135,13 +136,13 @@ func (c *Cluster) readAll(table *schema.Table, visit func(r *row.PageReader, x *
 
 // compare records the partitions whose replicas differ.
 func (c *Cluster) compare(table *schema.Table) {
-	for _, d := range c.differences(table, nil) {
+	for _, d := range c.differences(table, nil, &repair.Scope{}) {
 		c.fail("%s", d)
 	}
 }
 
-// differences returns the partitions whose replicas differ, except for excused ones.
-func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []string) {
+// differences returns the partitions whose replicas in the scope differ, except for excused ones.
+func (c *Cluster) differences(table *schema.Table, excused *excuses, scope *repair.Scope) (out []string) {
 	partitions := map[string]map[ring.NodeID][]byte{}
 	now := int64(0)
 	for _, n := range c.present() {
@@ -163,6 +164,9 @@ func (c *Cluster) differences(table *schema.Table, excused *excuses) (out []stri
 		}
 		var pages, sizes []string
 		for _, n := range c.holders(token) {
+			if !n.in(scope) {
+				continue
+			}
 			pages = append(pages, string(byNode[n.id]))
 			sizes = append(sizes, fmt.Sprintf("node %d has %d bytes", n.id, len(byNode[n.id])))
 		}

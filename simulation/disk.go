@@ -2,13 +2,10 @@ package simulation
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/storage/faultfs"
 )
@@ -77,38 +74,4 @@ func (f *diskFaults) space() (free, total int64) {
 		return 0, 1 << 30
 	}
 	return 1 << 29, 1 << 30
-}
-
-// newPebbleRand returns random numbers for decisions that do not depend on them (all or nothing).
-func newPebbleRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
-
-// flipBits changes one bit of every table file of a disk that no process uses, and returns the number of files. Obsolete files
-// may or may not exist, depending on Pebble's goroutines, so the change of one file must not depend on the others.
-func flipBits(disk *vfs.MemFS, r *Stream) (flipped int, err error) {
-	names, err := disk.List(dataDir)
-	seed := r.Uint64()
-	for _, name := range names {
-		if strings.HasSuffix(name, ".sst") && err == nil {
-			flipped++
-			err = flipBit(disk, disk.PathJoin(dataDir, name), NewStream(seed, name))
-		}
-	}
-	return flipped, err
-}
-
-func flipBit(disk *vfs.MemFS, path string, r *Stream) error {
-	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil || info.Size() == 0 {
-		return errors.Join(err, f.Close())
-	}
-	at, b := int64(r.Intn(int(info.Size()))), make([]byte, 1)
-	if _, err = f.ReadAt(b, at); err == nil {
-		b[0] ^= 1 << r.Intn(8)
-		_, err = f.WriteAt(b, at)
-	}
-	return errors.Join(err, f.Close())
 }

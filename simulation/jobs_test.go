@@ -83,7 +83,7 @@ func (r *jobRun) stop(t *testing.T) {
 	}
 	if n := r.nodes[0]; n.process == nil {
 		n.start()
-		r.kernel.RunUntil(r.kernel.Now()+30*time.Second, func() bool { return n.process.serves() && r.allAlive() })
+		r.kernel.RunUntil(r.kernel.Now()+30*time.Second, func() bool { return n.process.serves() && r.allSeen() })
 		r.open(t)
 		if r.disturb != nil {
 			r.disturb(r.process)

@@ -18,6 +18,7 @@ const (
 	opReplace        = "replace"
 	opRebuild        = "rebuild"
 	opRepair         = "repair"
+	opRepairSome     = "restricted repair"
 	opRestart        = "restart"
 	opKill           = "kill"
 	opPause          = "pause"
@@ -36,8 +37,8 @@ const (
 
 // meetingOps returns all operations, in the order of the table.
 func meetingOps() []string {
-	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRestart, opKill, opPause, opPartition, opFullDisk,
-		opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot, opClock}
+	return []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opRepairSome, opRestart, opKill,
+		opPause, opPartition, opFullDisk, opSchema, opTruncate, opHints, opBatch, opConditional, opCounter, opSnapshot, opClock}
 }
 
 // pair is two operations in the order of meetingOps.

@@ -94,7 +94,7 @@ func (c *Cluster) rebuildNode(r *Stream) {
 	})
 }
 
-// repairTable repairs one table of the workloads.
+// repairTable repairs one table of the workloads, or some of its replicas.
 func (c *Cluster) repairTable(r *Stream) {
 	var tables []*schema.Table
 	if c.metadata() != nil { // nil means that no process runs
@@ -106,13 +106,20 @@ func (c *Cluster) repairTable(r *Stream) {
 	}
 	table := tables[r.Intn(len(tables))]
 	job := repair.Job{Table: table.StorageID, Range: ring.FullRange(), SkipDown: r.Chance(500)}
+	op := opRepair
+	if r.Chance(500) {
+		op, job.Scope = opRepairSome, c.someReplicas(r)
+	}
 	l.soon(func() {
-		met := c.meetings.begin(opRepair, time.Minute)
+		met := c.meetings.begin(op, time.Minute)
 		l.repairer.Start(job, nil, func(report repair.Report, err error) {
 			met()
 			c.kernel.Trace(fmt.Sprint("repaired ", table.Name, report.Rows, err))
 			if err == nil {
 				c.count("tables repaired")
+			}
+			if err == nil && op == opRepairSome {
+				c.count("some replicas repaired")
 			}
 		})
 	})

@@ -3,6 +3,8 @@ package simulation
 import (
 	"context"
 	"time"
+
+	"cqld/simulation/damage"
 )
 
 // kill kills a process and restarts it.
@@ -181,7 +183,8 @@ func (c *Cluster) bitFlip(r *Stream) {
 	}
 	n.flush()
 	n.crash(true)
-	flipped, err := flipBits(n.disk, r)
+	seed := r.Uint64()
+	flipped, err := damage.FlipBits(n.disk, dataDir, func(name string) damage.Rand { return NewStream(seed, name) })
 	if err != nil {
 		c.fail("no bit could be flipped: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/ring"
+	"cqld/simulation/damage"
 )
 
 // Node is one machine: its disk and its clock outlive its processes.
@@ -115,11 +116,12 @@ func (n *Node) crash(powerCut bool) {
 func (n *Node) afterCrash(powerCut bool) *vfs.MemFS {
 	switch {
 	case !powerCut:
-		return n.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
+		return damage.Whole(n.disk)
 	case !n.cluster.options.TornWrites:
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})
 	}
-	torn, files, err := tear(n.disk, NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations)))
+	r := NewStream(n.cluster.options.Seed, fmt.Sprint("torn ", n.id, n.incarnations))
+	torn, files, err := damage.Tear(n.disk, []string{dataDir, raftDir}, r)
 	if err != nil {
 		n.cluster.fail("the disk of node %d cannot be torn: %v", n.id, err)
 		return n.disk.CrashClone(vfs.CrashCloneCfg{})

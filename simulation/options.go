@@ -12,6 +12,7 @@ import (
 	"cqld/counters"
 	"cqld/hints"
 	"cqld/paxos"
+	"cqld/repair"
 	"cqld/search"
 	"cqld/storage"
 	"cqld/storage/index"
@@ -92,6 +93,7 @@ type Options struct {
 	ListingUnsafe watermark.Unsafe
 	SearchUnsafe  search.Unsafe
 	IndexUnsafe   index.Unsafe
+	RepairUnsafe  repair.Unsafe
 	// BlankDisksServe lets a node whose disk was wiped start with its former identity.
 	BlankDisksServe bool
 	// NoWorkers executes blocking work in the calling goroutine: a run must then detect reads on a stream or in the committer.

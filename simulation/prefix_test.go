@@ -10,12 +10,11 @@ import (
 	"testing/cryptotest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"cqld/cluster"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/simulation/damage"
 )
 
 var (
@@ -160,7 +159,7 @@ func replayPrefix(t *testing.T, c *Cluster, p prefix, placement *ring.Placement)
 	t.Helper()
 	n := p.node
 	disk := n.disk
-	n.disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
+	n.disk = damage.Whole(disk)
 	if _, err := cluster.CutLog(raftDir, n.disk, p.index); err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,8 @@ func (l *process) partsOptions() assembly.Options {
 		Listing:  listing.Options{Limits: listing.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.ListingUnsafe},
 		Search:   search.Options{Limits: search.Limits{Bytes: limits.ResultBytes}, Unsafe: c.options.SearchUnsafe},
 		Streams:  l.streamLimits(), Builder: search.BuilderLimits{BuildPause: c.options.BuildPause},
-		HintLost: l.hintLost,
+		HintLost:     l.hintLost,
+		RepairUnsafe: c.options.RepairUnsafe,
 		Repair: repair.Limits{LeafBytes: 300, PageRows: 5, Timeout: operationTimeout, RetryPause: 100 * time.Millisecond,
 			Margin: repairMargin, PaxosMargin: c.options.PaxosMargin, PaxosEvery: time.Millisecond},
 		AutoRepair: repair.AutoOptions{

@@ -11,7 +11,7 @@ import (
 func graveOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	o.Nodes, o.Factor, o.Workloads, o.Faults = 4, 4, []string{"graves"}, 60*time.Second
-	o.FaultKinds = []string{"isolate", "one-way", "bad-links", "slow-links"}
+	o.FaultKinds = []string{"isolate", "one-way", "bad-links", "slow-links", "repair"}
 	o.PageBytes, o.Sync = 0, storage.SyncBatch
 	o.HintUnsafe.Disabled = true
 	return o
@@ -23,7 +23,7 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 	if testing.Short() {
 		n = 2
 	}
-	deleted, purged := 0, 0
+	deleted, purged, restricted := 0, 0, 0
 	for i := range n {
 		seed := *firstSeed + uint64(i)
 		r := run(t, graveOptions(seed))
@@ -32,11 +32,22 @@ func TestSimDeletedRowsStayDeleted(t *testing.T) {
 		}
 		deleted += r.Acked
 		purged += r.Counted["purged"]
+		restricted += r.Counted["some replicas repaired"]
 	}
-	t.Logf("%d seeds, %d rows deleted, %d entries purged", n, deleted, purged)
-	if deleted < 20*n || purged < 20*n {
-		t.Errorf("only %d rows were deleted, and %d entries purged, in %d seeds", deleted, purged, n)
+	t.Logf("%d seeds, %d rows deleted, %d entries purged, %d restricted repairs", n, deleted, purged, restricted)
+	if deleted < 20*n || purged < 20*n || restricted < n {
+		t.Errorf("only %d rows were deleted, %d entries purged, and %d repairs restricted, in %d seeds",
+			deleted, purged, restricted, n)
 	}
+}
+
+// TestSimNeedsAllReplicasBeforePurge shows that the simulation finds tombstones that are purged although the repair was
+// restricted to some replicas.
+func TestSimNeedsAllReplicasBeforePurge(t *testing.T) {
+	mustFail(t, 0, 20, func(o *Options) {
+		*o = graveOptions(o.Seed)
+		o.RepairUnsafe.NotifyRestricted = true
+	}, "was resurrected")
 }
 
 // TestSimNeedsRepairBeforePurge shows that the simulation finds tombstones that are purged before all replicas have them.

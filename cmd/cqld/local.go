@@ -101,7 +101,7 @@ func (c *localCommand) layout() ([]member, error) {
 	var out []member
 	for i := range c.Nodes {
 		m := member{index: i + 1, address: "127.0.0.1", port: c.Port, storage: localStoragePort, tables: c.TablesPort,
-			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: fmt.Sprintf("datacenter%d", 1+i*c.Datacenters/c.Nodes)}
+			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: c.center(i)}
 		if many {
 			m.address = fmt.Sprintf("127.0.0.%d", i+1)
 		} else {
@@ -126,8 +126,13 @@ func (c *localCommand) layout() ([]member, error) {
 	return out, nil
 }
 
+// center returns the data center of the node with an index, starting at 0. Each data center has a block of nodes.
+func (c *localCommand) center(i int) string {
+	return fmt.Sprintf("datacenter%d", 1+i*c.Datacenters/c.Nodes)
+}
+
 // prepareData creates the nodes' directories and configuration files. It refuses the directory of a ring with another
-// number of nodes, that of a `cqld start` node, and that of a secure ring without --secure.
+// number of nodes or other data centers, that of a `cqld start` node, and that of a secure ring without --secure.
 func (c *localCommand) prepareData(members []member) error {
 	if err := checkRingDirectory(c.DataDir); err != nil {
 		return err
@@ -154,7 +159,7 @@ func (c *localCommand) prepareData(members []member) error {
 			c.DataDir, len(present), len(members), len(present))
 	}
 	if err := sameDatacenters(present, members); err != nil {
-		return fmt.Errorf("%s: %w: use the --datacenters of its first start, --fresh or another --data-dir", c.DataDir, err)
+		return fmt.Errorf("%s holds a ring in which %w, --fresh or another --data-dir", c.DataDir, err)
 	}
 	switch {
 	case c.Secure:
@@ -185,19 +190,22 @@ func (c *localCommand) prepareData(members []member) error {
 
 // sameDatacenters refuses to start a ring again with other data centers: a member cannot change its own.
 func sameDatacenters(configs []string, members []member) error {
+	var wrong error
+	centers := map[string]bool{}
 	for _, path := range configs {
+		o := config.Default()
+		if err := o.LoadFile(path); err != nil {
+			return err
+		}
+		centers[o.Datacenter] = true
 		for _, m := range members {
-			if path != m.config() {
-				continue
-			}
-			o := config.Default()
-			if err := o.LoadFile(path); err != nil {
-				return err
-			}
-			if o.Datacenter != m.center {
-				return fmt.Errorf("node %d is in %s, not in %s", m.index, o.Datacenter, m.center)
+			if path == m.config() && o.Datacenter != m.center && wrong == nil {
+				wrong = fmt.Errorf("node %d is in %s, not in %s", m.index, o.Datacenter, m.center)
 			}
 		}
+	}
+	if wrong != nil {
+		return fmt.Errorf("%w, and cannot change its data center: use --datacenters %d", wrong, len(centers))
 	}
 	return nil
 }

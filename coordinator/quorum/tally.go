@@ -60,6 +60,16 @@ func (y *Tally) Reset(level ring.Consistency, r ring.Replication, t *ring.Topolo
 	}
 }
 
+// ResetTo prepares the tally for a request that needs the answers of all of the nodes, at least one, and of no others.
+func (y *Tally) ResetTo(nodes []ring.NodeID) {
+	if nodes == nil {
+		nodes = []ring.NodeID{}
+	}
+	y.scope, y.sides = scopeAll, 1
+	y.one[0] = Quota{Need: max(1, len(nodes)), members: nodes}
+	y.quotas = y.one[:]
+}
+
 // Join prepares the tally for a write to set: the level must be met among the present replicas, and among those before and
 // after the pending changes of the ring. It is called right after Reset.
 func (y *Tally) Join(set ring.ReplicaSet) {

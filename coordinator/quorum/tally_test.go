@@ -105,6 +105,48 @@ func meant(level ring.Consistency, r ring.Replication, datacenters map[ring.Node
 	return satisfied, hopeless
 }
 
+// TestTallyOfNodesNeedsAllOfThem checks that a tally of certain nodes is satisfied when all of them have answered,
+// hopeless when one cannot, and that it counts no others.
+func TestTallyOfNodesNeedsAllOfThem(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		var y Tally
+		nodes := some(rnd)
+		if rnd.IntN(10) == 0 {
+			nodes = nil
+		}
+		y.ResetTo(nodes)
+		answered, open := 0, 0
+		for id := ring.NodeID(1); id <= 6; id++ {
+			counts, all := y.Counts(id)
+			if in := slices.Contains(nodes, id); counts != in || all != in {
+				t.Fatalf("of %v, node %d counts: %v", nodes, id, counts)
+			}
+			if rnd.IntN(8) == 0 { // it cannot answer
+				continue
+			}
+			y.Opened(id)
+			if y.Ask(id) != counts {
+				t.Fatalf("of %v, node %d is asked: %v", nodes, id, !counts)
+			}
+			if counts {
+				open++
+			}
+			if rnd.IntN(8) > 0 {
+				y.Answered(id)
+				if counts {
+					answered++
+				}
+			}
+		}
+		satisfied, hopeless := answered == len(nodes) && answered > 0, open < len(nodes) || len(nodes) == 0
+		if y.Satisfied() != satisfied || y.Hopeless() != hopeless || y.TwoSided() {
+			t.Fatalf("of %v, %d answered and %d are open or answered: satisfied %v, hopeless %v",
+				nodes, answered, open, y.Satisfied(), y.Hopeless())
+		}
+	}
+}
+
 // TestAskContactsFewestReplicas checks that as few nodes are asked as the level requires, first those of both sides.
 func TestAskContactsFewestReplicas(t *testing.T) {
 	topology, _, _ := world()

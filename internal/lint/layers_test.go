@@ -164,7 +164,8 @@ cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
 cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit internal/memory node node/config node/control tlsconfig/authority
 simulation/elle:
-simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/elle storage storage/faultfs storage/index types view watermark
+simulation/damage:
+simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark
 integration/cqlclient:
 integration/process: integration/cqlclient tlsconfig/authority
 integration/transcript: integration/cqlclient
@@ -231,7 +232,8 @@ func TestImportsAreAllowed(t *testing.T) {
 // owners returns the packages that may import a library. Packages in their subdirectories may import it as well.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest", "simulation", "simulation/scenario"},
+		"github.com/cockroachdb/pebble": {"storage", "cluster", "node", "node/config", "cqldtest",
+			"simulation", "simulation/damage", "simulation/scenario"},
 		"github.com/antlr4-go/antlr":    {"grammar", "cql"},
 		"go.etcd.io/raft":               {"cluster"},
 		"google.golang.org/protobuf":    {"cluster"},

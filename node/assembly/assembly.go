@@ -65,19 +65,21 @@ type Options struct {
 	// Coordinator has the options that Assemble does not set: random numbers, timestamps, limits, the data center.
 	Coordinator coordinator.Options
 	// Paxos has the limits and test switches of the proposer and the acceptor.
-	Paxos      PaxosOptions
-	Hints      hints.Options    // limits and test switches
-	Batches    batchlog.Options // limits and test switches
-	Counters   counters.Options // limits and test switches
-	Listing    listing.Options  // limits and test switches
-	Search     search.Options   // limits and test switches
-	Builder    search.BuilderLimits
-	Worked     func(index.Work, error) // see search.BuilderOptions
-	Streams    rebalance.Limits
-	Repair     repair.Limits
-	AutoRepair repair.AutoOptions // without Repairer and Store
-	Note       func(string)       // reports range movements to the operator; nil discards
-	Log        *slog.Logger       // records dropped ranges; nil discards
+	Paxos    PaxosOptions
+	Hints    hints.Options    // limits and test switches
+	Batches  batchlog.Options // limits and test switches
+	Counters counters.Options // limits and test switches
+	Listing  listing.Options  // limits and test switches
+	Search   search.Options   // limits and test switches
+	Builder  search.BuilderLimits
+	Worked   func(index.Work, error) // see search.BuilderOptions
+	Streams  rebalance.Limits
+	Repair   repair.Limits
+	// RepairUnsafe removes safeguards of repairs. It is for tests.
+	RepairUnsafe repair.Unsafe
+	AutoRepair   repair.AutoOptions // without Repairer and Store
+	Note         func(string)       // reports range movements to the operator; nil discards
+	Log          *slog.Logger       // records dropped ranges; nil discards
 	// HintLost is called for each partition whose hint was lost, after the partition is marked for repair. It may be nil,
 	// and must not block.
 	HintLost func(table schema.StorageID, token ring.Token)
@@ -186,7 +188,8 @@ func Assemble(o Options) *Parts {
 	p.assembleSearch(o)
 	p.Views = view.New(view.Options{Coordinator: p.Coordinator, Searcher: p.Searcher, View: p.View, Clock: o.Clock, Guard: c.Guard})
 	p.Repairer = repair.NewRepairer(repair.Options{
-		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer, Store: o.Store, Run: o.Run, Limits: o.Repair,
+		Coordinator: p.Coordinator, View: p.View, Clock: o.Clock, Peers: p.Repairs, Paxos: p.Purge, Proposer: p.Proposer,
+		Store: o.Store, Run: o.Run, Limits: o.Repair, Unsafe: o.RepairUnsafe,
 		RaiseFloor: o.Cluster.StartPaxosFloor,
 	})
 	a := o.AutoRepair

@@ -11,10 +11,19 @@ var (
 	Operations   = Operation[None, Changes]{Name: "operations"}
 )
 
-// RepairArgs select what is repaired: some tables of a keyspace, or all.
+// RepairArgs select what is repaired: some tables of a keyspace, or all. At most one of the last three fields may be
+// set: it restricts the repair to the replicas on these nodes.
 type RepairArgs struct {
 	TablesArgs
-	Corrupted bool `json:"corrupted,omitempty"` // only data that was in corrupt files of this node
+	Corrupted       bool     `json:"corrupted,omitempty"` // only data that was in corrupt files of this node
+	LocalDatacenter bool     `json:"local_datacenter,omitempty"`
+	Datacenters     []string `json:"datacenters,omitempty"`
+	Hosts           []string `json:"hosts,omitempty"` // host ids, numbers or addresses
+}
+
+// Restricted reports whether only some replicas are repaired.
+func (a *RepairArgs) Restricted() bool {
+	return a.LocalDatacenter || len(a.Datacenters) > 0 || len(a.Hosts) > 0
 }
 
 // RepairResult describes the outcome of a repair.

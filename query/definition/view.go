@@ -17,7 +17,7 @@ func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
 	if err != nil {
 		return refuse(err)
 	}
-	of, err := d.KeyspaceOf(stmt.Table)
+	of, err := d.KeyspaceOf(stmt.Base())
 	if err != nil {
 		return refuse(err)
 	}

@@ -193,7 +193,7 @@ func (c *requirer) definition(stmt cql.Statement) bool {
 			c.need(auth.Alter, auth.Table(t.Keyspace, t.Name))
 		}
 	case *cql.CreateMaterializedView:
-		c.table(auth.Alter, stmt.Table)
+		c.table(auth.Alter, stmt.Base())
 	case *cql.AlterMaterializedView:
 		c.table(auth.Alter, stmt.View)
 	case *cql.DropMaterializedView:

@@ -64,7 +64,11 @@ const (
 	TopologyChange Events = 1 << iota
 	StatusChange
 	SchemaChangeEvent
+	GracefulDisconnect // CEP-59: the connection is about to end
 )
+
+// AboutNodes are the events that clients use one connection for. GracefulDisconnect is about the connection itself.
+const AboutNodes = TopologyChange | StatusChange | SchemaChangeEvent
 
 // ConsumeRegister consumes the body of REGISTER.
 func ConsumeRegister(c *wire.Cursor) (events Events) {
@@ -76,11 +80,21 @@ func ConsumeRegister(c *wire.Cursor) (events Events) {
 			events |= StatusChange
 		case "SCHEMA_CHANGE":
 			events |= SchemaChangeEvent
+		case gracefulDisconnect:
+			events |= GracefulDisconnect
 		default:
 			c.Fail(protocolError("Invalid value '" + name + "' for Type"))
 		}
 	}
 	return events
+}
+
+// gracefulDisconnect is the name of the event, and of the option of SUPPORTED that announces it.
+const gracefulDisconnect = "GRACEFUL_DISCONNECT"
+
+// GracefulDisconnectOption returns the option of SUPPORTED by which a client knows that it may register for the event.
+func GracefulDisconnectOption() SupportedOption {
+	return SupportedOption{Key: gracefulDisconnect, Values: []string{"true"}}
 }
 
 // AppendRegister appends the body of REGISTER.
@@ -94,6 +108,9 @@ func AppendRegister(dst []byte, events Events) []byte {
 	}
 	if events&SchemaChangeEvent != 0 {
 		names = append(names, "SCHEMA_CHANGE")
+	}
+	if events&GracefulDisconnect != 0 {
+		names = append(names, gracefulDisconnect)
 	}
 	return wire.AppendStringList(dst, names)
 }

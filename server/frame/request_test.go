@@ -295,7 +295,7 @@ func FuzzBatch(f *testing.F)   { fuzzRequest(f, "batch", func() body { return &B
 
 func FuzzHandshake(f *testing.F) {
 	f.Add(AppendStringMap(nil, []StringPair{{"CQL_VERSION", "3.0.0"}, {"COMPRESSION", "lz4"}}))
-	f.Add(AppendRegister(nil, TopologyChange|StatusChange|SchemaChangeEvent))
+	f.Add(AppendRegister(nil, AboutNodes|GracefulDisconnect))
 	f.Add(AppendSupported(nil, []SupportedOption{{"COMPRESSION", []string{"lz4", "snappy"}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := wire.NewCursor(data)

@@ -127,6 +127,9 @@ func AppendStatusEvent(dst []byte, change string, addr netip.AddrPort) []byte {
 	return appendNodeEvent(dst, "STATUS_CHANGE", change, addr)
 }
 
+// AppendGracefulDisconnect appends the body of a GRACEFUL_DISCONNECT event, which consists of its type.
+func AppendGracefulDisconnect(dst []byte) []byte { return wire.AppendString(dst, gracefulDisconnect) }
+
 func appendNodeEvent(dst []byte, event, change string, addr netip.AddrPort) []byte {
 	dst = wire.AppendString(dst, event)
 	dst = wire.AppendString(dst, change)
@@ -135,7 +138,7 @@ func appendNodeEvent(dst []byte, event, change string, addr netip.AddrPort) []by
 
 // Event is a decoded EVENT.
 type Event struct {
-	Type   string // SCHEMA_CHANGE, TOPOLOGY_CHANGE or STATUS_CHANGE
+	Type   string // SCHEMA_CHANGE, TOPOLOGY_CHANGE, STATUS_CHANGE or GRACEFUL_DISCONNECT
 	Change string
 	Node   netip.AddrPort
 	Schema SchemaChange // of a SCHEMA_CHANGE
@@ -150,6 +153,7 @@ func ConsumeEvent(c *wire.Cursor) (e Event) {
 	case "TOPOLOGY_CHANGE", "STATUS_CHANGE":
 		e.Change = c.String()
 		e.Node = c.Inet()
+	case gracefulDisconnect:
 	default:
 		c.Fail(wire.ErrMalformed)
 	}

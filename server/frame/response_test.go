@@ -237,6 +237,7 @@ func TestEventVectors(t *testing.T) {
 		want string
 	}{
 		"status":   {AppendStatusEvent(nil, NodeUp, node), text("STATUS_CHANGE") + text("UP") + "047f000001" + "00002352"},
+		"graceful": {AppendGracefulDisconnect(nil), text("GRACEFUL_DISCONNECT")},
 		"topology": {AppendTopologyEvent(nil, NodeNew, node), text("TOPOLOGY_CHANGE") + text("NEW_NODE") + "047f000001" + "00002352"},
 		"keyspace": {
 			AppendSchemaEvent(nil, V4, &SchemaChange{Change: ChangeCreated, Target: TargetKeyspace, Keyspace: "ks"}),

@@ -26,6 +26,8 @@ func TestAnswersAreShownAsNodetoolShowsThem(t *testing.T) {
 		"members":                 shown(showMembers),
 		"operations":              shown(showChanges),
 		"removenode":              shown(showRemoved),
+		"repair":                  shown(func(w io.Writer, r control.RepairResult) error { return showRepair(w, r, false) }),
+		"repair-in-dc":            shown(func(w io.Writer, r control.RepairResult) error { return showRepair(w, r, true) }),
 		"jobs":                    shown(showJobs),
 		"job":                     shown(showJob),
 		"info":                    shown(func(w io.Writer, i control.Info) error { return showInfo(w, i, false) }),

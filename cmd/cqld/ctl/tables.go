@@ -49,7 +49,7 @@ func showKeys(w io.Writer, k control.TablesKeys) error {
 
 type accountConsistencyCommand struct {
 	Name  string `arg:"" help:"Name of the account."`
-	Level string `arg:"" enum:"QUORUM,LOCAL_QUORUM,default" help:"QUORUM, LOCAL_QUORUM, or default for that of the nodes."`
+	Level string `arg:"" enum:"QUORUM,LOCAL_QUORUM,default" help:"QUORUM, LOCAL_QUORUM, or default (option tables_consistency)."`
 }
 
 // Run changes the consistency of an account's requests.

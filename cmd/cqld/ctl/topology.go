@@ -10,31 +10,46 @@ import (
 
 type repairCommand struct {
 	tablesCommand
-	Corrupted bool `help:"Repair only the ranges that this node lost in corrupt files."`
+	Corrupted bool     `help:"Repair only the ranges that this node lost in corrupt files."`
+	InLocalDC bool     `name:"in-local-dc" help:"Repair only the replicas in the data center of this node."`
+	InDC      []string `name:"in-dc" placeholder:"DC" help:"Repair only the replicas in these data centers."`
+	InHosts   []string `name:"in-hosts" placeholder:"NODE" help:"Repair only the replicas on these nodes (ID, number or address)."`
 }
 
 // Run repairs the selected ranges.
 func (c *repairCommand) Run(s *session) error {
-	return ask(s, control.Repair, control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted}, func(w io.Writer, r control.RepairResult) error {
-		p := &printer{w: w}
-		p.line("%d ranges compared, %d parts differed, %d rows sent (%s scanned)", r.Ranges, r.Different, r.Rows, size(r.Bytes))
-		if r.Forgotten > 0 {
-			p.line("%d Paxos states of lightweight transactions purged", r.Forgotten)
-		}
-		if r.Unpurged > 0 {
-			p.line("%d ranges keep their Paxos state and their tombstones until the next repair", r.Unpurged)
-		}
-		if r.Skipped > 0 {
-			p.line("%d ranges skipped because a replica is down: repair again when it is up", r.Skipped)
-		}
-		if r.Moving > 0 {
-			p.line("%d ranges skipped because their replicas are changing: repair again when no ring operation is in progress", r.Moving)
-		}
-		for _, name := range r.LeftOut {
-			p.line("%s skipped: it was dropped during the repair", name)
-		}
-		return p.err
+	args := control.RepairArgs{TablesArgs: c.args(), Corrupted: c.Corrupted,
+		LocalDatacenter: c.InLocalDC, Datacenters: c.InDC, Hosts: c.InHosts}
+	return ask(s, control.Repair, args, func(w io.Writer, r control.RepairResult) error {
+		return showRepair(w, r, args.Restricted())
 	})
+}
+
+// showRepair prints the outcome of a repair of all or, if restricted, some replicas.
+func showRepair(w io.Writer, r control.RepairResult, restricted bool) error {
+	p := &printer{w: w}
+	p.line("%d ranges compared, %d parts differed, %d rows sent (%s scanned)",
+		r.Ranges, r.Different, r.Rows, size(r.Bytes))
+	if restricted {
+		p.line("only some replicas were repaired: tombstones and Paxos state stay until a repair of all replicas")
+	}
+	if r.Forgotten > 0 {
+		p.line("%d Paxos states of lightweight transactions purged", r.Forgotten)
+	}
+	if r.Unpurged > 0 {
+		p.line("%d ranges keep their Paxos state and their tombstones until the next repair", r.Unpurged)
+	}
+	if r.Skipped > 0 {
+		p.line("%d ranges skipped because a replica is down: repair again when it is up", r.Skipped)
+	}
+	if r.Moving > 0 {
+		p.line("%d ranges skipped because their replicas are changing: "+
+			"repair again when no ring operation is in progress", r.Moving)
+	}
+	for _, name := range r.LeftOut {
+		p.line("%s skipped: it was dropped during the repair", name)
+	}
+	return p.err
 }
 
 type decommissionCommand struct {

@@ -68,12 +68,12 @@ func Main(d Driver) int {
 	s := Settings{Points: strings.Split(os.Getenv("CQLD_CONTACT_POINTS"), ","), DC: setting("CQLD_DATACENTER", "datacenter1"),
 		Nodes: number("CQLD_NODES"), RF: number("CQLD_RF"), Keyspace: setting("CQLD_KEYSPACE", "drv_go"),
 		User: os.Getenv("CQLD_USER"), Password: os.Getenv("CQLD_PASSWORD")}
-	program := map[string]func(Driver, Settings) int{"suite": runSuite, "failover": runFailover, "ring": runRing, "rolling": runRolling, "login": runLogin, "script": runScript}[strings.Join(os.Args[1:], " ")]
-	if program == nil {
-		fmt.Fprintln(os.Stderr, "usage: suite | failover | ring | rolling | login | script")
+	run := program(os.Args[1:])
+	if run == nil {
+		fmt.Fprintln(os.Stderr, usage)
 		return 2
 	}
-	return program(d, s)
+	return run(d, s)
 }
 
 func setting(name, otherwise string) string {

@@ -1,9 +1,10 @@
-package simulation
+package damage
 
 import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -13,13 +14,18 @@ import (
 // sectorBytes is the unit that a disk writes atomically.
 const sectorBytes = 512
 
-// tear returns the disk after a power cut that keeps some unsynced writes: each sector of every log has its old or its new
-// content; torn is the number of logs with new content. Only logs are torn, because Pebble's other background writes do not
-// depend on the seed alone.
-func tear(disk *vfs.MemFS, r *Stream) (after *vfs.MemFS, torn int, err error) {
-	synced := disk.CrashClone(vfs.CrashCloneCfg{})
-	written := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: newPebbleRand()})
-	for _, dir := range []string{dataDir, raftDir} {
+// Whole returns the disk after the end of a process that keeps all unsynced writes.
+func Whole(disk *vfs.MemFS) *vfs.MemFS {
+	numbers := rand.New(rand.NewPCG(1, 2)) // they do not matter
+	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: numbers})
+}
+
+// Tear returns the disk after a power cut that keeps some unsynced writes: each sector of every log in the directories
+// has its old or its new content; torn is the number of logs with new content. Only logs are torn, because Pebble's other
+// background writes do not depend on the seed alone.
+func Tear(disk *vfs.MemFS, directories []string, r Rand) (after *vfs.MemFS, torn int, err error) {
+	synced, written := disk.CrashClone(vfs.CrashCloneCfg{}), Whole(disk)
+	for _, dir := range directories {
 		names, err := synced.List(dir)
 		if err != nil {
 			continue // it did not exist yet
@@ -43,7 +49,7 @@ func tear(disk *vfs.MemFS, r *Stream) (after *vfs.MemFS, torn int, err error) {
 }
 
 // tearFile writes the remaining content of one file to synced, and reports whether that is more than the synced content.
-func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool, err error) {
+func tearFile(synced, written *vfs.MemFS, path string, r Rand) (changed bool, err error) {
 	before, err := content(synced, path)
 	if err != nil {
 		return false, err
@@ -62,7 +68,7 @@ func tearFile(synced, written *vfs.MemFS, path string, r *Stream) (changed bool,
 }
 
 // tornSectors returns a file of which each sector is the old or the new one: a prefix of the new ones, or any of them.
-func tornSectors(before, after []byte, r *Stream) []byte {
+func tornSectors(before, after []byte, r Rand) []byte {
 	torn := bytes.Clone(before)
 	sectors := (len(after) + sectorBytes - 1) / sectorBytes
 	keep, prefix := r.Intn(1001), r.Chance(500)

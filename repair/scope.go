@@ -1,0 +1,57 @@
+package repair
+
+import (
+	"slices"
+
+	"cqld/ring"
+	"cqld/schema"
+)
+
+// Scope restricts a repair to some of the replicas of each range: to the nodes of data centers, or to single nodes. The
+// zero value means all replicas.
+//
+// A restricted repair reads, compares and writes the replicas in its scope, and sends nothing to others. It proves
+// nothing about the others, so it has no effect that requires all replicas: it sends no notice, so that tombstones may
+// not be purged and losses by corrupt files stay marked; it purges no Paxos state, and raises no low bound.
+type Scope struct {
+	Datacenters []string
+	Nodes       []ring.NodeID
+}
+
+// Restricted reports whether the scope may exclude replicas.
+func (s *Scope) Restricted() bool { return len(s.Datacenters) > 0 || len(s.Nodes) > 0 }
+
+// Of returns the replicas in the scope.
+func (s *Scope) Of(t *ring.Topology, replicas []ring.NodeID) []ring.NodeID {
+	if !s.Restricted() {
+		return replicas
+	}
+	var in []ring.NodeID
+	for _, id := range replicas {
+		n := t.Node(id)
+		if n != nil && slices.Contains(s.Datacenters, n.Datacenter) || slices.Contains(s.Nodes, id) {
+			in = append(in, id)
+		}
+	}
+	return in
+}
+
+// comparable reports whether there is anything to compare. Repairs of all replicas have ranges with one replica as
+// well, because they purge its Paxos state and report to it.
+func (s *Scope) comparable(t *ring.Topology, replicas []ring.NodeID) bool {
+	return !s.Restricted() || len(s.Of(t, replicas)) > 1
+}
+
+// pieces divides ranges into those with one replica set each that a repair of the table covers.
+func (r *Repairer) pieces(table *schema.Table, ranges []ring.Range, scope *Scope) (out []ring.Range) {
+	topology := r.view.Topology()
+	placement := topology.Placement(table.Replication)
+	for _, tokens := range ranges {
+		for _, piece := range placement.Ranges(tokens) {
+			if scope.comparable(topology, piece.Replicas.Natural) {
+				out = append(out, halves(piece.Range)...)
+			}
+		}
+	}
+	return out
+}
