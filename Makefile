@@ -17,6 +17,7 @@ T         ?= ./row
 FUZZTIME  ?= 1m
 RACE_FOR  ?= 10m
 HOSTILE_FOR ?= 1h
+LEVEL_FOR ?= 20m
 
 .PHONY: help
 help: ## list the targets
@@ -66,7 +67,7 @@ generate-check:
 .PHONY: vet
 vet:
 	$(GO) vet $(PACKAGES)
-	$(GO) vet -tags integration ./integration/...
+	$(GO) vet -tags integration,level ./integration/...
 	@for m in $(filter-out .,$(MODULES)); do (cd $$m && $(GO) vet ./...) || exit 1; done
 
 .PHONY: lint
@@ -96,6 +97,11 @@ race-ring: tools ## a ring of real processes built with the race detector, under
 .PHONY: hostile
 hostile: tools ## an ordinary role attacks a node with 1 GiB of memory: HOSTILE_FOR=1h (make test: 20 s)
 	CQLD_HOSTILE=$(HOSTILE_FOR) $(GO) test -tags integration -timeout 24h -count=1 -v -run 'TestHostile$$' ./integration
+
+.PHONY: level
+level: tools ## the memory of a node at 200 requests a second, every minute: LEVEL_FOR=20m
+	CQLD_LEVEL=$(LEVEL_FOR) $(GO) test -tags integration,level -timeout 24h -count=1 -parallel 2 -v \
+		-run 'TestResidentMemoryIsLevel$$' ./integration
 
 .PHONY: integration
 integration: tools ## real nodes under real drivers

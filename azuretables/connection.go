@@ -39,7 +39,10 @@ type connection struct {
 	// wanted is the read deadline that fasthttp has set; a guest gets an earlier one.
 	wanted time.Time
 
-	owner memory.Owner
+	// role and address are the owners of the memory of requests; role is nil before the first authorized one.
+	role, address *memory.Owner
+	roleName      string
+
 	stuck atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
 
 	// ctx ends with the connection, or when the client disconnects during a request.
@@ -110,6 +113,7 @@ func (l listener) admit(c net.Conn) *connection {
 		x.cancel()
 		return nil
 	}
+	x.address = l.c.server.o.Memory.Address(remoteAddr(x))
 	return x
 }
 
@@ -134,6 +138,24 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 		}
 	}
 	return nil
+}
+
+// setRole counts the memory of the present request, and of the following ones, for a role. It runs on the connection's goroutine.
+func (c *connection) setRole(name string, request *memory.Account) {
+	if pool := c.carrier.server.o.Memory; c.roleName != name {
+		old := c.role
+		c.role, c.roleName = pool.Role(name), name
+		defer pool.Release(old)
+	}
+	request.SetRole(c.role)
+}
+
+// disown releases the owners of a connection that has ended.
+func (c *connection) disown() {
+	pool := c.carrier.server.o.Memory
+	pool.Release(c.role)
+	pool.Release(c.address)
+	c.role, c.address = nil, nil
 }
 
 // trust marks the connection as one of an authorized client. It returns false if there are too many. Like Read, it runs

@@ -211,6 +211,7 @@ func (c *carrier) observe(conn net.Conn, state fasthttp.ConnState) {
 	case fasthttp.StateClosed, fasthttp.StateHijacked:
 		x.cancel()
 		c.guests.leave(x)
+		x.disown()
 		c.conns.Delete(x)
 		c.written(x)
 	}
@@ -248,7 +249,7 @@ func (c *carrier) handle(ctx *fasthttp.RequestCtx) {
 	p := c.pairs.Get().(*pair)
 	conn.answer = p
 	p.resp.reset()
-	c.server.o.Memory.Open(&p.memory, &conn.owner, nil)
+	c.server.o.Memory.Open(&p.memory, memory.Origin{Role: conn.role, Address: conn.address}, nil)
 	var held *intake.Body
 	defer func() { held.End() }()
 	defer c.server.guard.Recover("Tables request", func(err error) { c.panicked(ctx, conn, p, err) })

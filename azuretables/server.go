@@ -311,7 +311,18 @@ func (c *call) authorize() (err error) {
 	if err == nil && c.req.conn != nil && !c.req.conn.trust() {
 		err = odata.Of(odata.ServerBusy)
 	}
+	if err == nil && c.req.conn != nil {
+		c.req.conn.setRole(c.memoryRole(), c.req.memory)
+	}
 	return err
+}
+
+// memoryRole returns the name of the role that the request's memory counts for: that of the account, or else the account.
+func (c *call) memoryRole() string {
+	if c.account.role != "" {
+		return c.account.role
+	}
+	return "tables:" + c.account.name
 }
 
 func owner() *grant { return &grant{owner: true} }

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 
 	"cqld/integration/cqlclient"
 )
 
 // functions creates functions with generated, damaged and expensive sources, and calls them.
-func (h *hostile) functions(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) functions(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	h.session(ctx, func(c *cqlclient.Conn) error {
 		name := fmt.Sprintf("h.f%d", r.IntN(8))
 		language, source := hostileFunction(r)

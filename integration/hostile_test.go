@@ -48,25 +48,24 @@ func TestHostile(t *testing.T) {
 	h := startHostile(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
+	attacks := h.attacks()
 	h.ring.survives(t, "hostile role", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, lasts)
 		defer cancel()
 		var all sync.WaitGroup
-		for i, attack := range h.attacks() {
+		all.Go(func() { h.reports(ctx, t, attacks) })
+		for i, attack := range attacks {
 			all.Go(func() {
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
 				for ctx.Err() == nil {
 					attack.run(ctx, r, &attack.count)
 				}
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				h.done[attack.name] += attack.count
 			})
 		}
 		all.Wait()
 		return nil
 	})
-	for name, n := range h.done {
+	for name, n := range attempts(attacks) {
 		t.Logf("%s: %d", name, n)
 		if n == 0 {
 			t.Errorf("%s: nothing was sent", name)
@@ -79,16 +78,37 @@ func TestHostile(t *testing.T) {
 type hostile struct {
 	ring    *memoryRing
 	address string
+}
 
-	mu   sync.Mutex
-	done map[string]int // attempts by attack
+// reports logs once a minute what was attempted and what memory the node has, so that a long run can be judged before it ends.
+func (h *hostile) reports(ctx context.Context, t *testing.T, attacks []*hostileAttack) {
+	t.Helper()
+	began := time.Now()
+	for rest(ctx, time.Minute); ctx.Err() == nil; rest(ctx, time.Minute) {
+		u, err := h.ring.groups[0].Usage()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Logf("%v: %d MiB of processes, peak %d MiB with the page cache, %v, attempts %v", time.Since(began).Round(time.Second),
+			u.Anonymous>>20, u.Peak>>20, h.ring.probing.Load(), attempts(attacks))
+	}
+}
+
+// attempts returns the number of attempts by the name of the attack.
+func attempts(attacks []*hostileAttack) map[string]int64 {
+	n := map[string]int64{}
+	for _, a := range attacks {
+		n[a.name] += a.count.Load()
+	}
+	return n
 }
 
 // hostileAttack is one kind of attempts, which one goroutine makes.
 type hostileAttack struct {
 	name  string
-	count int
-	run   func(ctx context.Context, r *rand.Rand, count *int)
+	count atomic.Int64
+	run   func(ctx context.Context, r *rand.Rand, count *atomic.Int64)
 }
 
 const hostilePassword = "ordinary"
@@ -121,15 +141,15 @@ func startHostile(t *testing.T) *hostile {
 	}
 	admin := firstSuperuser(t, s)
 	defer admin.Close()
+	run(t, admin, probeTable(1)...)
 	run(t, admin, "CREATE ROLE mallory WITH LOGIN = true AND PASSWORD = '"+hostilePassword+"'",
 		"CREATE ROLE victim WITH LOGIN = true AND PASSWORD = '"+hostilePassword+"'",
 		"CREATE KEYSPACE h WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TABLE m.probe (k int PRIMARY KEY, v int)", "INSERT INTO m.probe (k, v) VALUES (1, 1)",
 		"GRANT ALL PERMISSIONS ON KEYSPACE h TO mallory", "GRANT ALL PERMISSIONS ON ALL FUNCTIONS IN KEYSPACE h TO mallory",
 		"GRANT SELECT ON m.probe TO victim")
-	h := &hostile{address: s.Address, done: map[string]int{}}
+	h := &hostile{address: s.Address}
 	h.ring = &memoryRing{Ring: ring, groups: []*process.MemoryGroup{g}, user: "victim", password: hostilePassword}
+	h.ring.startIdle(t, binary, dir)
 	return h
 }
 
@@ -199,8 +219,8 @@ func (h *hostile) session(ctx context.Context, f func(c *cqlclient.Conn) error) 
 }
 
 // attempt sends a statement. Only an error of the connection is returned.
-func attempt(c *cqlclient.Conn, count *int, text string, o cqlclient.Options) error {
-	*count++
+func attempt(c *cqlclient.Conn, count *atomic.Int64, text string, o cqlclient.Options) error {
+	count.Add(1)
 	_, err := c.Query(text, o)
 	return err
 }
@@ -214,7 +234,7 @@ func rest(ctx context.Context, d time.Duration) {
 }
 
 // statements sends generated statements on the objects of one table.
-func (h *hostile) statements(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) statements(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	s := newObjectScript(r.Uint64N(1<<40), "h")
 	h.session(ctx, func(c *cqlclient.Conn) error {
 		if err := attempt(c, count, "USE h", cqlclient.Options{}); err != nil {
@@ -243,7 +263,7 @@ func (h *hostile) statements(ctx context.Context, r *rand.Rand, count *int) {
 var errScriptEnded = errors.New("all statements were sent")
 
 // repetitions sends statements in which one part repeats.
-func (h *hostile) repetitions(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) repetitions(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	h.session(ctx, func(c *cqlclient.Conn) error {
 		for _, text := range []string{"CREATE TABLE IF NOT EXISTS h.r (k int, c int, v int, l list<int>, m map<int, text>, PRIMARY KEY (k, c))",
 			repeated(r)} {
@@ -310,7 +330,7 @@ func repeated(r *rand.Rand) string {
 }
 
 // largeValues writes large cells and collections, and reads them.
-func (h *hostile) largeValues(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) largeValues(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	h.session(ctx, func(c *cqlclient.Conn) error {
 		if err := attempt(c, count, "CREATE TABLE IF NOT EXISTS h.l (k int, c int, v blob, PRIMARY KEY (k, c))", cqlclient.Options{}); err != nil {
 			return err
@@ -331,7 +351,7 @@ func (h *hostile) largeValues(ctx context.Context, r *rand.Rand, count *int) {
 }
 
 // unreadReplies pipelines reads of large pages on connections whose replies are not read for a while.
-func (h *hostile) unreadReplies(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) unreadReplies(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	c, err := rawLogin(h.address, "")
 	if err != nil {
 		rest(ctx, 100*time.Millisecond)
@@ -339,7 +359,7 @@ func (h *hostile) unreadReplies(ctx context.Context, r *rand.Rand, count *int) {
 	}
 	defer c.Close()
 	for stream := range 20 {
-		*count++
+		count.Add(1)
 		body := append(longText("SELECT * FROM h.l WHERE k = "+fmt.Sprint(r.IntN(4))), 0, 1, 0)
 		if _, err := c.Write(envelope(opQuery, int16(stream), body)); err != nil {
 			return
@@ -349,7 +369,7 @@ func (h *hostile) unreadReplies(ctx context.Context, r *rand.Rand, count *int) {
 }
 
 // damagedFrames sends envelopes in which bytes are changed, removed or added, or which end early.
-func (h *hostile) damagedFrames(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) damagedFrames(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	c, err := rawLogin(h.address, "")
 	if err != nil {
 		rest(ctx, 100*time.Millisecond)
@@ -362,7 +382,7 @@ func (h *hostile) damagedFrames(ctx context.Context, r *rand.Rand, count *int) {
 		discarded.Add(n)
 	}()
 	for range 1 + r.IntN(50) {
-		*count++
+		count.Add(1)
 		b := envelope(byte(r.IntN(18)), int16(r.IntN(100)), append(longText("SELECT * FROM h.r WHERE k IN (1, 2, 3)"), 0, 1, byte(r.IntN(256))))
 		for range r.IntN(4) {
 			b[r.IntN(len(b))] ^= byte(1 << r.IntN(8))
@@ -383,7 +403,7 @@ func (h *hostile) damagedFrames(ctx context.Context, r *rand.Rand, count *int) {
 }
 
 // compressionBombs sends small compressed bodies that declare, and contain, megabytes of zeros.
-func (h *hostile) compressionBombs(ctx context.Context, r *rand.Rand, count *int) {
+func (h *hostile) compressionBombs(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	c, err := rawLogin(h.address, "lz4")
 	if err != nil {
 		rest(ctx, 100*time.Millisecond)
@@ -392,7 +412,7 @@ func (h *hostile) compressionBombs(ctx context.Context, r *rand.Rand, count *int
 	defer c.Close()
 	go func() { _, _ = io.Copy(io.Discard, c) }()
 	for range 1 + r.IntN(30) {
-		*count++
+		count.Add(1)
 		b := envelope(opQuery, int16(r.IntN(100)), lz4Zeros(1<<(20+r.IntN(7))))
 		b[1] |= 1 // compressed
 		if _, err := c.Write(b); err != nil || ctx.Err() != nil {
@@ -403,8 +423,8 @@ func (h *hostile) compressionBombs(ctx context.Context, r *rand.Rand, count *int
 }
 
 // wrongPasswords logs in with wrong passwords.
-func (h *hostile) wrongPasswords(ctx context.Context, r *rand.Rand, count *int) {
-	*count++
+func (h *hostile) wrongPasswords(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
+	count.Add(1)
 	if c, err := cqlclient.DialAs(h.address, 4, []string{"mallory", "victim", "nobody"}[r.IntN(3)], fmt.Sprint(r.Uint64())); err == nil {
 		c.Close()
 	}
@@ -435,16 +455,13 @@ func rawLogin(address, compression string) (net.Conn, error) {
 	token := "\x00mallory\x00" + hostilePassword
 	login := append(int32Bytes(len(token)), token...)
 	err = c.SetDeadline(time.Now().Add(hostileWait))
-	for i, request := range [][]byte{envelope(opStartup, 0, body), envelope(opAuthResponse, 0, login)} {
+	for _, request := range [][]byte{envelope(opStartup, 0, body), envelope(opAuthResponse, 0, login)} {
 		if err == nil {
 			_, err = c.Write(request)
 		}
-		if err == nil && i == 0 {
+		if err == nil {
 			err = skipEnvelope(c)
 		}
-	}
-	if err == nil {
-		err = skipEnvelope(c)
 	}
 	if err == nil {
 		err = c.SetDeadline(time.Time{})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,11 +19,13 @@ import (
 )
 
 const (
-	// probeEvery is the pause between the requests of the second client, and probeLate the time in which each is answered. One in
-	// probeSlack may take longer, on a machine with other load, but none as long as probeLost.
+	// probeEvery is the pause between the requests of the second client, and probeLate the time in which each is answered, or
+	// probeRatio times the slowest answer of an idle node at the same time, if that is longer: other load on the machine delays both. One
+	// in probeSlack may take longer, but none as long as probeLost, or probeRatio times that of the idle node.
 	probeEvery = 50 * time.Millisecond
 	probeLate  = time.Second
 	probeLost  = 10 * time.Second
+	probeRatio = 8
 	probeSlack = 20
 )
 
@@ -31,6 +34,8 @@ type memoryRing struct {
 	*process.Ring
 	groups         []*process.MemoryGroup
 	user, password string // of the second client
+	probing        atomic.Pointer[probe]
+	idle           *process.Server // without a bound of memory
 }
 
 // startInMemory starts a ring with default options, each node in a memory cgroup with the limit. It skips the test if no cgroup can be
@@ -60,9 +65,35 @@ func startInMemory(t *testing.T, limit int64, o process.Options) *memoryRing {
 	if err := ring.Start(ringStart); err != nil {
 		t.Fatal(err)
 	}
-	run(t, m.dial(t), "CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': "+fmt.Sprint(min(3, o.Nodes))+"}",
-		"CREATE TABLE m.probe (k int PRIMARY KEY, v int)", "INSERT INTO m.probe (k, v) VALUES (1, 1)")
+	run(t, m.dial(t), probeTable(min(3, o.Nodes))...)
+	m.startIdle(t, binary, dir)
 	return m
+}
+
+// probeTable returns the statements that create what the second client reads.
+func probeTable(replicas int) []string {
+	return []string{"CREATE KEYSPACE m WITH replication = {'class': 'SimpleStrategy', 'replication_factor': " + fmt.Sprint(replicas) + "}",
+		"CREATE TABLE m.probe (k int PRIMARY KEY, v int)", "INSERT INTO m.probe (k, v) VALUES (1, 1)"}
+}
+
+// startIdle starts the node that only answers probes.
+func (m *memoryRing) startIdle(t *testing.T, binary, dir string) {
+	t.Helper()
+	idle, err := process.NewRing(binary, dir+"/"+t.Name()+"/idle", process.Options{Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(idle.Stop)
+	if err := idle.Start(ringStart); err != nil {
+		t.Fatal(err)
+	}
+	m.idle = idle.Servers[0]
+	c, err := cqlclient.Dial(m.idle.Address, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run(t, c, probeTable(1)...)
 }
 
 // dial connects to the first node until the test ends.
@@ -95,17 +126,15 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &probe{server: m.Servers[0], user: m.user, password: m.password}
+	m.probing.Store(p)
+	idle := &probe{server: m.idle}
 	var probing sync.WaitGroup
 	stop := make(chan struct{})
+	probing.Go(func() { idle.asks(stop) })
 	probing.Go(func() {
-		for p.ask() {
-			select {
-			case <-stop:
-				return
-			case <-time.After(probeEvery):
-			}
+		if !p.asks(stop) {
+			cancel()
 		}
-		cancel()
 	})
 	began := time.Now()
 	err := load(ctx)
@@ -122,8 +151,8 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %v, node %d: %d MiB of processes, peak %d MiB with the page cache; %d probes, slowest %v", name, took.Round(time.Millisecond), i+1,
-			u.Anonymous>>20, u.Peak>>20, p.count, p.slowest.Round(time.Millisecond))
+		t.Logf("%s: %v, node %d: %d MiB of processes, peak %d MiB with the page cache; %v; idle node: %v", name, took.Round(time.Millisecond), i+1,
+			u.Anonymous>>20, u.Peak>>20, p, idle)
 		if u.Killed > 0 || !s.Running() {
 			t.Fatalf("%s: node %d has ended; %d processes were killed for memory\n%s", name, i+1, u.Killed, s.Log())
 		}
@@ -131,8 +160,10 @@ func (m *memoryRing) survives(t *testing.T, name string, load func(ctx context.C
 	if p.err != nil {
 		t.Errorf("%s: a second client: %v", name, p.err)
 	}
-	if p.late > 1+p.count/probeSlack || p.slowest > probeLost {
-		t.Errorf("%s: a second client waited longer than %v %d times in %d, at most %v", name, probeLate, p.late, p.count, p.slowest)
+	late, lost := max(probeLate, probeRatio*idle.slowest()), max(probeLost, probeRatio*idle.slowest())
+	if n := p.slower(late); idle.err != nil || n > 1+len(p.took)/probeSlack || p.slowest() > lost {
+		t.Errorf("%s: a second client waited longer than %v %d times in %d, at most %v; idle node: %v %v", name, late, n, len(p.took), p.slowest(),
+			idle, idle.err)
 	}
 }
 
@@ -141,9 +172,49 @@ type probe struct {
 	server         *process.Server
 	user, password string
 	conn           *cqlclient.Conn
-	count, late    int
-	slowest        time.Duration
 	err            error
+
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+// slowest returns the longest time of an answer.
+func (p *probe) slowest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Max(append([]time.Duration{0}, p.took...))
+}
+
+// slower returns the number of answers that took longer than d.
+func (p *probe) slower(d time.Duration) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, took := range p.took {
+		if took > d {
+			n++
+		}
+	}
+	return n
+}
+
+// asks reads one row regularly until stop is closed. It returns false if the node has ended.
+func (p *probe) asks(stop <-chan struct{}) bool {
+	for p.ask() {
+		select {
+		case <-stop:
+			return true
+		case <-time.After(probeEvery):
+		}
+	}
+	return false
+}
+
+// String describes the answers until now.
+func (p *probe) String() string {
+	late, slowest := p.slower(probeLate), p.slowest()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%d probes, %d longer than %v, slowest %v", len(p.took), late, probeLate, slowest.Round(time.Millisecond))
 }
 
 // ask reads one row, and reports whether the node has not ended. A request that is refused as overloaded is repeated.
@@ -161,11 +232,9 @@ func (p *probe) ask() bool {
 		}
 	}
 	took := time.Since(began)
-	p.count++
-	p.slowest = max(p.slowest, took)
-	if took > probeLate {
-		p.late++
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took = append(p.took, took)
 	return true
 }
 

@@ -163,7 +163,7 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 	}
 	p := l.pages.Get().(*page)
 	defer l.freePage(p)
-	l.memory.Open(&p.memory, nil, nil)
+	l.memory.Open(&p.memory, memory.Origin{}, nil)
 	p.cmd = *cmd
 	var err error
 	if p.cmd.Limits.Bytes == 0 {

@@ -99,7 +99,7 @@ func TestPagesOfOtherNodesWait(t *testing.T) {
 	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 1 << 20, Patience: time.Nanosecond}})
 	l.SetMemory(pool)
 	var busy memory.Account
-	pool.Open(&busy, nil, nil)
+	pool.Open(&busy, memory.Origin{}, nil)
 	if !busy.TryGrow(1 << 19) {
 		t.Fatal("no memory")
 	}
@@ -108,7 +108,7 @@ func TestPagesOfOtherNodesWait(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		var overloaded *coordinator.Overloaded
 		var privileged memory.Account
-		pool.Open(&privileged, nil, nil) // another read has the reserve
+		pool.Open(&privileged, memory.Origin{}, nil) // another read has the reserve
 		if err := privileged.Grow(context.Background(), 1<<19); err != nil {
 			t.Fatal(err)
 		}

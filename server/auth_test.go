@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"cqld/internal/memory"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/request"
@@ -288,4 +289,32 @@ func TestMalformedAuthResponses(t *testing.T) {
 // writeLarge sends an AUTH_RESPONSE of which the server reads only the first segment.
 func (c *client) writeLarge(body []byte) {
 	_, _ = c.net.Write(frame.AppendSegments(nil, envelope(c.version, frame.OpAuthResponse, 1, 0, body), nil))
+}
+
+// TestRequestsBelongToRoleAndAddress shows that connections of one role share an owner of memory, as those of one address do, and that
+// it is forgotten with the last of them.
+func TestRequestsBelongToRoleAndAddress(t *testing.T) {
+	s, addr := start(t, Options{Authenticator: &testAuthenticator{}})
+	for _, user := range []string{"eve", "eve", "mallory"} {
+		logIn(t, addr, frame.V5, user)
+	}
+	owners, addresses := map[*memory.Owner]int{}, map[*memory.Owner]int{}
+	for _, c := range s.connections() {
+		owners[c.origin().Role]++
+		addresses[c.origin().Address]++
+	}
+	eve := s.memory.Role("eve")
+	if len(owners) != 2 || owners[eve] != 2 || len(addresses) != 1 || addresses[nil] > 0 || owners[nil] > 0 {
+		t.Fatal(owners, addresses)
+	}
+	s.memory.Release(eve)
+	for _, c := range s.connections() {
+		c.stop()
+		<-c.ended
+	}
+	again := s.memory.Role("eve")
+	if again == eve {
+		t.Error("the owner of a role without connections is kept")
+	}
+	s.memory.Release(again)
 }

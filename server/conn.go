@@ -79,6 +79,7 @@ type conn struct {
 	}
 	budget *budget
 	owner  *memory.Owner // of the address
+	role   atomic.Pointer[memory.Owner]
 	flow   memory.Flow
 	parked atomic.Bool    // out.parked is not empty
 	jobs   sync.WaitGroup // requests being executed; the reader adds and waits
@@ -109,6 +110,9 @@ func (c *conn) principal() auth.Principal {
 	}
 	return auth.Principal{}
 }
+
+// origin returns the owners of the memory of requests.
+func (c *conn) origin() memory.Origin { return memory.Origin{Role: c.role.Load(), Address: c.owner} }
 
 // errHangUp ends a connection after an error was sent. The reader lingers so that the client receives it.
 var errHangUp = errors.New("server: protocol error")

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cqld/internal/memory"
 	"cqld/server/frame"
 )
 
@@ -64,7 +63,6 @@ func (e *refusedError) Error() string {
 type address struct {
 	connections int
 	budget      *budget // nil without AddressBytesMax
-	owner       memory.Owner
 }
 
 // enterLocked counts a connection of an address. It returns an error if there are too many.
@@ -82,7 +80,7 @@ func (s *Server) enterLocked(c *conn) error {
 		return &refusedError{BoundPerAddress, bound}
 	}
 	a.connections++
-	c.shared, c.owner = a.budget, &a.owner
+	c.shared, c.owner = a.budget, s.memory.Address(addr)
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (w *worker) run(j job) {
 	defer c.executing.Add(-1)
 	defer c.unpark()
 	sent := false
-	c.server.memory.Open(&w.memory, c.owner, &c.flow)
+	c.server.memory.Open(&w.memory, c.origin(), &c.flow)
 	defer w.memory.Close()
 	defer func() {
 		if !sent { // the connection has ended, or a panic is propagating

@@ -99,7 +99,7 @@ func (c *conn) reserveRequest(n int64) (h memory.Held, ok bool) {
 		}
 	}
 	var a memory.Account
-	c.server.memory.Open(&a, c.owner, nil)
+	c.server.memory.Open(&a, c.origin(), nil)
 	defer a.Close()
 	if !a.TryGrow(n) && (c.throw || a.Grow(c.ctx, n) != nil) {
 		c.releaseOwn(n)

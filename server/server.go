@@ -229,6 +229,8 @@ func (s *Server) unregister(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.mu.conns, c)
 	s.leaveLocked(c.client.Addr())
+	s.memory.Release(c.owner)
+	s.memory.Release(c.role.Load())
 }
 
 // connections returns the open connections.

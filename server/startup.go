@@ -211,6 +211,7 @@ func (c *conn) authenticate(h header, token []byte, err error, charge memory.Hel
 		return nil
 	}
 	c.user.Store(&auth.Principal{Name: user})
+	c.role.Store(c.server.memory.Role(user))
 	c.exchange = nil
 	c.recheck()
 	c.ready()

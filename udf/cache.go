@@ -180,7 +180,7 @@ func (c *cache) add(ctx context.Context, owner string, e *compiled) error {
 	}
 	defer c.count()()
 	var account memory.Account
-	c.memory.Open(&account, nil, nil)
+	c.memory.Open(&account, memory.Origin{}, nil)
 	defer account.Close()
 	e.p, e.err = c.compile(e.f, func(bytes int64) error { return account.Grow(ctx, bytes) })
 	if e.err == nil && c.memory != nil {

@@ -35,7 +35,7 @@ func (c *calls) open(m *memory.Pool) *call {
 	if !ok {
 		in = new(call)
 	}
-	m.Open(&in.account, nil, nil)
+	m.Open(&in.account, memory.Origin{}, nil)
 	return in
 }
 

@@ -21,23 +21,6 @@ func (e *TooLarge) Error() string {
 	return fmt.Sprintf("The request needs %d bytes of memory, but a request may use at most %d", e.Bytes, e.Max)
 }
 
-// Owner is a role or an address. While memory is short, the owner that has least of it is first. A nil Owner has nothing.
-type Owner struct{ held atomic.Int64 }
-
-func (o *Owner) bytes() int64 {
-	if o == nil {
-		return 0
-	}
-	return o.held.Load()
-}
-
-// Hold counts n bytes, which may be negative, that were reserved for the owner without an account.
-func (o *Owner) Hold(n int64) {
-	if o != nil {
-		o.held.Add(n)
-	}
-}
-
 // Flow is a connection whose requests are executed concurrently. A nil Flow is never stopped.
 type Flow struct {
 	waiting atomic.Int32
@@ -56,11 +39,11 @@ func (f *Flow) stopped() bool { return f != nil && f.stop.Load() }
 // Account is the memory of one request. One goroutine at a time uses it. It is reused after Close. A nil Account, and one
 // that was not opened, have no bound.
 type Account struct {
-	pool  *Pool
-	owner *Owner
-	flow  *Flow
-	held  atomic.Int64
-	big   bool // held belongs to the large part
+	pool   *Pool
+	origin Origin
+	flow   *Flow
+	held   atomic.Int64
+	big    bool // held belongs to the large part
 
 	// The following fields belong to Pool.mu.
 	waiter  env.Waiter
@@ -72,11 +55,22 @@ type Account struct {
 	err     error
 }
 
-// Open begins the account of a request. owner and flow may be nil.
-func (p *Pool) Open(a *Account, owner *Owner, flow *Flow) {
+// Open begins the account of a request. flow may be nil.
+func (p *Pool) Open(a *Account, origin Origin, flow *Flow) {
 	if p != nil {
-		a.pool, a.owner, a.flow = p, owner, flow
+		a.pool, a.origin, a.flow = p, origin, flow
 	}
+}
+
+// SetRole sets the role of a request that was read before its role was known.
+func (a *Account) SetRole(role *Owner) {
+	if a == nil || a.pool == nil || a.origin.Role == role {
+		return
+	}
+	n := a.held.Load()
+	a.origin.Role.Hold(-n)
+	a.origin.Role = role
+	role.Hold(n)
 }
 
 // Close returns the memory.
@@ -86,13 +80,13 @@ func (a *Account) Close() {
 	}
 	p := a.pool
 	h := a.Detach()
-	a.owner.Hold(-h.Bytes())
-	a.pool, a.owner, a.flow = nil, nil, nil
+	a.origin.Address.Hold(-h.Bytes())
+	a.pool, a.origin, a.flow = nil, Origin{}, nil
 	p.Return(h)
 }
 
-// Detach removes the memory from the account and returns it: Pool.Return returns it later, and Owner.Hold removes it from the
-// owner.
+// Detach removes the memory from the account and its role, and returns it: Pool.Return returns it later, and Owner.Hold removes it
+// from the address.
 func (a *Account) Detach() (h Held) {
 	if a == nil || a.pool == nil {
 		return h
@@ -108,6 +102,7 @@ func (a *Account) Detach() (h Held) {
 		h.Small, h.Large = 0, h.Small
 	}
 	a.big = false
+	a.origin.Role.Hold(-h.Bytes())
 	return h
 }
 
@@ -141,7 +136,7 @@ func (a *Account) needs(size int64) int64 {
 // grow sets the size after memory for it was taken, of the large part or of the small one.
 func (a *Account) grow(size int64, large bool) {
 	was := a.held.Swap(size)
-	a.owner.Hold(size - was)
+	a.origin.hold(size - was)
 	if large && !a.big {
 		a.big = true
 		a.pool.small.Add(-was)
@@ -201,7 +196,7 @@ func (a *Account) Shrink(n int64) {
 		return
 	}
 	a.held.Add(-n)
-	a.owner.Hold(-n)
+	a.origin.hold(-n)
 	if a.big {
 		a.pool.Return(Held{Large: n})
 	} else {
@@ -221,19 +216,11 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 		p.mu.Unlock()
 		return nil
 	}
-	if len(p.queue) >= p.o.Waiters {
+	if !p.enqueueLocked(a, size) {
 		p.mu.Unlock()
 		p.refused.Add(1)
 		return ErrExhausted
 	}
-	if a.waiter == nil {
-		a.waiter = p.o.NewWaiter()
-	}
-	p.waits.Add(1)
-	a.size, a.waiting, a.err, a.since = size, true, nil, p.o.Clock.Monotonic()
-	a.round++
-	p.queued.Add(1) // before the attempt of grantLocked: a later Return sees it
-	p.queue = append(p.queue, a)
 	p.grantLocked()
 	round := a.round
 	if a.waiting {

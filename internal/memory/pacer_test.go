@@ -27,6 +27,24 @@ func TestPacerAllowsBytes(t *testing.T) {
 	}
 }
 
+// On a machine with much memory, a node with little data has as much garbage as live memory, and at least 128 MiB of it if its live heap
+// is not a quarter of that. GOGC=400 made 80 MiB of live heap 400.
+func TestPacerKeepsSmallHeapsSmall(t *testing.T) {
+	d, err := Divide(24<<30, "the test", Figures{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPacer(&d)
+	live := int64(0)
+	p.live = func() int64 { return live }
+	for _, live = range []int64{1, 20 * mib, 32 * mib, 80 * mib, 128 * mib, 1 << 30, 2 << 30, 16 << 30} {
+		garbage := live * int64(p.next()) / 100
+		if most := min(p.allowance, max(garbageMin, live), 4*live); garbage > most || garbage < most*9/10 {
+			t.Errorf("%d MiB of live heap: %d MiB of garbage, want %d", live/mib, garbage/mib, most/mib)
+		}
+	}
+}
+
 // After a collection that found more live memory, the pace is another one; after Close it is the former one.
 func TestPacerFollowsTheCollector(t *testing.T) {
 	d, err := Divide(1<<30, "the test", Figures{})

@@ -42,7 +42,9 @@ type Options struct {
 //     small accounts only, so that others do not keep them waiting.
 //  2. At most one account has the privilege, none exceeds Limits.Reserve, and the privilege is given only while at most
 //     Limits.Bytes are used. So the pool uses at most Bytes + Reserve.
-//  3. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read exceed the
+//  3. Roles and addresses share what is free, and take turns at the privilege: a role or an address with many requests that wait
+//     delays others by the requests that run, not by those that wait.
+//  4. If accounts wait, another account has the privilege and does not wait, or replies that clients have not read exceed the
 //     bound. Clients that do not read are disconnected (OnShortage), so each wait ends.
 //
 // A Pool is safe for concurrent use. A nil Pool has no bound.
@@ -59,9 +61,12 @@ type Pool struct {
 
 	mu      sync.Mutex
 	queue   []*Account           // those that wait, in the order in which they began
+	turn    int64                // number of accounts that no longer wait because they were given memory
 	reclaim map[*func()]struct{} // of OnShortage
 	calm    *sync.Cond           // of mu
 	watch   env.Timer            // while goroutines are in Calm
+
+	owners owners
 }
 
 // Stats are the figures of a Pool.
@@ -229,72 +234,6 @@ func (p *Pool) Wake() {
 	p.calm.Broadcast()
 	p.grantLocked()
 	p.mu.Unlock()
-}
-
-// grantLocked gives memory to accounts that wait: to those whose owners have least, as long as it fits, and then the privilege to
-// the one that has waited longest.
-func (p *Pool) grantLocked() {
-	for len(p.queue) > 0 {
-		if a := p.nextLocked(); a != nil && p.takeLarge(a.needs(a.size)) {
-			a.grow(a.size, true)
-			p.endLocked(a, nil)
-			continue
-		}
-		if a := p.smallLocked(); a != nil {
-			a.grow(a.size, false)
-			p.endLocked(a, nil)
-			continue
-		}
-		if p.privileged.Load() != nil || p.large.Load() > p.largeMax() {
-			return
-		}
-		a := p.oldestLocked()
-		if a == nil {
-			return
-		}
-		p.privileged.Store(a)
-		a.exceed(a.size)
-		p.endLocked(a, nil)
-	}
-}
-
-// nextLocked returns the account that is given memory next.
-func (p *Pool) nextLocked() (next *Account) {
-	for _, a := range p.queue {
-		if !a.flow.stopped() && (next == nil || a.owner.bytes() < next.owner.bytes()) {
-			next = a
-		}
-	}
-	return next
-}
-
-// smallLocked takes memory for a small account for which there is some, and returns it.
-func (p *Pool) smallLocked() *Account {
-	for _, a := range p.queue {
-		if !a.flow.stopped() && a.fitsSmall(a.size) && p.takeSmall(a.size-a.Bytes()) {
-			return a
-		}
-	}
-	return nil
-}
-
-// oldestLocked returns the account that has waited longest.
-func (p *Pool) oldestLocked() *Account {
-	for _, a := range p.queue {
-		if !a.flow.stopped() {
-			return a
-		}
-	}
-	return nil
-}
-
-// endLocked ends the wait of an account.
-func (p *Pool) endLocked(a *Account, err error) {
-	i := slices.Index(p.queue, a)
-	p.queue = slices.Delete(p.queue, i, i+1)
-	p.queued.Add(-1)
-	a.waiting, a.err = false, err
-	a.waiter.Signal()
 }
 
 // shortage calls the functions that disconnect clients which do not read.

@@ -27,6 +27,7 @@ func TestProperty(t *testing.T) {
 		l.Reserve = l.Bytes / (1 + r.Int64N(4))
 		p, _ := testPool(l)
 		owners := []*Owner{nil, {}, {}, {}}
+		roles := []*Owner{nil, {}, {}}
 		var all sync.WaitGroup
 		var ended atomic.Int64
 		const requests = 64
@@ -38,7 +39,7 @@ func TestProperty(t *testing.T) {
 				defer all.Done()
 				var a Account
 				for range 8 {
-					p.Open(&a, owners[own.IntN(len(owners))], flow)
+					p.Open(&a, Origin{roles[own.IntN(len(roles))], owners[own.IntN(len(owners))]}, flow)
 					randomRequest(t, p, &a, own, l.Reserve)
 					ended.Add(1)
 				}
@@ -49,7 +50,7 @@ func TestProperty(t *testing.T) {
 		if s.Peak > l.Bytes+l.Reserve || s.Used != 0 || s.Waiting != 0 || s.Refused != 0 || ended.Load() != 8*requests {
 			t.Fatalf("seed %d: limits %+v, stats %+v, %d ended", seed, l, s, ended.Load())
 		}
-		for _, o := range owners {
+		for _, o := range append(owners, roles...) {
 			if o.bytes() != 0 {
 				t.Fatalf("seed %d: an owner has %d bytes", seed, o.bytes())
 			}
@@ -59,7 +60,7 @@ func TestProperty(t *testing.T) {
 
 // randomRequest grows and shrinks a within most bytes, and closes it.
 func randomRequest(t *testing.T, p *Pool, a *Account, r *rand.Rand, most int64) {
-	owner := a.owner
+	owner := a.origin.Address
 	for range 1 + r.IntN(6) {
 		switch n := r.Int64N(most / 2); {
 		case r.IntN(4) == 0:
@@ -84,7 +85,7 @@ func randomRequest(t *testing.T, p *Pool, a *Account, r *rand.Rand, most int64) 
 func TestAccountBound(t *testing.T) {
 	p, _ := testPool(Limits{Bytes: 1 << 20, Reserve: 1 << 19})
 	var a Account
-	p.Open(&a, nil, nil)
+	p.Open(&a, Origin{}, nil)
 	var large *TooLarge
 	if err := a.Grow(context.Background(), 1<<19+1); !errors.As(err, &large) || large.Max != 1<<19 {
 		t.Fatal(err)
@@ -118,15 +119,15 @@ func TestPatience(t *testing.T) {
 	}
 	// The first account that waits has the privilege.
 	var a, b, small Account
-	p.Open(&a, nil, nil)
+	p.Open(&a, Origin{}, nil)
 	if err := a.Grow(context.Background(), 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	result := make(chan error)
-	p.Open(&b, nil, nil)
+	p.Open(&b, Origin{}, nil)
 	go func() { result <- b.Grow(context.Background(), 1<<20) }()
 	awaitWaiting(p, 1)
-	p.Open(&small, nil, nil)
+	p.Open(&small, Origin{}, nil)
 	if !small.TryGrow(smallMax) || small.TryGrow(1) {
 		t.Fatal("a small request waits, or a large one does not")
 	}
@@ -156,21 +157,21 @@ func TestFairness(t *testing.T) {
 	greedy, modest := &Owner{}, &Owner{}
 	var held [3]Account
 	for i := range held {
-		p.Open(&held[i], greedy, nil)
+		p.Open(&held[i], Origin{Address: greedy}, nil)
 		if err := held[i].Grow(context.Background(), 4<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var first, second, third, privileged Account
-	p.Open(&privileged, greedy, nil)
+	p.Open(&privileged, Origin{Address: greedy}, nil)
 	if err := privileged.Grow(context.Background(), 4<<20); err != nil {
 		t.Fatal(err)
 	}
 	flow := new(Flow)
 	flow.Stop(true)
-	p.Open(&first, nil, flow)
-	p.Open(&second, greedy, nil)
-	p.Open(&third, modest, nil)
+	p.Open(&first, Origin{}, flow)
+	p.Open(&second, Origin{Address: greedy}, nil)
+	p.Open(&third, Origin{Address: modest}, nil)
 	order := make(chan string, 3)
 	wait := func(name string, a *Account, waiting int) {
 		go func() {

@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+)
+
+// Owner is a role or an address. While memory is short, the owner that has least of it is first. A nil Owner has nothing.
+type Owner struct {
+	held atomic.Int64
+	turn int64 // Pool.turn when an account was given memory for which it had waited; guarded by Pool.mu
+
+	// The following fields belong to owners.mu.
+	role    string
+	address netip.Addr // valid for an address
+	users   int
+}
+
+func (o *Owner) bytes() int64 {
+	if o == nil {
+		return 0
+	}
+	return o.held.Load()
+}
+
+func (o *Owner) lastTurn() int64 {
+	if o == nil {
+		return 0
+	}
+	return o.turn
+}
+
+// Hold counts n bytes, which may be negative, that were reserved for the owner without an account.
+func (o *Owner) Hold(n int64) {
+	if o != nil {
+		o.held.Add(n)
+	}
+}
+
+// Origin is where a request comes from. Role has what requests use until they end; Address has their unread replies, too. Both may
+// be nil.
+type Origin struct{ Role, Address *Owner }
+
+func (o Origin) hold(n int64) {
+	o.Role.Hold(n)
+	o.Address.Hold(n)
+}
+
+// rank is a figure of the role and of the address, the larger one first. A request of one role from many addresses, or of many roles
+// from one address, has the figure of what is common; of two requests with that in common, the other figure decides.
+type rank struct{ larger, smaller int64 }
+
+func rankOf(x, y int64) rank { return rank{max(x, y), min(x, y)} }
+
+func (o Origin) rankHeld() rank { return rankOf(o.Role.bytes(), o.Address.bytes()) }
+
+func (o Origin) rankTurn() rank { return rankOf(o.Role.lastTurn(), o.Address.lastTurn()) }
+
+func (r rank) less(o rank) bool {
+	return r.larger < o.larger || r.larger == o.larger && r.smaller < o.smaller
+}
+
+// owners contains the owners in use.
+type owners struct {
+	mu        sync.Mutex
+	roles     map[string]*Owner
+	addresses map[netip.Addr]*Owner
+}
+
+// Role returns the owner for a role, which the caller releases. Without a name, it returns nil.
+func (p *Pool) Role(name string) *Owner {
+	if p == nil || name == "" {
+		return nil
+	}
+	p.owners.mu.Lock()
+	defer p.owners.mu.Unlock()
+	return use(&p.owners.roles, name, func() *Owner { return &Owner{role: name} })
+}
+
+// Address returns the owner for an address, which the caller releases. It returns nil if the address is not valid.
+func (p *Pool) Address(a netip.Addr) *Owner {
+	if p == nil || !a.IsValid() {
+		return nil
+	}
+	p.owners.mu.Lock()
+	defer p.owners.mu.Unlock()
+	return use(&p.owners.addresses, a, func() *Owner { return &Owner{address: a} })
+}
+
+// use returns the owner of a key with one more user.
+func use[K comparable](all *map[K]*Owner, key K, create func() *Owner) *Owner {
+	if *all == nil {
+		*all = map[K]*Owner{}
+	}
+	o := (*all)[key]
+	if o == nil {
+		o = create()
+		(*all)[key] = o
+	}
+	o.users++
+	return o
+}
+
+// Release ends a use of an owner. What it still holds may be returned later.
+func (p *Pool) Release(o *Owner) {
+	if o == nil {
+		return
+	}
+	p.owners.mu.Lock()
+	defer p.owners.mu.Unlock()
+	if o.users--; o.users > 0 {
+		return
+	}
+	if o.address.IsValid() {
+		delete(p.owners.addresses, o.address)
+	} else {
+		delete(p.owners.roles, o.role)
+	}
+}

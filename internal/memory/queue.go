@@ -1,0 +1,123 @@
+package memory
+
+import "slices"
+
+// enqueueLocked makes a wait for memory of a size. If the queue is full, another account makes room, or enqueueLocked returns false.
+func (p *Pool) enqueueLocked(a *Account, size int64) bool {
+	if len(p.queue) >= p.o.Waiters && !p.displaceLocked(a) {
+		return false
+	}
+	if a.waiter == nil {
+		a.waiter = p.o.NewWaiter()
+	}
+	p.waits.Add(1)
+	a.size, a.waiting, a.err, a.since = size, true, nil, p.o.Clock.Monotonic()
+	a.round++
+	p.queued.Add(1) // before the attempt of grantLocked: a later Return sees it
+	p.queue = append(p.queue, a)
+	return true
+}
+
+// displaceLocked refuses the last account of the role and address with the most that wait, if they have more than those of a would
+// have.
+func (p *Pool) displaceLocked(a *Account) bool {
+	owned := map[*Owner]int64{a.origin.Role: 1}
+	owned[a.origin.Address]++
+	for _, o := range p.queue {
+		owned[o.origin.Role]++
+		owned[o.origin.Address]++
+	}
+	owned[nil] = 0
+	waiting := func(o Origin) rank { return rankOf(owned[o.Role], owned[o.Address]) }
+	most, worst := waiting(a.origin), (*Account)(nil)
+	for _, o := range p.queue {
+		if r := waiting(o.origin); most.less(r) || worst != nil && r == most {
+			most, worst = r, o
+		}
+	}
+	if worst == nil {
+		return false
+	}
+	p.endLocked(worst, ErrExhausted)
+	return true
+}
+
+// grantLocked gives memory to accounts that wait: to those whose owners have least, as long as it fits, and then the privilege to
+// the one whose owners have waited longest for a turn.
+func (p *Pool) grantLocked() {
+	for len(p.queue) > 0 {
+		if a := p.firstLocked(false); a != nil && p.takeLarge(a.needs(a.size)) {
+			a.grow(a.size, true)
+			p.turnLocked(a)
+			continue
+		}
+		if a := p.firstLocked(true); a != nil && p.takeSmall(a.size-a.Bytes()) {
+			a.grow(a.size, false)
+			p.turnLocked(a)
+			continue
+		}
+		if p.privileged.Load() != nil || p.large.Load() > p.largeMax() {
+			return
+		}
+		a := p.nextPrivilegedLocked()
+		if a == nil {
+			return
+		}
+		p.privileged.Store(a)
+		a.exceed(a.size)
+		p.turnLocked(a)
+	}
+}
+
+// standing is the place of an account among those that wait: the smallest is first.
+type standing struct{ held, turn rank }
+
+// firstLocked returns the account that is given memory next: that whose owners have least of it, then that whose owners had the
+// earliest turn, then that which has waited longest. If small, only accounts of the small part are considered.
+func (p *Pool) firstLocked(small bool) (first *Account) {
+	var least standing
+	for _, a := range p.queue {
+		if a.flow.stopped() || small && !a.fitsSmall(a.size) {
+			continue
+		}
+		s := standing{a.origin.rankHeld(), a.origin.rankTurn()}
+		if first == nil || s.held.less(least.held) || s.held == least.held && s.turn.less(least.turn) {
+			first, least = a, s
+		}
+	}
+	return first
+}
+
+// nextPrivilegedLocked returns the account whose owners had the earliest turn, and of several that which has waited longest.
+func (p *Pool) nextPrivilegedLocked() (first *Account) {
+	var earliest rank
+	for _, a := range p.queue {
+		if a.flow.stopped() {
+			continue
+		}
+		if r := a.origin.rankTurn(); first == nil || r.less(earliest) {
+			first, earliest = a, r
+		}
+	}
+	return first
+}
+
+// turnLocked ends the wait of an account that was given memory.
+func (p *Pool) turnLocked(a *Account) {
+	p.turn++
+	for _, o := range []*Owner{a.origin.Role, a.origin.Address} {
+		if o != nil {
+			o.turn = p.turn
+		}
+	}
+	p.endLocked(a, nil)
+}
+
+// endLocked ends the wait of an account.
+func (p *Pool) endLocked(a *Account, err error) {
+	i := slices.Index(p.queue, a)
+	p.queue = slices.Delete(p.queue, i, i+1)
+	p.queued.Add(-1)
+	a.waiting, a.err = false, err
+	a.waiter.Signal()
+}
