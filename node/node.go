@@ -144,7 +144,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 	n.traces = &trace.Budget{Max: opts.TraceBytesMax, Size: n.traceBytes, Clock: n.clock}
 	n.builds = builds{n: n, open: map[schema.StorageID]*build{}}
 	n.mu.unannounced = map[ring.NodeID]bool{}
-	n.hlc = env.NewHLC(n.clock, opts.MaxTimestampAhead)
+	n.hlc = env.NewHLC(n.clock, peerClockAheadMax)
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.Background()))
 	}
@@ -252,6 +252,9 @@ func (n *Node) openTransport() error {
 	return nil
 }
 
+// peerClockAheadMax is how far the node's timestamps follow the clocks of other nodes. They never follow those of clients.
+const peerClockAheadMax = time.Minute
+
 // stampWarnEvery is the minimum interval of the warning that a peer's timestamps are ignored, because every frame contains
 // one.
 const stampWarnEvery = 10 * time.Second
@@ -358,7 +361,7 @@ func (n *Node) openServer() error {
 		FunctionMemory: n.opts.Memory.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage,
 		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
-			TimestampAheadMax: n.opts.MaxTimestampAhead},
+			TimestampAheadMax: n.opts.MaxTimestampAhead, TimestampAheadWarn: n.opts.WarnTimestampAhead},
 	})
 	if err := n.startBinary(); err != nil {
 		return err

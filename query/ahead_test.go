@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -32,5 +33,30 @@ func TestTimestampsInTheFarFutureAreRefused(t *testing.T) {
 				t.Errorf("%s, %s ahead: %v", where, c.ahead, err)
 			}
 		}
+	}
+}
+
+// TestTimestampsInTheFarFutureAreAccepted with one warning for each table, whatever number of statements has them, and later writes
+// of the server keep the time of its clock.
+func TestTimestampsInTheFarFutureAreAccepted(t *testing.T) {
+	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.Limits.TimestampAheadWarn = time.Minute },
+		"CREATE TABLE t (k int PRIMARY KEY, v int)")
+	now := time.Unix(1700000000, 0).UnixMicro()
+	for _, c := range []struct {
+		stamp int64
+		warns int
+	}{{now, 0}, {now + time.Minute.Microseconds(), 0}, {now + 61*time.Second.Microseconds(), 1}, {now * 1000, 1}, {math.MaxInt64, 1},
+		{1, 0}, {-math.MaxInt64, 0}} {
+		insert := BatchEntry{Text: "INSERT INTO t (k, v) VALUES (1, 1)"}
+		r := at(ring.One)
+		_, err := p.Batch(r, s, &BatchParams{Kind: cql.BatchUnlogged, Entries: []BatchEntry{insert, insert},
+			Params: Params{HasTimestamp: true, Timestamp: c.stamp}})
+		if err != nil || len(r.Warnings) != c.warns {
+			t.Errorf("timestamp %d: %v, warnings %q, want %d", c.stamp, err, r.Warnings, c.warns)
+		}
+	}
+	mustQuery(t, p, s, "INSERT INTO t (k, v) VALUES (2, 1)")
+	if got := runStatement(p, s, "SELECT writetime(v) FROM t WHERE k = 2"); !strings.Contains(got, "17000000000") {
+		t.Errorf("the clock of the server followed a client: %s", got)
 	}
 }

@@ -28,7 +28,7 @@ type clock struct{ process *process }
 
 var _ env.Clock = clock{}
 
-// stampAhead is how far a timestamp may be ahead of a node's clock: the default of maximum_timestamp_fail_threshold.
+// stampAhead is how far a node's timestamps follow the clocks of other nodes, as in package node.
 const stampAhead = time.Minute
 
 // epoch is the start of simulated time.

@@ -77,6 +77,7 @@ func settings() map[string]setting {
 		"auto_repair_throughput":                      rate(func(o *Options) *int64 { return &o.RepairThroughput }),
 		"dynamic_data_masking_enabled":                truth(func(o *Options) *bool { return &o.DynamicDataMasking }),
 		"maximum_timestamp_fail_threshold":            duration(func(o *Options) *time.Duration { return &o.MaxTimestampAhead }),
+		"maximum_timestamp_warn_threshold":            duration(func(o *Options) *time.Duration { return &o.WarnTimestampAhead }),
 		"native_transport_max_frame_size":             size(func(o *Options) *int { return &o.MaxFrameBytes }),
 		"native_transport_max_concurrent_connections": bound(func(o *Options) *int { return &o.MaxClients }),
 		"audit_logging_options":                       setAuditLogging,

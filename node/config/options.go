@@ -110,6 +110,7 @@ type Options struct {
 	BatchWarnBytes      int
 	BatchFailBytes      int
 	MaxTimestampAhead   time.Duration // maximum_timestamp_fail_threshold
+	WarnTimestampAhead  time.Duration // maximum_timestamp_warn_threshold
 	MaxClients          int           // connections; 0: the server's default
 	MaxRequestsInFlight int           // 0: the server's default
 
@@ -188,9 +189,9 @@ func Default() Options {
 
 		UserFunctions: true, FunctionLimits: defaultFunctionLimits(),
 
-		BatchWarnBytes:    5 << 10,
-		BatchFailBytes:    50 << 10,
-		MaxTimestampAhead: time.Minute,
+		BatchWarnBytes:     5 << 10,
+		BatchFailBytes:     50 << 10,
+		WarnTimestampAhead: time.Minute,
 
 		Audit: audit.DefaultSettings(), ClientLimits: defaultClientLimits(),
 	}

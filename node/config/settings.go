@@ -54,6 +54,7 @@ func (o *Options) Settings() map[string]string {
 		"auto_repair_throughput":           size(o.RepairThroughput) + "/s",
 		"dynamic_data_masking_enabled":     strconv.FormatBool(o.DynamicDataMasking),
 		"maximum_timestamp_fail_threshold": o.MaxTimestampAhead.String(),
+		"maximum_timestamp_warn_threshold": o.WarnTimestampAhead.String(),
 		"native_transport_max_frame_size":  size(int64(o.MaxFrameBytes)),
 		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),
 		"batch_size_fail_threshold":        size(int64(o.BatchFailBytes)),

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"fmt"
 	"slices"
 
 	"cqld/coordinator"
@@ -104,14 +105,19 @@ func (w *writing) ordered(t *schema.Table) bool {
 	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
 }
 
-// checkAhead refuses a timestamp in the far future: data with it could not be overwritten before that time.
+// checkAhead refuses a timestamp in the far future, or adds a warning: data with it cannot be overwritten before that time.
 func (w *writing) checkAhead(t *schema.Table) error {
-	ahead := w.writer.o.TimestampAheadMax
-	if ahead <= 0 || w.Timestamp <= w.Millis*1000+ahead.Microseconds() {
-		return nil
+	now, o := w.Millis*1000, &w.writer.o
+	switch {
+	case o.TimestampAheadMax > 0 && w.Timestamp > now+o.TimestampAheadMax.Microseconds():
+		return invalidf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for table %s.%s lies more "+
+			"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name, o.TimestampAheadMax)
+	case o.TimestampAheadWarn > 0 && w.Timestamp > now+o.TimestampAheadWarn.Microseconds():
+		w.request.Warn(fmt.Sprintf("Guardrail maximum_timestamp violated: The modification timestamp requested for table %s.%s lies more "+
+			"than %s ahead of this node's clock (maximum_timestamp_warn_threshold): it hides writes until then. Timestamps are "+
+			"microseconds since 1970.", t.Keyspace, t.Name, o.TimestampAheadWarn))
 	}
-	return invalidf("Guardrail maximum_timestamp violated: The Modification timestamp %d requested for table %s.%s lies more "+
-		"than %s ahead of this node's clock (maximum_timestamp_fail_threshold)", w.Timestamp, t.Keyspace, t.Name, ahead)
+	return nil
 }
 
 func setTimestamp(v wire.Value, to *int64) error {
