@@ -147,13 +147,16 @@ func TestLargeCollections(t *testing.T) {
 	r.query(c, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	r.query(c, "CREATE TABLE k.t (k int PRIMARY KEY, l list<int>, s set<int>)")
 	const n = 100_000
-	elements := make([]string, n)
-	for i := range elements {
-		elements[i] = fmt.Sprint(i)
+	elements := binary.BigEndian.AppendUint32(nil, n)
+	for i := range n {
+		elements = binary.BigEndian.AppendUint32(append(elements, 0, 0, 0, 4), uint32(i))
 	}
-	all := strings.Join(elements, ",")
-	r.query(c, "INSERT INTO k.t (k, l) VALUES (1, ["+all+"])")
-	r.query(c, "INSERT INTO k.t (k, s) VALUES (2, {"+all+"})")
+	for k, name := range map[byte]string{1: "l", 2: "s"} { // as text, 100,000 literals would cost the parser much more
+		insert := fmt.Sprintf("INSERT INTO k.t (k, %s) VALUES (%d, ?)", name, k)
+		if _, err := c.Query(insert, cqlclient.Options{Values: []cqlclient.Value{{Bytes: elements}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r.query(c, "UPDATE k.t SET s = s + {-1} WHERE k = 2") // a second version to merge
 	for k, name := range map[int]string{1: "l", 2: "s"} {
 		read := fmt.Sprintf("SELECT %s FROM k.t WHERE k = %d", name, k)
@@ -171,7 +174,8 @@ func TestLargeCollections(t *testing.T) {
 			t.Errorf("%s of %d bytes: %d bytes were allocated for each read", name, encoded, each)
 		}
 	}
-	if s := r.nodes[0].server.Load().Memory().Stats(); s.Peak > 8*26*n {
+	// Writes reserve more than reads: each element is a cell before it is encoded, and memory is reserved in steps.
+	if s := r.nodes[0].server.Load().Memory().Stats(); s.Peak > 24*26*n {
 		t.Errorf("a request of a collection reserved %d bytes", s.Peak)
 	}
 }

@@ -210,8 +210,8 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 		max  float64
 	}{
 		{"insert", hotInsert(t), 3},
-		{"point select", hotSelect(t), 5},
-		{"slice of 100 rows", hotSlice(t), 7},
+		{"point select", hotSelect(t), 4},
+		{"slice of 100 rows", hotSlice(t), 6},
 	} {
 		got := testing.AllocsPerRun(200, func() { c.h.run(t) })
 		if got > c.max {

@@ -316,22 +316,30 @@ func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
 	if memory := s.Request.Memory.Max(); r.copies == paxos.Pages && memory > 0 {
 		larger = max(r.bytes, min(larger, int(memory/2)/r.copies))
 	}
-	var small *row.PageTooSmall
-	var needs *coordinator.NeedsMemory
 	switch {
 	case r.bytes == 0:
-	case errors.As(err, &needs) && !r.differs && r.bytes > s.first(r.copies == paxos.Pages):
-		r.differs, r.bytes = true, s.first(r.copies == paxos.Pages)
-		return true
-	case errors.As(err, &small) && !r.differs && small.Bytes > r.bytes:
-		r.bytes = max(small.Bytes, larger)
-		return true
 	case err != nil:
-		return r.enlarge(err)
+		return s.repeat(r, err, larger)
 	case len(page) > r.bytes/2 && !r.differs:
 		r.bytes = larger
 	}
 	return false
+}
+
+// repeat reports whether a command that failed with err is sent again, with the size that r then has. It is apart from next because its
+// variables are allocated.
+func (s *Scan) repeat(r *Read, err error, larger int) bool {
+	var small *row.PageTooSmall
+	var needs *coordinator.NeedsMemory
+	switch first := s.first(r.copies == paxos.Pages); {
+	case errors.As(err, &needs) && !r.differs && r.bytes > first:
+		r.differs, r.bytes = true, first
+		return true
+	case errors.As(err, &small) && !r.differs && small.Bytes > r.bytes:
+		r.bytes = max(small.Bytes, larger)
+		return true
+	}
+	return r.enlarge(err)
 }
 
 // release releases the page of the previous command.

@@ -9,7 +9,7 @@ import (
 
 // The memory of changes in construction.
 const (
-	// mutationCopies counts the changes of a statement, which double their memory, and the copy that is written.
+	// mutationCopies counts the changes of a conditional statement in construction, and the proposal that they become.
 	mutationCopies = 3
 	// mutationOverhead is what a mutation takes besides its changes, with its place in a batch.
 	mutationOverhead = 128
@@ -76,10 +76,11 @@ func (w *writing) beginRow() {
 	w.row.Reset()
 }
 
-// hold reserves memory for what the statements have built, and for a change of the size of the present one. The conditions of a
-// conditional change are evaluated in goroutines of package paxos, which must not wait: memory for its changes was reserved before.
+// hold reserves memory for what the statements have built, and for the change in construction. The garbage of a growing
+// change is in the part for the collector. The conditions of a conditional change are evaluated in goroutines of package
+// paxos, which must not wait: memory for its changes was reserved before.
 func (w *writing) hold() error {
-	n := w.cellBytes + w.readBytes + mutationCopies*(w.built+w.builder.Size())
+	n := w.cellBytes + w.readBytes + w.built + w.builder.Size()
 	if w.known != nil || n <= max(w.reserved, changesFree) {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (w *writing) hold() error {
 	return nil
 }
 
-// finished counts a mutation that was passed on.
+// finished counts the copy of a mutation that is passed on.
 func (w *writing) finished(m *row.Mutation) error {
 	w.built += m.Size() + mutationOverhead
 	return w.hold()
