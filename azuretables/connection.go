@@ -140,7 +140,8 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// setRole counts the memory of the present request, and of the following ones, for a role. It runs on the connection's goroutine.
+// setRole counts the memory of the present request, and of the following ones, for a role. It runs on the
+// connection's goroutine.
 func (c *connection) setRole(name string, request *memory.Account) {
 	if pool := c.carrier.server.o.Memory; c.roleName != name {
 		old := c.role

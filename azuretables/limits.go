@@ -36,8 +36,8 @@ const (
 	// of 8 to 32 KiB: 4,096 busy connections cost 400 MiB. Nodes with little memory have fewer.
 	ConnectionsMax = 4096
 
-	// headerBytesMax limits the request line and headers together, as in the service. Clients send a $filter that names a
-	// hundred keys; a $filter alone may have Limits.FilterBytes, percent-encoded.
+	// headerBytesMax limits the request line and headers together, as in the service. Clients send a $filter that
+	// names a hundred keys; a $filter alone may have Limits.FilterBytes, percent-encoded.
 	headerBytesMax   = 64 << 10
 	writeBufferBytes = 4 << 10
 

@@ -136,7 +136,7 @@ type ReadRequest struct {
 	// Blocks means that the caller's goroutine may block on the disk. The first request to this node is then executed in it,
 	// without a worker.
 	Blocks bool
-	// Memory bounds the bytes that the read uses if the answers of the replicas differ: for their pages, for the merge and for
-	// repairs. A read that needs more fails with NeedsMemory. Zero means no bound.
+	// Memory bounds the bytes that the read uses if the answers of the replicas differ: for their pages, for the
+	// merge and for repairs. A read that needs more fails with NeedsMemory. Zero means no bound.
 	Memory int
 }

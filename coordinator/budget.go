@@ -1,7 +1,8 @@
 package coordinator
 
-// Grow reserves further memory for an operation, without waiting, and reports whether there is enough. The operation calls it in the
-// goroutines of its events, one after the other, and never after it has called done. nil means no bound.
+// Grow reserves further memory for an operation, without waiting, and reports whether there is enough. The operation
+// calls it in the goroutines of its events, one after the other, and never after it has called done. nil means no
+// bound.
 type Grow func(n int) bool
 
 // Budget is the memory of an operation.

@@ -47,8 +47,8 @@ type ReplicaFailure struct {
 // Error returns the replica's message.
 func (e *ReplicaFailure) Error() string { return e.Message }
 
-// NeedsMemory is the error of a read whose replicas' answers differ, and take more than ReadRequest.Memory to merge. The caller may
-// repeat it with more.
+// NeedsMemory is the error of a read whose replicas' answers differ, and take more than ReadRequest.Memory to merge.
+// The caller may repeat it with more.
 type NeedsMemory = resolve.NeedsMemory
 
 // UnknownTable means that the coordinator's schema does not contain the table (any more); nothing was sent.

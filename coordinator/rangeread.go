@@ -104,9 +104,9 @@ func (op *rangeOp) pieceBytes() uint32 {
 	return max(1, (limit-min(limit, uint32(op.out.Len())))/uint32(op.width))
 }
 
-// tooSmall handles a row that does not fit into the page of a range, or a merge that does not fit into its part of the memory. If the
-// range had a part of them, the ranges are read one after the other from there; otherwise the answer ends before the row, and fails
-// if it is empty. It unlocks mu.
+// tooSmall handles a row that does not fit into the page of a range, or a merge that does not fit into its part of
+// the memory. If the range had a part of them, the ranges are read one after the other from there; otherwise the
+// answer ends before the row, and fails if it is empty. It unlocks mu.
 func (op *rangeOp) tooSmall(err error) {
 	switch {
 	case op.width > 1:

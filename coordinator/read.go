@@ -372,8 +372,8 @@ func (op *readOp) answeredLocked(t *readTarget) {
 	op.tally.Answered(t.node)
 }
 
-// keepLocked copies a page, which is valid only during the callback. If there is no memory for it, the read fails: keepLocked then
-// unlocks mu, releases the caller's reference, and returns false.
+// keepLocked copies a page, which is valid only during the callback. If there is no memory for it, the read fails:
+// keepLocked then unlocks mu, releases the caller's reference, and returns false.
 func (op *readOp) keepLocked(t *readTarget, page []byte) bool {
 	if err := op.resolver.Hold(len(page)); err != nil {
 		op.failLocked(err)

@@ -3,19 +3,21 @@ package cql
 import "strings"
 
 const (
-	// tokenParsed is what a token takes while its statement is parsed, with its part of the syntax tree, and tokenKept what is left of it
-	// in the Statement and in what is compiled from that.
+	// tokenParsed is what a token takes while its statement is parsed, with its part of the syntax tree, and
+	// tokenKept what is left of it in the Statement and in what is compiled from that.
 	tokenParsed = 800
 	tokenKept   = 100
 	// wideByte is what a byte of a text that is not ASCII takes in addition, while it is parsed.
 	wideByte = 5
-	// operatorsFree is the number of operators that need no further stack, and operatorStack the stack for each further one.
+	// operatorsFree is the number of operators that need no further stack, and operatorStack the stack for each
+	// further one.
 	operatorsFree = 64
 	operatorStack = 2 << 10
 )
 
-// ParseBytes returns the memory that Parse needs for a text at most, and how much of it the Statement keeps. It counts words without parsing: at
-// least as many as the text has tokens, and in quoted text no more than it has quotes.
+// ParseBytes returns the memory that Parse needs for a text at most, and how much of it the Statement keeps. It
+// counts words without parsing: at least as many as the text has tokens, and in quoted text no more than it has
+// quotes.
 func ParseBytes(text string) (parsed, kept int) {
 	tokens, operators, wide := 1, 0, false
 	inside := false // of a word

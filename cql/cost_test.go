@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestParseBytesBound compares ParseBytes with what Parse allocates, for each production that repeats cheaply. Floats allocate more, but
-// free it at once.
+// TestParseBytesBound compares ParseBytes with what Parse allocates, for each production that repeats cheaply. Floats
+// allocate more, but free it at once.
 func TestParseBytesBound(t *testing.T) {
 	const n = 4000
 	for name, text := range map[string]string{

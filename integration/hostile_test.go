@@ -80,7 +80,8 @@ type hostile struct {
 	address string
 }
 
-// reports logs once a minute what was attempted and what memory the node has, so that a long run can be judged before it ends.
+// reports logs once a minute what was attempted and what memory the node has, so that a long run can be judged before
+// it ends.
 func (h *hostile) reports(ctx context.Context, t *testing.T, attacks []*hostileAttack) {
 	t.Helper()
 	began := time.Now()

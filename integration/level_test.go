@@ -14,9 +14,9 @@ import (
 	"cqld/integration/process"
 )
 
-// TestResidentMemoryIsLevel keeps a node at 200 requests a second on 48 MB of data for the time in CQLD_LEVEL, with the machine's memory
-// and with 1 GiB. Once a minute it logs what the kernel counts for the process. What is resident after half of the time must not grow
-// in the other half, and must be below the bound of docs/limits.md.
+// TestResidentMemoryIsLevel keeps a node at 200 requests a second on 48 MB of data for the time in CQLD_LEVEL, with
+// the machine's memory and with 1 GiB. Once a minute it logs what the kernel counts for the process. What is resident
+// after half of the time must not grow in the other half, and must be below the bound of docs/limits.md.
 func TestResidentMemoryIsLevel(t *testing.T) {
 	lasts, err := time.ParseDuration(os.Getenv("CQLD_LEVEL"))
 	if err != nil {
@@ -69,7 +69,8 @@ func residentMemoryIsLevel(t *testing.T, limit string, lasts time.Duration) {
 	}
 }
 
-// paced sends so many requests a second until ctx ends: half are writes of random rows, a quarter reads of rows, a quarter of partitions.
+// paced sends so many requests a second until ctx ends: half are writes of random rows, a quarter reads of rows, a
+// quarter of partitions.
 func (m *memoryRing) paced(ctx context.Context, perSecond, rows, perPartition, size int) error {
 	const clients = 10
 	err := m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {

@@ -58,8 +58,8 @@ type Request struct {
 	Trace coordinator.Trace // nil means that the request is not traced
 	// Cancel ends the listing early with env.ErrCanceled, here and on the replicas. nil means that nothing does.
 	Cancel *env.Cancel
-	// Grow reserves memory for the keys of nodes, and for the result. Without enough, the listing fails with coordinator.NeedsMemory,
-	// and can be repeated.
+	// Grow reserves memory for the keys of nodes, and for the result. Without enough, the listing fails with
+	// coordinator.NeedsMemory, and can be repeated.
 	Grow coordinator.Grow
 }
 

@@ -34,8 +34,8 @@ func (op *orderedOp) holdLocked(more [][]byte) error {
 }
 
 const (
-	// scanBytes is the size of the first page of a scan: a thousand partitions of 256 bytes. With it, the pages of the ranges, their
-	// merge and the keys of a page are scanCopies times as large.
+	// scanBytes is the size of the first page of a scan: a thousand partitions of 256 bytes. With it, the pages of
+	// the ranges, their merge and the keys of a page are scanCopies times as large.
 	scanBytes  = 256 << 10
 	scanCopies = 8
 )
@@ -45,8 +45,8 @@ func (op *scanOp) hold() error {
 	return op.memory.Hold(scanCopies*op.size + 2*len(op.keys)*keyOverhead + keyCopies*op.bytes)
 }
 
-// enlarge makes pages larger if err means that a row, or the merge of replicas that differ, did not fit, and reports whether the page must
-// be read again.
+// enlarge makes pages larger if err means that a row, or the merge of replicas that differ, did not fit, and reports
+// whether the page must be read again.
 func (op *scanOp) enlarge(err error) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory

@@ -227,12 +227,12 @@ func (x *charges) count(kind, code string) {
 	x.codes[code]++
 }
 
-// Requests of all kinds, whose replicas differ and some of whose clients leave, keep the live heap below the memory of requests and a
-// constant. Afterwards nothing is reserved.
+// Requests of all kinds, whose replicas differ and some of whose clients leave, keep the live heap below the memory
+// of requests and a constant. Afterwards nothing is reserved.
 func TestRequestsStayWithinTheirMemory(t *testing.T) {
 	const clients = 16
-	// The constant is what nodes hold beside requests: memtables, caches, what is sent between nodes, and the clients' own requests
-	// and answers.
+	// The constant is what nodes hold beside requests: memtables, caches, what is sent between nodes, and the
+	// clients' own requests and answers.
 	const constant = 32 << 20
 	r := openNodes(t, 88, 3, func(o *config.Options) {
 		d, err := memory.Divide(512<<20, "test", memory.Figures{BlockCache: 8 << 20, Requests: 32 << 20, Frame: 4 << 20})

@@ -10,8 +10,8 @@ import (
 // A round of several members reads the rows of all commands at once. Each condition is evaluated on the page that its own
 // command would return, including the changes of the members before it in the round.
 
-// Joinable reports whether a command can be merged with others. One with a limit of rows cannot: the limit would count the rows of
-// other commands.
+// Joinable reports whether a command can be merged with others. One with a limit of rows cannot: the limit would
+// count the rows of other commands.
 func Joinable(c *row.ReadCommand) bool {
 	l := c.Limits
 	return c.SinglePartition() && !c.Reversed && l.Rows == 0 && l.PerPartition == 0 && c.Repair == nil && len(c.Slices) > 0

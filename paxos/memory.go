@@ -7,9 +7,9 @@ import (
 	"cqld/row"
 )
 
-// Pages is what a request holds at most in a round, in pages of Command.Limits.Bytes: those of five voters, their merge if
-// they differ, the page that is decided on, its rows while conditions are evaluated, and the reply. The members of a round add their
-// limits. Without a limit, the request is not bounded.
+// Pages is what a request holds at most in a round, in pages of Command.Limits.Bytes: those of five voters, their
+// merge if they differ, the page that is decided on, its rows while conditions are evaluated, and the reply. The
+// members of a round add their limits. Without a limit, the request is not bounded.
 const Pages = 16
 
 // repairPages is the part of Pages for a read that merges pages.
@@ -24,7 +24,8 @@ func cutPage() []byte {
 	return w.Finish(true)
 }
 
-// boundPage replaces the error of an acceptor that a row does not fit into the page by a page without rows: the promise counts.
+// boundPage replaces the error of an acceptor that a row does not fit into the page by a page without rows: the
+// promise counts.
 func boundPage(page []byte, err error) ([]byte, error) {
 	var small *row.PageTooSmall
 	if errors.As(err, &small) {
@@ -33,8 +34,8 @@ func boundPage(page []byte, err error) ([]byte, error) {
 	return page, err
 }
 
-// short returns the error of a request whose only page ended before all rows that it needs, because of Limits.Bytes; nil if it did
-// not. A command with a limit of rows is content with one row.
+// short returns the error of a request whose only page ended before all rows that it needs, because of Limits.Bytes;
+// nil if it did not. A command with a limit of rows is content with one row.
 func short(cmd *row.ReadCommand, page []byte, more bool) error {
 	size := int(cmd.Limits.Bytes)
 	if !more || size == 0 || len(page) > 2 && (cmd.Limits.Rows > 0 || size >= wholeBytes) {

@@ -36,8 +36,8 @@ func TestTimestampsInTheFarFutureAreRefused(t *testing.T) {
 	}
 }
 
-// TestTimestampsInTheFarFutureAreAccepted with one warning for each table, whatever number of statements has them, and later writes
-// of the server keep the time of its clock.
+// TestTimestampsInTheFarFutureAreAccepted with one warning for each table, whatever number of statements has them,
+// and later writes of the server keep the time of its clock.
 func TestTimestampsInTheFarFutureAreAccepted(t *testing.T) {
 	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.Limits.TimestampAheadWarn = time.Minute },
 		"CREATE TABLE t (k int PRIMARY KEY, v int)")

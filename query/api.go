@@ -126,8 +126,8 @@ type Limits struct {
 	BatchWarnBytes   int
 	BatchFailBytes   int
 	BatchPartitions  int // number of partitions from which an unlogged batch causes a warning
-	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, and TimestampAheadWarn from when on
-	// the client gets a warning. Zero means no limit.
+	// TimestampAheadMax is how far a client's timestamp may be ahead of this node's clock, and TimestampAheadWarn
+	// from when on the client gets a warning. Zero means no limit.
 	TimestampAheadMax, TimestampAheadWarn time.Duration
 }
 

@@ -114,7 +114,8 @@ func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, 
 	return pl, err
 }
 
-// parse parses text. It reserves memory for the parser, and returns it except for kept, which the statement and its plan take.
+// parse parses text. It reserves memory for the parser, and returns it except for kept, which the statement and its
+// plan take.
 func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err error) {
 	parsed, kept := cql.ParseBytes(text)
 	if err := r.Grow(parsed); err != nil {

@@ -82,8 +82,8 @@ type Job struct {
 	SkipDown bool
 	// PaxosOnly purges Paxos state, and compares nothing, of ranges with one replica.
 	PaxosOnly bool
-	// Urgent only compares: like a restricted Scope, it neither purges Paxos state nor marks ranges as repaired. It has a
-	// budget of its own, Limits.UrgentBytesPerSecond.
+	// Urgent only compares: like a restricted Scope, it neither purges Paxos state nor marks ranges as repaired. It
+	// has a budget of its own, Limits.UrgentBytesPerSecond.
 	Urgent bool
 }
 

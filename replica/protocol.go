@@ -65,7 +65,8 @@ func (l *Local) StatesOf(keyspaces ...string) func(clustering []byte) bool {
 }
 
 // UndecidedStates returns a copy of a block of storage.Engine.Export of system.paxos that lists no change as decided.
-// The node that receives it is a replica already: its votes count, and a decision would claim that its rows have the change.
+// The node that receives it is a replica already: its votes count, and a decision would claim that its rows have the
+// change.
 func (l *Local) UndecidedStates(states []byte) ([]byte, error) {
 	if l.paxos == nil {
 		return states, nil

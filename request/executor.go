@@ -333,8 +333,8 @@ func (e *Executor) list(r *Request, req *listing.Request) (listing.Result, error
 	return result, err
 }
 
-// Search finds rows by an index. The caller adds what it reads to the cost of r, and calls Memory.Shrink with the size of the result's page
-// when it no longer uses it.
+// Search finds rows by an index. The caller adds what it reads to the cost of r, and calls Memory.Shrink with the
+// size of the result's page when it no longer uses it.
 func (e *Executor) Search(r *Request, req *search.Request) (result *search.Result, err error) {
 	err = r.repeat(func(grow coordinator.Grow) (int, error) {
 		req := *req // replicas may still read the one before

@@ -52,8 +52,8 @@ func (s *size) enlarge(err error) bool {
 // keyBytes is what a key of a listing takes besides its bytes.
 const keyBytes = 2 * 24
 
-// repeat calls do with a function that reserves memory without waiting, and calls it again if that did not suffice, after it has waited
-// for more. The request keeps what do returns.
+// repeat calls do with a function that reserves memory without waiting, and calls it again if that did not suffice,
+// after it has waited for more. The request keeps what do returns.
 func (r *Request) repeat(do func(coordinator.Grow) (kept int, err error)) error {
 	if r.Memory == nil {
 		_, err := do(nil)

@@ -309,8 +309,9 @@ func (s *Scan) hold(r *Read, n int64) error {
 	return err
 }
 
-// next sets the size of the next page. It is larger if the size ended this one, unless replicas differ: their merges then stay
-// small. again reports that the command must be repeated, because a row did not fit into the page, or a merge into its memory.
+// next sets the size of the next page. It is larger if the size ended this one, unless replicas differ: their merges
+// then stay small. again reports that the command must be repeated, because a row did not fit into the page, or a
+// merge into its memory.
 func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
 	larger := max(r.bytes, min(pageGrowth*r.bytes, s.PageBytes))
 	if memory := s.Request.Memory.Max(); r.copies == paxos.Pages && memory > 0 {
@@ -326,8 +327,8 @@ func (s *Scan) next(r *Read, page []byte, err error) (again bool) {
 	return false
 }
 
-// repeat reports whether a command that failed with err is sent again, with the size that r then has. It is apart from next because its
-// variables are allocated.
+// repeat reports whether a command that failed with err is sent again, with the size that r then has. It is apart
+// from next because its variables are allocated.
 func (s *Scan) repeat(r *Read, err error, larger int) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory

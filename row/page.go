@@ -187,7 +187,8 @@ type PageReader struct {
 
 	// Runs makes the reader decode rows with DecodeRuns.
 	Runs bool
-	// Encoded makes the reader return headers in HeaderBytes, and not in Header. The rows are then read with NextEncoded.
+	// Encoded makes the reader return headers in HeaderBytes, and not in Header. The rows are then read with
+	// NextEncoded.
 	Encoded     bool
 	HeaderBytes []byte
 

@@ -216,8 +216,8 @@ func (s *Streamer) Inspect(encoded []byte, now int64) (Outline, error) {
 	return sum, s.a.c.Err()
 }
 
-// Difference appends the parts of the encoded row merged that have lacks, as an encoded row that takes no more bytes than merged.
-// If have lacks nothing, it appends nothing.
+// Difference appends the parts of the encoded row merged that have lacks, as an encoded row that takes no more bytes
+// than merged. If have lacks nothing, it appends nothing.
 func (s *Streamer) Difference(dst, merged, have []byte) (out []byte, lacks bool, err error) {
 	s.a.begin(&s.heads[0], merged)
 	s.b.begin(&s.heads[1], have)

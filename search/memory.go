@@ -11,8 +11,8 @@ import (
 
 // The memory of a search.
 const (
-	// candidateBytes is what a candidate of a node takes besides its page: in the node's list, as a position that is sorted, and in the
-	// queue.
+	// candidateBytes is what a candidate of a node takes besides its page: in the node's list, as a position that is
+	// sorted, and in the queue.
 	candidateBytes = int(unsafe.Sizeof(index.Candidate{})) + 4*int(unsafe.Sizeof(candidate{}))
 	// pageCopies counts the page of a candidate, and its place in the result, which doubles its memory.
 	pageCopies, resultCopies = 3, 2
@@ -50,7 +50,8 @@ func (op *searchOp) holdLocked(more int) error {
 	return op.memory.Hold(op.usedLocked() + more)
 }
 
-// startReadLocked reports whether there is memory for one more read by key. The first one always starts, or fails the search.
+// startReadLocked reports whether there is memory for one more read by key. The first one always starts, or fails the
+// search.
 func (op *searchOp) startReadLocked() (ok bool, err error) {
 	if op.memory.Grow == nil {
 		return true, nil
@@ -67,8 +68,8 @@ func (op *searchOp) startReadLocked() (ok bool, err error) {
 	return err == nil, err
 }
 
-// enlargeLocked makes reads by key larger if err means that their pages or merges were too small, and reports whether the read must be
-// repeated.
+// enlargeLocked makes reads by key larger if err means that their pages or merges were too small, and reports whether
+// the read must be repeated.
 func (op *searchOp) enlargeLocked(err error, size int) bool {
 	var small *row.PageTooSmall
 	var needs *coordinator.NeedsMemory

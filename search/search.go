@@ -67,8 +67,8 @@ type Request struct {
 	Trace       coordinator.Trace // nil means that the request is not traced
 	// Cancel ends the search early with env.ErrCanceled, here and on the replicas. nil means that nothing does.
 	Cancel *env.Cancel
-	// Grow reserves memory for candidates, for the rows that are read, and for the result. Without enough, the search fails with
-	// coordinator.NeedsMemory, and can be repeated.
+	// Grow reserves memory for candidates, for the rows that are read, and for the result. Without enough, the search
+	// fails with coordinator.NeedsMemory, and can be repeated.
 	Grow coordinator.Grow
 }
 

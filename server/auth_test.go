@@ -291,8 +291,8 @@ func (c *client) writeLarge(body []byte) {
 	_, _ = c.net.Write(frame.AppendSegments(nil, envelope(c.version, frame.OpAuthResponse, 1, 0, body), nil))
 }
 
-// TestRequestsBelongToRoleAndAddress shows that connections of one role share an owner of memory, as those of one address do, and that
-// it is forgotten with the last of them.
+// TestRequestsBelongToRoleAndAddress shows that connections of one role share an owner of memory, as those of one
+// address do, and that it is forgotten with the last of them.
 func TestRequestsBelongToRoleAndAddress(t *testing.T) {
 	s, addr := start(t, Options{Authenticator: &testAuthenticator{}})
 	for _, user := range []string{"eve", "eve", "mallory"} {

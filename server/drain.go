@@ -15,8 +15,8 @@ import (
 // execute requests until then.
 //
 // Held answers and the end are sent together, so that the client reads the end before it sends again. Answers that were
-// held for DrainHold are sent. When a connection holds more than holdBytesMax, it answers immediately. A connection that
-// is never quiet is read until DrainTimeout.
+// held for DrainHold are sent. When a connection holds more than holdBytesMax, it answers immediately. A connection
+// that is never quiet is read until DrainTimeout.
 //
 // The connection is closed for writing first, and read until the client closes it: closing it with unread input would
 // reset the connection, and lose answers that the client has not read.

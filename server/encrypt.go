@@ -49,8 +49,8 @@ func (c *conn) handshake() error {
 	return nil
 }
 
-// refusePlaintext answers a request that was not encrypted. err is the error of the handshake. Without an answer, drivers
-// wait until they time out, or report only that the connection was closed.
+// refusePlaintext answers a request that was not encrypted. err is the error of the handshake. Without an answer,
+// drivers wait until they time out, or report only that the connection was closed.
 func (c *conn) refusePlaintext(err error) {
 	var first tls.RecordHeaderError
 	if !errors.As(err, &first) || c.secure.Encrypted() {

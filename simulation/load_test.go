@@ -268,9 +268,10 @@ func overloaded() Load {
 
 const (
 	overloadedSeeds = 12
-	// overloadedFailuresMost bounds the failed changes of a thousand on an overloaded ring. The coordinators do not agree
-	// on the moment at which the paused arbiter is replaced, so that two arbiters grant turns for a while, and a change can
-	// be outvoted for its whole second. Over 150 seeds, 10 of 70,779 changes fail; without turns, 7 of 1,000 do.
+	// overloadedFailuresMost bounds the failed changes of a thousand on an overloaded ring. The coordinators do not
+	// agree on the moment at which the paused arbiter is replaced, so that two arbiters grant turns for a while, and
+	// a change can be outvoted for its whole second. Over 150 seeds, 10 of 70,779 changes fail; without turns, 7 of
+	// 1,000 do.
 	overloadedFailuresMost = 2
 )
 

@@ -105,8 +105,8 @@ func (f *countingFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// TestAbsentPartitionsReadNoBlock shows that searches for several rows, in both directions, rarely read from the disk in a
-// partition that is not stored, if the filters are in the cache and the rows are not.
+// TestAbsentPartitionsReadNoBlock shows that searches for several rows, in both directions, rarely read from the disk
+// in a partition that is not stored, if the filters are in the cache and the rows are not.
 func TestAbsentPartitionsReadNoBlock(t *testing.T) {
 	const partitions, rows, tries = 2_000, 10, 1_000
 	disk := &countingFS{FS: vfs.NewMem()}
@@ -169,8 +169,8 @@ func TestAbsentPartitionsReadNoBlock(t *testing.T) {
 	}
 }
 
-// TestProbesFindEveryPartition shows that a prober, which reads many partitions with one iterator, skips no block of the
-// later ones.
+// TestProbesFindEveryPartition shows that a prober, which reads many partitions with one iterator, skips no block of
+// the later ones.
 func TestProbesFindEveryPartition(t *testing.T) {
 	const partitions = 500
 	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, blockBytes: 512})

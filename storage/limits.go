@@ -80,7 +80,8 @@ const (
 	// sweepDeadRows is how much is purged of them before a sweepPause: a quarter of a core.
 	shadowedMax       = 1_000
 	deadPartitionsMax = 64
-	// suspectBytes is the size in files from which what a deletion covers is purged without a read: a thousand small rows.
+	// suspectBytes is the size in files from which what a deletion covers is purged without a read: a thousand small
+	// rows.
 	suspectBytes  = 16 << 10
 	sweepDeadRows = 10_000
 	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.

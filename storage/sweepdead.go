@@ -119,8 +119,8 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	return s.dead.count.Load() == 0, e.failure(err)
 }
 
-// measureSuspects has the rows purged that were deleted together, if files contain much of them: the next read would look
-// at each.
+// measureSuspects has the rows purged that were deleted together, if files contain much of them: the next read would
+// look at each.
 func (e *Engine) measureSuspects() error {
 	for _, x := range e.sweeper.dead.takeSuspects() {
 		size, err := e.db.EstimateDiskUsage(x.start, x.end)

@@ -107,8 +107,8 @@ func TestReadsHaveShadowedRowsPurged(t *testing.T) {
 	}
 }
 
-// TestDeletionsHaveRowsPurged shows that the rows of a large deleted partition or range are purged before the first read, that
-// rows beside the range and newer rows stay, and that a deletion of little is left to the pass.
+// TestDeletionsHaveRowsPurged shows that the rows of a large deleted partition or range are purged before the first
+// read, that rows beside the range and newer rows stay, and that a deletion of little is left to the pass.
 func TestDeletionsHaveRowsPurged(t *testing.T) {
 	for _, x := range []struct {
 		name   string

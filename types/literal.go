@@ -258,9 +258,9 @@ func splitFields(text string) (fields []string) {
 	return append(fields, text[start:])
 }
 
-// literalDigitsMax bounds the decimal digits of a number. A conversion takes time by the square of the digits: 0.2 ms for
-// one of this length, and 0.2 s for a statement of 16 MiB that consists of them. Arithmetic has 10,000 digits at most.
-// Longer numbers can be bound as values, which are binary.
+// literalDigitsMax bounds the decimal digits of a number. A conversion takes time by the square of the digits: 0.2 ms
+// for one of this length, and 0.2 s for a statement of 16 MiB that consists of them. Arithmetic has 10,000 digits at
+// most. Longer numbers can be bound as values, which are binary.
 const literalDigitsMax = 1 << 14
 
 func (t *Type) integerFromText(text string) ([]byte, error) {

@@ -57,7 +57,8 @@ func (r *raw) convert(l *Limits) error {
 }
 
 // inferred returns the type of a value without a type. An integer that a Double would change is an Int64; if it is too
-// large for that, too, it has the type Int64 nevertheless, so that it is refused and not changed. The service rounds it.
+// large for that, too, it has the type Int64 nevertheless, so that it is refused and not changed. The service rounds
+// it.
 func (r *raw) inferred() Type {
 	switch r.kind() {
 	case text:

@@ -15,8 +15,8 @@ const privateFiles = 0o077
 // restrictFiles makes the files that this process creates private to its user.
 func restrictFiles() { syscall.Umask(privateFiles) }
 
-// separate puts the process of cmd in a process group of its own: Ctrl-C reaches only the parent process, which then stops the
-// nodes in order.
+// separate puts the process of cmd in a process group of its own: Ctrl-C reaches only the parent process, which then
+// stops the nodes in order.
 func separate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // requestStop asks a process that separate was applied to to stop.

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// restrictFiles does nothing: files inherit the access of their directory, which by default is that of the user's profile.
+// restrictFiles does nothing: files inherit the access of their directory, which by default is that of the user's
+// profile.
 func restrictFiles() {}
 
 // separate puts the process of cmd in a process group of its own, which Ctrl-C does not reach.
@@ -16,8 +17,8 @@ func separate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// requestStop asks a process that separate was applied to to stop. Ctrl-Break is the event that such a process group receives;
-// the process sees os.Interrupt.
+// requestStop asks a process that separate was applied to to stop. Ctrl-Break is the event that such a process group
+// receives; the process sees os.Interrupt.
 func requestStop(p *os.Process) error {
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 }

@@ -26,10 +26,12 @@ const (
 	mutationCopies = 4
 	// resultCopies counts the answer and its copy for the request.
 	resultCopies = 2
-	// interleaved is the factor by which rows grow when they are merged, because each cell may then need its own timestamp. Cells of a
-	// few bytes, which also need their own time to live, may grow more; that is counted when it is seen.
+	// interleaved is the factor by which rows grow when they are merged, because each cell may then need its own
+	// timestamp. Cells of a few bytes, which also need their own time to live, may grow more; that is counted when it
+	// is seen.
 	interleaved = 4
-	// usual is the memory of a usual merge as a multiple of the pages, with which a read that had too little is repeated.
+	// usual is the memory of a usual merge as a multiple of the pages, with which a read that had too little is
+	// repeated.
 	usual = 8
 )
 

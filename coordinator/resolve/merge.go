@@ -7,8 +7,8 @@ import (
 	"cqld/row"
 )
 
-// Row is a row in its encoded form, which is in a page or in the memory of the resolver. A cell takes three to ten times its
-// encoded size when it is decoded, so the rows of replicas are merged cell by cell.
+// Row is a row in its encoded form, which is in a page or in the memory of the resolver. A cell takes three to ten
+// times its encoded size when it is decoded, so the rows of replicas are merged cell by cell.
 type Row struct {
 	clustering, encoded []byte
 	live                bool
@@ -24,8 +24,8 @@ type Partition struct {
 	Rows            []Row
 }
 
-// mergePartitions merges versions of one partition, as row.MergePartitions does. The rows of each are in the order of the command. The
-// result shares memory with the versions.
+// mergePartitions merges versions of one partition, as row.MergePartitions does. The rows of each are in the order of
+// the command. The result shares memory with the versions.
 func (s *Resolver) mergePartitions(versions []*Partition) *Partition {
 	out := &Partition{Key: versions[0].Key, header: versions[0].header}
 	var tombstones []row.RangeTombstone

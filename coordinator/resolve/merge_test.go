@@ -13,7 +13,8 @@ import (
 	"cqld/schema"
 )
 
-// draws are the shapes of pages that TestMergesStayWithinTheirMemory draws: what takes most memory for each byte of a page.
+// draws are the shapes of pages that TestMergesStayWithinTheirMemory draws: what takes most memory for each byte of a
+// page.
 type draws struct{ partitions, rows, cells, static, tombstones, path, value int }
 
 var shapes = []draws{
@@ -134,8 +135,9 @@ func merge(cmd *row.ReadCommand, pages [][]byte, most int) (s Resolver, page []b
 	return s, page, lacks, int(after.TotalAlloc - before.TotalAlloc), err
 }
 
-// TestMergesStayWithinTheirMemory merges random pages. The answer is that of row.MergePartitions, the repairs make each replica's page
-// equal to it, and a merge allocates no more than it has counted, whether or not its bound suffices.
+// TestMergesStayWithinTheirMemory merges random pages. The answer is that of row.MergePartitions, the repairs make
+// each replica's page equal to it, and a merge allocates no more than it has counted, whether or not its bound
+// suffices.
 func TestMergesStayWithinTheirMemory(t *testing.T) {
 	const constant = 24 << 10 // of the test, of the resolver, and of size classes
 	for seed := range uint64(140) {

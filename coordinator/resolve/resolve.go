@@ -306,7 +306,8 @@ func (s *Resolver) add(m *Partition, part bool) {
 	s.finished = s.cmd.Limits.Rows > 0 && s.counted >= s.cmd.Limits.Rows
 }
 
-// CountRows returns the number of rows that a partition with live rows, and perhaps a live static row, counts for the limit of cmd.
+// CountRows returns the number of rows that a partition with live rows, and perhaps a live static row, counts for the
+// limit of cmd.
 func CountRows(live uint32, header bool, cmd *row.ReadCommand) uint32 {
 	if live == 0 && cmd.StaticCounts && header {
 		return 1

@@ -85,8 +85,8 @@ func (a *Account) Close() {
 	p.Return(h)
 }
 
-// Detach removes the memory from the account and its role, and returns it: Pool.Return returns it later, and Owner.Hold removes it
-// from the address.
+// Detach removes the memory from the account and its role, and returns it: Pool.Return returns it later, and
+// Owner.Hold removes it from the address.
 func (a *Account) Detach() (h Held) {
 	if a == nil || a.pool == nil {
 		return h

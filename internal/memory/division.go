@@ -236,8 +236,8 @@ func (d *Division) InFlight() int64 { return d.Part[Requests] / inFlightDivisor 
 // Receiving returns the bound of requests that arrive, for each of the two protocols.
 func (d *Division) Receiving() int64 { return d.Part[Requests] / receivingDivisor }
 
-// TablesConnections returns how many connections of Azure Tables may be open if each has buffers of so many bytes: they use
-// at most a quarter of the part for requests.
+// TablesConnections returns how many connections of Azure Tables may be open if each has buffers of so many bytes:
+// they use at most a quarter of the part for requests.
 func (d *Division) TablesConnections(buffers int64) int { return int(d.Part[Requests] / 4 / buffers) }
 
 // Frame returns the default of native_transport_max_frame_size.

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Owner is a role or an address. While memory is short, the owner that has least of it is first. A nil Owner has nothing.
+// Owner is a role or an address. While memory is short, the owner that has least of it is first. A nil Owner has
+// nothing.
 type Owner struct {
 	held atomic.Int64
 	turn int64 // Pool.turn when an account was given memory for which it had waited; guarded by Pool.mu
@@ -38,8 +39,8 @@ func (o *Owner) Hold(n int64) {
 	}
 }
 
-// Origin is where a request comes from. Role has what requests use until they end; Address has their unread replies, too. Both may
-// be nil.
+// Origin is where a request comes from. Role has what requests use until they end; Address has their unread replies,
+// too. Both may be nil.
 type Origin struct{ Role, Address *Owner }
 
 func (o Origin) hold(n int64) {
@@ -47,8 +48,9 @@ func (o Origin) hold(n int64) {
 	o.Address.Hold(n)
 }
 
-// rank is a figure of the role and of the address, the larger one first. A request of one role from many addresses, or of many roles
-// from one address, has the figure of what is common; of two requests with that in common, the other figure decides.
+// rank is a figure of the role and of the address, the larger one first. A request of one role from many addresses,
+// or of many roles from one address, has the figure of what is common; of two requests with that in common, the other
+// figure decides.
 type rank struct{ larger, smaller int64 }
 
 func rankOf(x, y int64) rank { return rank{max(x, y), min(x, y)} }

@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// Pacer keeps the garbage between two collections at a number of bytes, whatever the size of the live heap. The cache of blocks
-// is part of that heap: with a constant GOGC=400, a cache of 256 MiB made the heap grow to 1.3 GiB before each collection.
-// The garbage never exceeds the live heap if that is larger than garbageMin, so that a node with little data and much memory stays small.
+// Pacer keeps the garbage between two collections at a number of bytes, whatever the size of the live heap. The cache
+// of blocks is part of that heap: with a constant GOGC=400, a cache of 256 MiB made the heap grow to 1.3 GiB before
+// each collection. The garbage never exceeds the live heap if that is larger than garbageMin, so that a node with
+// little data and much memory stays small.
 //
 // After each collection, the Pacer computes GOGC from the live heap that the collection has found. The runtime's memory limit is
 // above the bounds of all parts and the garbage together, so it rarely has an effect: a heap whose live part is at the limit would be
@@ -30,8 +31,9 @@ const (
 	percentMin = 12
 	// percentMax is the pace of a small heap: until the first collection, its growth is unknown.
 	percentMax = 400
-	// garbageMin is the garbage up to which a heap may have more garbage than live memory. A node of 1 GiB collects each 112 MiB, which
-	// costs a few percent of its CPU time, so that a larger node needs no more garbage for a live heap as small.
+	// garbageMin is the garbage up to which a heap may have more garbage than live memory. A node of 1 GiB collects
+	// each 112 MiB, which costs a few percent of its CPU time, so that a larger node needs no more garbage for a live
+	// heap as small.
 	garbageMin = 128 * mib
 	// percentStep is the relative change, in percent, from which the pace is set: setting it stops the program for some 50 µs.
 	percentStep = 5

@@ -27,8 +27,8 @@ func TestPacerAllowsBytes(t *testing.T) {
 	}
 }
 
-// On a machine with much memory, a node with little data has as much garbage as live memory, and at least 128 MiB of it if its live heap
-// is not a quarter of that. GOGC=400 made 80 MiB of live heap 400.
+// On a machine with much memory, a node with little data has as much garbage as live memory, and at least 128 MiB of
+// it if its live heap is not a quarter of that. GOGC=400 made 80 MiB of live heap 400.
 func TestPacerKeepsSmallHeapsSmall(t *testing.T) {
 	d, err := Divide(24<<30, "the test", Figures{})
 	if err != nil {

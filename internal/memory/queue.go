@@ -2,7 +2,8 @@ package memory
 
 import "slices"
 
-// enqueueLocked makes a wait for memory of a size. If the queue is full, another account makes room, or enqueueLocked returns false.
+// enqueueLocked makes a wait for memory of a size. If the queue is full, another account makes room, or enqueueLocked
+// returns false.
 func (p *Pool) enqueueLocked(a *Account, size int64) bool {
 	if len(p.queue) >= p.o.Waiters && !p.displaceLocked(a) {
 		return false
@@ -18,8 +19,8 @@ func (p *Pool) enqueueLocked(a *Account, size int64) bool {
 	return true
 }
 
-// displaceLocked refuses the last account of the role and address with the most that wait, if they have more than those of a would
-// have.
+// displaceLocked refuses the last account of the role and address with the most that wait, if they have more than
+// those of a would have.
 func (p *Pool) displaceLocked(a *Account) bool {
 	owned := map[*Owner]int64{a.origin.Role: 1}
 	owned[a.origin.Address]++
@@ -42,8 +43,8 @@ func (p *Pool) displaceLocked(a *Account) bool {
 	return true
 }
 
-// grantLocked gives memory to accounts that wait: to those whose owners have least, as long as it fits, and then the privilege to
-// the one whose owners have waited longest for a turn.
+// grantLocked gives memory to accounts that wait: to those whose owners have least, as long as it fits, and then the
+// privilege to the one whose owners have waited longest for a turn.
 func (p *Pool) grantLocked() {
 	for len(p.queue) > 0 {
 		if a := p.firstLocked(false); a != nil && p.takeLarge(a.needs(a.size)) {
@@ -72,8 +73,9 @@ func (p *Pool) grantLocked() {
 // standing is the place of an account among those that wait: the smallest is first.
 type standing struct{ held, turn rank }
 
-// firstLocked returns the account that is given memory next: that whose owners have least of it, then that whose owners had the
-// earliest turn, then that which has waited longest. If small, only accounts of the small part are considered.
+// firstLocked returns the account that is given memory next: that whose owners have least of it, then that whose
+// owners had the earliest turn, then that which has waited longest. If small, only accounts of the small part are
+// considered.
 func (p *Pool) firstLocked(small bool) (first *Account) {
 	var least standing
 	for _, a := range p.queue {
@@ -88,7 +90,8 @@ func (p *Pool) firstLocked(small bool) (first *Account) {
 	return first
 }
 
-// nextPrivilegedLocked returns the account whose owners had the earliest turn, and of several that which has waited longest.
+// nextPrivilegedLocked returns the account whose owners had the earliest turn, and of several that which has waited
+// longest.
 func (p *Pool) nextPrivilegedLocked() (first *Account) {
 	var earliest rank
 	for _, a := range p.queue {

@@ -65,7 +65,8 @@ func newCrowd(seed uint64, waiters int) *crowd {
 	return &crowd{Pool: p, r: r}
 }
 
-// storms are the origins of 1,000 requests that wait. The second client has another role and address, unless they are common.
+// storms are the origins of 1,000 requests that wait. The second client has another role and address, unless they are
+// common.
 var storms = map[string]struct {
 	storm  func(c *crowd, roles, addresses []*Owner, i int) Origin
 	second func(roles, addresses []*Owner) Origin
@@ -92,9 +93,9 @@ var storms = map[string]struct {
 	},
 }
 
-// TestStormsDelayOthersByWhatRuns has 1,000 requests wait, of random sizes, and then some of a second client, which may have run
-// requests before. At most two of the waiting requests, which have the privilege, are given memory before each of its requests, and
-// each has memory when those that ran as it came have ended.
+// TestStormsDelayOthersByWhatRuns has 1,000 requests wait, of random sizes, and then some of a second client, which
+// may have run requests before. At most two of the waiting requests, which have the privilege, are given memory
+// before each of its requests, and each has memory when those that ran as it came have ended.
 func TestStormsDelayOthersByWhatRuns(t *testing.T) {
 	for name, s := range storms {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +149,8 @@ func (c *crowd) secondClient(o Origin, size int64) error {
 	return nil
 }
 
-// TestFullQueueAdmitsOthers has one role fill the queue from many addresses. A request of another role takes the place of its last
-// one, and none of its own requests does.
+// TestFullQueueAdmitsOthers has one role fill the queue from many addresses. A request of another role takes the
+// place of its last one, and none of its own requests does.
 func TestFullQueueAdmitsOthers(t *testing.T) {
 	for name, s := range storms {
 		t.Run(name, func(t *testing.T) {

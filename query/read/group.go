@@ -117,8 +117,8 @@ func (run *reading) consumeGroup(v *rowview.View) (request.Verdict, error) {
 	return request.SkipRow, run.aggregate(run.x.Aggregates)
 }
 
-// aggregate adds the current row to aggregates. Memory for an argument is reserved before a state can contain it, and that for what a
-// function has made of it afterwards: until then it belongs to the function.
+// aggregate adds the current row to aggregates. Memory for an argument is reserved before a state can contain it, and
+// that for what a function has made of it afterwards: until then it belongs to the function.
 func (run *reading) aggregate(to []function.Accumulator) error {
 	for i, a := range run.plan.selection.Aggregates {
 		args, err := selection.EvalAll(&run.x, a.Args)

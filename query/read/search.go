@@ -10,8 +10,8 @@ import (
 	"cqld/search"
 )
 
-// search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and possibly others. Memory
-// for the page is reserved.
+// search answers a command of a SELECT by its index: the rows of the command that have a term of the SELECT, and
+// possibly others. Memory for the page is reserved.
 func (run *reading) search(r *request.Request, cmd *row.ReadCommand) ([]byte, error) {
 	req := &search.Request{
 		Table: run.plan.table, Index: run.index.Index.ID, Terms: run.index.Terms, Union: run.union(), Slices: cmd.Slices, StaticCounts: cmd.StaticCounts,

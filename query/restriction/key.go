@@ -101,7 +101,8 @@ func (rs *Set) PartitionKeys(s *term.Scope) ([]row.PartitionKey, error) {
 	return slices.DeleteFunc(keys, func(k row.PartitionKey) bool { return !tokens.Contains(k.Token) }), nil
 }
 
-// keyBytes is what a key, or a clustering, of a product takes besides its bytes: its slices, and those of its components.
+// keyBytes is what a key, or a clustering, of a product takes besides its bytes: its slices, and those of its
+// components.
 const keyBytes = 160
 
 // productBytes returns the memory of all combinations of choices.
@@ -117,8 +118,8 @@ func productBytes(choices [][][]byte, product int) int {
 	return n
 }
 
-// orderedCopies is the size of a clustering as bounds of a slice, in the size of its values: their order needs up to two bytes for each,
-// in memory that doubles, with a copy.
+// orderedCopies is the size of a clustering as bounds of a slice, in the size of its values: their order needs up to
+// two bytes for each, in memory that doubles, with a copy.
 const orderedCopies = 6
 
 // clusteringBytes returns the memory of all combinations of prefixes with values.

@@ -15,7 +15,8 @@ const (
 	mutationOverhead = 128
 	// changesFree is the size of changes that need no reservation: a request reserves its body twice.
 	changesFree = 4 << 10
-	// decodedCopies is what a row takes in which the cells are decoded, in its encoded size: a cell of 5 bytes has 72, twice.
+	// decodedCopies is what a row takes in which the cells are decoded, in its encoded size: a cell of 5 bytes has
+	// 72, twice.
 	decodedCopies = 30
 	// jsonCopies is the same for a text with JSON: an element of 2 bytes becomes a value of 16, and one of 8.
 	jsonCopies = 20
@@ -30,8 +31,8 @@ func (w *writing) Reserve(n int) error {
 	return w.hold()
 }
 
-// reserveRead reserves memory for what a statement reads from n bytes, which is kept while its rows are built: copies times their
-// number.
+// reserveRead reserves memory for what a statement reads from n bytes, which is kept while its rows are built: copies
+// times their number.
 func (w *writing) reserveRead(copies, n int) error {
 	if n <= changesFree || w.Memory == nil {
 		return nil
@@ -77,8 +78,8 @@ func (w *writing) beginRow() {
 }
 
 // hold reserves memory for what the statements have built, and for the change in construction. The garbage of a growing
-// change is in the part for the collector. The conditions of a conditional change are evaluated in goroutines of package
-// paxos, which must not wait: memory for its changes was reserved before.
+// change is in the part for the collector. The conditions of a conditional change are evaluated in goroutines of
+// package paxos, which must not wait: memory for its changes was reserved before.
 func (w *writing) hold() error {
 	n := w.cellBytes + w.readBytes + w.built + w.builder.Size()
 	if w.known != nil || n <= max(w.reserved, changesFree) {

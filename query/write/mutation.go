@@ -105,7 +105,8 @@ func (w *writing) ordered(t *schema.Table) bool {
 	return t.Options.WriteOrdering != "" && !w.stated && !isCounterTable(t)
 }
 
-// checkAhead refuses a timestamp in the far future, or adds a warning: data with it cannot be overwritten before that time.
+// checkAhead refuses a timestamp in the far future, or adds a warning: data with it cannot be overwritten before that
+// time.
 func (w *writing) checkAhead(t *schema.Table) error {
 	now, o := w.Millis*1000, &w.writer.o
 	switch {
@@ -205,14 +206,14 @@ func (w *writing) addChanges(m *Modification, key row.PartitionKey, in []row.Sli
 	return nil
 }
 
-// deletion returns the deletion of a row. Within a statement or batch, whose changes have one timestamp, it removes what is
-// written to the row, whatever the order of the statements.
+// deletion returns the deletion of a row. Within a statement or batch, whose changes have one timestamp, it removes
+// what is written to the row, whatever the order of the statements.
 func (w *writing) deletion() row.Deletion {
 	return row.Deletion{Timestamp: w.Timestamp, LocalTime: w.Now}
 }
 
-// wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is just before
-// that of the written cells, as in Cassandra, so that a batch may replace the rows.
+// wideDeletion returns the deletion of a partition or of a range of rows. In a conditional change its timestamp is
+// just before that of the written cells, as in Cassandra, so that a batch may replace the rows.
 func (w *writing) wideDeletion() row.Deletion {
 	d := w.deletion()
 	if w.known != nil {

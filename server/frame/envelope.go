@@ -133,8 +133,8 @@ func AppendUnsupportedVersion(dst []byte, e *UnsupportedVersion, stream int16) [
 	return wire.AppendString(dst, message)
 }
 
-// AppendTLSRequired appends the reply to a request that was not encrypted and arrived at a port that requires TLS. header is the
-// beginning of the request. ok is false if it does not look like a request.
+// AppendTLSRequired appends the reply to a request that was not encrypted and arrived at a port that requires TLS.
+// header is the beginning of the request. ok is false if it does not look like a request.
 func AppendTLSRequired(dst []byte, header [5]byte) (reply []byte, ok bool) {
 	version, err := VersionOf(header[0])
 	if err != nil || header[0]&directionBit != 0 {

@@ -21,8 +21,8 @@ func Whole(disk *vfs.MemFS) *vfs.MemFS {
 }
 
 // Tear returns the disk after a power cut that keeps some unsynced writes: each sector of every log in the directories
-// has its old or its new content; torn is the number of logs with new content. Only logs are torn, because Pebble's other
-// background writes do not depend on the seed alone.
+// has its old or its new content; torn is the number of logs with new content. Only logs are torn, because Pebble's
+// other background writes do not depend on the seed alone.
 func Tear(disk *vfs.MemFS, directories []string, r Rand) (after *vfs.MemFS, torn int, err error) {
 	synced, written := disk.CrashClone(vfs.CrashCloneCfg{}), Whole(disk)
 	for _, dir := range directories {
@@ -48,7 +48,8 @@ func Tear(disk *vfs.MemFS, directories []string, r Rand) (after *vfs.MemFS, torn
 	return synced, torn, nil
 }
 
-// tearFile writes the remaining content of one file to synced, and reports whether that is more than the synced content.
+// tearFile writes the remaining content of one file to synced, and reports whether that is more than the synced
+// content.
 func tearFile(synced, written *vfs.MemFS, path string, r Rand) (changed bool, err error) {
 	before, err := content(synced, path)
 	if err != nil {

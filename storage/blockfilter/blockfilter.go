@@ -1,9 +1,11 @@
-// Package blockfilter lets reads of one partition skip the blocks of a file that have no key of it. Pebble's bloom filters
-// answer for whole keys only; a search in a partition that does not exist would read the block in which it would be.
+// Package blockfilter lets reads of one partition skip the blocks of a file that have no key of it. Pebble's bloom
+// filters answer for whole keys only; a search in a partition that does not exist would read the block in which it
+// would be.
 //
-// Each block has a bloom filter of its partitions as a block property, which Pebble keeps in the index of the file. A filter
-// depends on the partition in the keys only: if a block with a tombstone of a key is skipped, so is every block with an older
-// version of that key, and no version appears that is deleted. Files without the property are read as before.
+// Each block has a bloom filter of its partitions as a block property, which Pebble keeps in the index of the file. A
+// filter depends on the partition in the keys only: if a block with a tombstone of a key is skipped, so is every
+// block with an older version of that key, and no version appears that is deleted. Files without the property are
+// read as before.
 package blockfilter
 
 import (
@@ -46,8 +48,8 @@ func position(h uint64, probe, size int) uint64 {
 type Collector struct {
 	hashes []uint64 // of the partitions in the block
 	last   []byte   // the last partition in the block
-	// open means that the block gets no filter, because it has keys that are not found by their partition: the node's own,
-	// and rows of tables without clustering columns, for which the filters of whole keys suffice.
+	// open means that the block gets no filter, because it has keys that are not found by their partition: the node's
+	// own, and rows of tables without clustering columns, for which the filters of whole keys suffice.
 	open bool
 }
 
@@ -110,8 +112,8 @@ func (*Collector) FinishIndexBlock(buf []byte) ([]byte, error) { return buf, nil
 // FinishTable implements pebble.BlockPropertyCollector.
 func (*Collector) FinishTable(buf []byte) ([]byte, error) { return buf, nil }
 
-// Filter skips blocks without keys of one partition. It implements pebble.BlockPropertyFilter. The iterator that uses it
-// shows an undefined part of other partitions.
+// Filter skips blocks without keys of one partition. It implements pebble.BlockPropertyFilter. The iterator that uses
+// it shows an undefined part of other partitions.
 type Filter struct{ hash uint64 }
 
 // Partition sets the partition.

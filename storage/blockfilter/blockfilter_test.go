@@ -39,8 +39,8 @@ func mayContain(t *testing.T, prop []byte, table schema.StorageID, k row.Partiti
 	return found
 }
 
-// TestFiltersFindEveryPartition makes blocks of 1 to 300 partitions with headers, range tombstones and rows: each filter
-// finds all of its partitions, takes 1.25 bytes for each, and denies all but a few of those that are absent.
+// TestFiltersFindEveryPartition makes blocks of 1 to 300 partitions with headers, range tombstones and rows: each
+// filter finds all of its partitions, takes 1.25 bytes for each, and denies all but a few of those that are absent.
 func TestFiltersFindEveryPartition(t *testing.T) {
 	const tables, absent = 3, 500
 	rng := rand.New(rand.NewPCG(23, 5))
@@ -83,8 +83,8 @@ func TestFiltersFindEveryPartition(t *testing.T) {
 	}
 }
 
-// TestBlocksWithoutFilter shows that a block with keys that no filter answers for is always read, and that the next block
-// has a filter again.
+// TestBlocksWithoutFilter shows that a block with keys that no filter answers for is always read, and that the next
+// block has a filter again.
 func TestBlocksWithoutFilter(t *testing.T) {
 	const table = schema.FirstStorageID
 	k := row.NewPartitionKey([]byte("key"))

@@ -77,8 +77,8 @@ const rowsMeasured = 32
 // Of estimates how many partitions a table has in the ranges that this node holds. Tokens are hashes: from any
 // position, the distance to the next partition is exponentially distributed with the density as its rate. So the
 // estimate seeks from evenly spaced positions and divides the number of partitions found by the distances walked to
-// them. Partitions of which only tombstones are left count. The cost is at most 48 seeks and 1,536 entries, whatever the
-// table's size.
+// them. Partitions of which only tombstones are left count. The cost is at most 48 seeks and 1,536 entries, whatever
+// the table's size.
 func Of(db *pebble.DB, id schema.StorageID, held []ring.Range) (p Partitions, err error) {
 	s := &sample{db: db, id: id}
 	for _, r := range held {

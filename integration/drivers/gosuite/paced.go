@@ -15,9 +15,9 @@ const (
 	pacedInterval = 300 * time.Millisecond // between two requests of one worker
 )
 
-// runPaced inserts with many workers until the input ends, each at most once in pacedInterval. In step, all workers send
-// at the same moment; otherwise their moments are spread over the interval. A worker whose request took longer sends
-// its next one immediately. The driver does not retry: each failed request is printed.
+// runPaced inserts with many workers until the input ends, each at most once in pacedInterval. In step, all workers
+// send at the same moment; otherwise their moments are spread over the interval. A worker whose request took longer
+// sends its next one immediately. The driver does not retry: each failed request is printed.
 func runPaced(d Driver, s Settings, inStep bool) int {
 	s.NoRetries = true
 	db, err := d.Open(s, "")
