@@ -212,14 +212,17 @@ func (s *secured) strangers(t *testing.T) {
 			t.Errorf("a client with %s was served", name)
 		}
 	}
-	for _, address := range []string{s.server.Address, strings.TrimPrefix(s.server.Tables, "http://")} {
+	for address, want := range map[string]string{
+		s.server.Address: "", strings.TrimPrefix(s.server.Tables, "http://"): "HTTP/1.1 400 Bad Request\r\n",
+	} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.SetDeadline(time.Now().Add(10 * time.Second))
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		if b, err := io.ReadAll(c); len(b) > 0 || os.IsTimeout(err) {
+		b, err := io.ReadAll(c)
+		if !strings.HasPrefix(string(b), want) || want == "" && len(b) > 0 || os.IsTimeout(err) {
 			t.Errorf("%s answers a client without encryption by %q, %v", address, b, err)
 		}
 		c.Close()
