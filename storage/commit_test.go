@@ -128,7 +128,8 @@ func TestSlowSyncIsReported(t *testing.T) {
 	write(2)
 	disk.Fail(nil)
 	write(3)
-	if m := e.Metrics(); m.SlowSyncs != 1 || m.LongestSync != slowSync+time.Second/2 || m.Pauses != 0 {
+	// The clock may jump while the commit is still being applied, which then counts as a pause.
+	if m := e.Metrics(); m.SlowSyncs != 1 || m.LongestSync != slowSync+time.Second/2 {
 		t.Errorf("%d slow syncs, the longest took %v; %d pauses", m.SlowSyncs, m.LongestSync, m.Pauses)
 	}
 	if err := e.Close(); err != nil {

@@ -191,10 +191,13 @@ func (e *Engine) loadPass() error {
 // firstSweep returns how long the purger waits after the start: it continues an interrupted pass soon, and begins the next
 // pass when it would have begun without the restart.
 func (e *Engine) firstSweep() time.Duration {
-	if len(e.sweeper.pass.position) > 0 {
+	s := &e.sweeper
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pass.position) > 0 {
 		return sweepStart
 	}
-	since := time.Duration(e.opts.Clock.Now().Unix()-e.sweeper.ended) * time.Second
+	since := time.Duration(e.opts.Clock.Now().Unix()-s.ended) * time.Second
 	return min(max(sweepEvery-since, sweepStart), sweepEvery)
 }
 
