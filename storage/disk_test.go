@@ -30,7 +30,7 @@ func TestIdleEngineRests(t *testing.T) {
 	var free, checks atomic.Int64
 	free.Store(1 << 40)
 	clock := newTestClock()
-	e := openTest(t, Options{FS: vfs.NewMem(), Clock: clock, BallastBytes: -1, noSweep: true, FreeSpace: func() (int64, int64) {
+	e := openTest(t, Options{FS: vfs.NewMem(), Clock: clock, BallastBytes: -1, NoSweep: true, FreeSpace: func() (int64, int64) {
 		checks.Add(1)
 		return free.Load(), 1 << 40
 	}})

@@ -222,7 +222,7 @@ func (e *Engine) start() {
 	e.owned.Go(e.commitLoop)
 	e.owned.Go(func() { e.disk.Watch(e.stop) })
 	e.sweeper.dead.wake = make(chan struct{}, 1)
-	if !e.opts.noSweep {
+	if !e.opts.NoSweep {
 		e.owned.Go(e.sweepLoop)
 	}
 	if e.opts.Sync == SyncPeriodic {

@@ -60,7 +60,7 @@ func runMetamorphic(t *testing.T, seed uint64) {
 		CacheBytes:    1 << (16 + m.rng.IntN(6)),
 		FilterRows:    max(0, m.rng.IntN(8)-3), // mostly few, or the default
 		Table:         func(schema.StorageID) TableInfo { return info },
-		noSweep:       true,
+		NoSweep:       true,
 		ShadowedRows:  m.rng.IntN(4), // few rows, or the default
 		purgeRangeMin: m.rng.IntN(4),
 		runMin:        m.rng.IntN(4),

@@ -149,8 +149,8 @@ type Options struct {
 	noLatch bool
 	// These replace constants, in tests that need few rows. runMin replaces sweepBatch in endRun.
 	purgeRangeMin, runMin, blockBytes, suspectBytes int
-	// noSweep leaves sweeps to calls of Sweep, in tests whose models must know when data is purged.
-	noSweep bool
+	// NoSweep leaves sweeps to calls of Sweep, in tests whose models must know when data is purged.
+	NoSweep bool
 	// ignoreDirty and forgetResumed remove safeguards of the purger, in tests that must then detect the lost rows.
 	ignoreDirty, forgetResumed bool
 }

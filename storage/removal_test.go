@@ -26,7 +26,7 @@ func TestRemovalsDoNotDelayCommits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := faultfs.Wrap(vfs.NewMem())
-			e := openTest(t, Options{FS: disk, noSweep: true})
+			e := openTest(t, Options{FS: disk, NoSweep: true})
 			mustApply(t, e, putRow("a", 1, 1, "x"), putInto(testTable+1, "a"))
 			release, held := make(chan struct{}), make(chan struct{}, 1)
 			var armed atomic.Bool

@@ -70,6 +70,7 @@ func open(t testing.TB, o storage.Options, ordered func(schema.StorageID) bool) 
 	if o.Clock == nil {
 		o.Clock = newTestClock()
 	}
+	o.NoSweep = true // the models must know when rows are purged
 	e := &engine{index: NewPartitions(ordered)}
 	Maintain(&o, e.index)
 	var err error

@@ -90,7 +90,7 @@ func (m *valuesRun) openEmpty(inline bool) {
 }
 
 func (m *valuesRun) open() {
-	m.opts.FS, m.opts.Maintainers = m.disk, nil
+	m.opts.FS, m.opts.Maintainers, m.opts.NoSweep = m.disk, nil, true
 	m.values = NewValues(func(id schema.StorageID) []Definition {
 		if id != testTable {
 			return nil
