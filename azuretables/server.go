@@ -317,8 +317,8 @@ func (c *call) authorize() (err error) {
 	return err
 }
 
-// memoryRole returns the name of the role that the request's memory counts for: that of the account, or else the
-// account.
+// memoryRole returns the name of the role that the request's memory counts for: the role of the account, or the account
+// if it has none.
 func (c *call) memoryRole() string {
 	if c.account.role != "" {
 		return c.account.role

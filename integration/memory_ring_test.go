@@ -22,7 +22,7 @@ const (
 	// probeEvery is the pause between the requests of the second client, and probeLate the time in which each is
 	// answered, or probeRatio times the slowest answer of an idle node at the same time, if that is longer: other
 	// load on the machine delays both. One in probeSlack may take longer, but none as long as probeLost, or
-	// probeRatio times that of the idle node.
+	// probeRatio times the slowest answer of the idle node.
 	probeEvery = 50 * time.Millisecond
 	probeLate  = time.Second
 	probeLost  = 10 * time.Second

@@ -40,7 +40,7 @@ const (
 	scanCopies = 8
 )
 
-// hold reserves memory for the next page and the keys, of which there are up to twice as many as in the result.
+// hold reserves memory for the next page and the keys. There are up to twice as many keys as in the result.
 func (op *scanOp) hold() error {
 	return op.memory.Hold(scanCopies*op.size + 2*len(op.keys)*keyOverhead + keyCopies*op.bytes)
 }

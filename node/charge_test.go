@@ -269,7 +269,8 @@ func TestRequestsStayWithinTheirMemory(t *testing.T) {
 		bound += s.Peak
 	}
 	if peak-before > bound {
-		t.Errorf("the live heap has grown by %d MiB, of which requests had reserved at most %d MiB", (peak-before)>>20, (bound-constant)>>20)
+		t.Errorf("the live heap has grown by %d MiB, and requests had reserved at most %d MiB",
+			(peak-before)>>20, (bound-constant)>>20)
 	}
 	if x.codes["answered"] < clients*requests/4 {
 		t.Errorf("%d of %d requests were answered", x.codes["answered"], clients*requests)

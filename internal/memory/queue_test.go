@@ -131,7 +131,7 @@ func (c *crowd) secondClient(o Origin, size int64) error {
 		if ended > ran+1 {
 			return fmt.Errorf("it waits after the end of the %d requests that ran", ran)
 		}
-		if given := len(c.end()); a.waiting { // those of the same moment have what the request left
+		if given := len(c.end()); a.waiting { // requests that began at the same moment use what the request left
 			storm += given
 		}
 	}
