@@ -60,7 +60,7 @@ func (c *conn) receiveBody(n int) (body []byte, err error) {
 	if body, err = c.receive(held, make([]byte, first), 0); err != nil || first == n {
 		return body, err
 	}
-	// The deadline does not include the wait for memory.
+	held.Complete() // from here it waits for memory, not for its client; the deadline does not include that
 	whole, err := c.server.large.Admit(int64(n), c.served.Load(), c.tooSlow, c.halt)
 	if err != nil {
 		return nil, c.skipOverloaded(n - first)

@@ -87,6 +87,32 @@ func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 	}
 }
 
+// A request whose first part has arrived and that waits for memory is not slow: clients that need the memory of first parts
+// do not end its connection.
+func TestWaitingForMemoryIsNotSlow(t *testing.T) {
+	for _, v := range []frame.Version{4, 5} {
+		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20, ReceivingBytesMax: 1 << 20}})
+		large := envelope(v, frame.OpQuery, 1, 0, queryBody(v, strings.Repeat("x", 700<<10)))
+		if v >= 5 {
+			large = frame.AppendSegments(nil, large, nil)
+		}
+		steady := connect(t, addr, v)
+		steady.works()
+		c := connect(t, addr, v)
+		c.writeRaw(large[:len(large)-100<<10])
+		eventually(t, "the slow one has the memory", func() bool { return s.Receiving() > 512<<10 })
+		steady.writeRaw(large)
+		for range 8 { // more than there are first parts
+			c := connect(t, addr, v)
+			go c.net.Write(large[:len(large)-100<<10])
+		}
+		if h, _ := steady.read(); h.Opcode != frame.OpResult {
+			t.Errorf("v%d: the request is answered by %v", v, h.Opcode)
+		}
+		steady.works()
+	}
+}
+
 // A client that sends steadily is served, however slowly, while no other request needs its memory.
 func TestSingleSlowClientIsServed(t *testing.T) {
 	_, addr := start(t, Options{})

@@ -43,8 +43,9 @@ func (c *conn) readSegment() error {
 	}
 	n := sh.PayloadLength + frame.SegmentTrailerSize
 	arriving := n > readBufferLarge && n > c.in.buffered()
+	var held *intake.Body
 	if n := segmentMemory(sh, arriving); n > 0 && c.large.held == nil { // otherwise the envelope's memory is used
-		held, err := c.server.small.Admit(n, c.served.Load(), c.tooSlow, c.halt)
+		held, err = c.server.small.Admit(n, c.served.Load(), c.tooSlow, c.halt)
 		if err != nil {
 			c.refuse(header{Version: c.version}, errOverloaded, memory.Held{})
 			return errHangUp // the requests in the segment are unknown
@@ -58,6 +59,7 @@ func (c *conn) readSegment() error {
 	if err != nil {
 		return err
 	}
+	held.Complete() // what it may wait for from here is memory, not its client
 	payload, err := frame.SegmentPayload(raw, sh)
 	if err != nil {
 		return c.corrupt("unrecoverable CRC mismatch detected in frame body")
@@ -215,6 +217,7 @@ func (c *conn) appendLarge(payload []byte) error {
 	if len(payload) < missing {
 		return nil
 	}
+	l.held.Complete()
 	charge, ok := c.reserveRequest(requestOverhead + int64(len(l.body)))
 	if !ok {
 		return c.abandonLarge(0)

@@ -192,8 +192,12 @@ func (b *Body) Received(n int) {
 	b.in.mu.Unlock()
 }
 
-// Complete marks the body as fully received: it keeps its memory until End, and is not aborted any more.
+// Complete marks the body as fully received: it keeps its memory until End, and is no longer aborted. It does nothing if b
+// is nil.
 func (b *Body) Complete() {
+	if b == nil {
+		return
+	}
 	b.in.mu.Lock()
 	b.complete = true
 	b.in.mu.Unlock()
