@@ -148,6 +148,26 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 	return c.Err()
 }
 
+// BatchBytes returns how many bytes of memory Consume allocates for the statements and values of the body at c, in addition
+// to the body. It allocates nothing, and leaves errors to Consume.
+func BatchBytes(c wire.Cursor) int {
+	c.Uint8()
+	statements, values := c.ShortCount(batchStatementMin), 0
+	for range statements {
+		switch c.Uint8() {
+		case batchKindText:
+			c.Take(int(c.Int32()))
+		default:
+			c.ShortBytes()
+		}
+		n := c.ShortCount(4)
+		for values += n; n > 0 && c.Err() == nil; n-- {
+			c.Value()
+		}
+	}
+	return statements*statementBytes + values*valueBytes
+}
+
 // Append appends the body.
 func (b *Batch) Append(dst []byte, v Version) []byte {
 	dst = append(dst, byte(b.Type))
