@@ -127,6 +127,9 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 	if b.Type > BatchCounter {
 		c.Fail(protocolError(fmt.Sprintf("Invalid BATCH message type %d", b.Type)))
 	}
+	after := *c
+	_, values := countBatch(&after)
+	b.values = slices.Grow(b.values, values) // at once: statements would keep the arrays that it outgrows
 	n := c.ShortCount(batchStatementMin)
 	b.Statements = slices.Grow(b.Statements, n)
 	for range n {
@@ -141,31 +144,13 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 		}
 		start := len(b.values)
 		b.values = consumeValues(c, v, b.values)
-		s.Values = b.values[start:len(b.values):len(b.values)]
+		if len(b.values) > start {
+			s.Values = b.values[start:len(b.values):len(b.values)]
+		}
 		b.Statements = append(b.Statements, s)
 	}
 	b.Params.consume(c, v)
 	return c.Err()
-}
-
-// BatchBytes returns how many bytes of memory Consume allocates for the statements and values of the body at c, in addition
-// to the body. It allocates nothing, and leaves errors to Consume.
-func BatchBytes(c wire.Cursor) int {
-	c.Uint8()
-	statements, values := c.ShortCount(batchStatementMin), 0
-	for range statements {
-		switch c.Uint8() {
-		case batchKindText:
-			c.Take(int(c.Int32()))
-		default:
-			c.ShortBytes()
-		}
-		n := c.ShortCount(4)
-		for values += n; n > 0 && c.Err() == nil; n-- {
-			c.Value()
-		}
-	}
-	return statements*statementBytes + values*valueBytes
 }
 
 // Append appends the body.
