@@ -73,9 +73,6 @@ const (
 // Result is the result of a statement.
 type Result struct {
 	Kind ResultKind
-	// TracingID is valid if Traced.
-	TracingID [16]byte
-	Traced    bool
 
 	// Fields of KindRows.
 	Metadata        *Metadata
