@@ -75,12 +75,13 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 		return func(*Encryption, *yaml.Node) error { return fmt.Errorf(format, args...) }
 	}
 	known["enabled"] = refuse("has no effect between nodes; set internode_encryption")
-	known["legacy_ssl_storage_port_enabled"] = func(_ *Encryption, v *yaml.Node) error {
+	legacyPort := func(_ *Encryption, v *yaml.Node) error {
 		if enabled, err := truthOf(v); err != nil || !enabled {
 			return err
 		}
 		return errors.New("a separate port for TLS is not supported; with optional: true, storage_port accepts connections with and without TLS")
 	}
+	known["legacy_ssl_storage_port_enabled"], known["enable_legacy_ssl_storage_port"] = legacyPort, legacyPort
 	for _, name := range []string{"outbound_keystore", "outbound_keystore_password"} {
 		known[name] = refuse("is not supported: nodes accept and open connections with the same certificate")
 	}

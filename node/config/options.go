@@ -16,6 +16,7 @@ import (
 	"cqld/messaging"
 	"cqld/query/definition"
 	"cqld/query/guardrail"
+	"cqld/ring"
 	"cqld/udf/value"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Datacenter  string
 	Rack        string
 	NumTokens   int
+	// InitialTokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses them.
+	InitialTokens []ring.Token
 
 	DataDir string
 	FS      vfs.FS // nil: the file system of the machine
@@ -99,6 +102,7 @@ type Options struct {
 	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	ViewsDisabled      bool // CREATE MATERIALIZED VIEW is refused: materialized_views_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
 	Guardrails         guardrail.Guardrails
 	Indexes            definition.Indexes
@@ -115,6 +119,10 @@ type Options struct {
 	MaxRequestsInFlight int           // 0: the server's default
 
 	Access Access // authentication and authorization
+
+	// PagingSecret authenticates paging states for several clusters: paging_state_secret. Empty means that states are valid in this
+	// cluster only.
+	PagingSecret string
 
 	// TablesAccounts are the accounts of the Tables server. Those of the cluster's
 	// metadata are served as well. If there are none, the development account is, on a loopback address.
@@ -143,6 +151,9 @@ type Options struct {
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // level of Logger, if it can be changed
 }
+
+// pagingSecretMin is the least length of paging_state_secret.
+const pagingSecretMin = 32
 
 // Default returns the options of `cqld start` without flags: one node on 127.0.0.1.
 func Default() Options {
@@ -226,6 +237,9 @@ func (o *Options) Validate() error {
 	}
 	if o.CommitLogSyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
+	}
+	if n := len(o.PagingSecret); n > 0 && n < pagingSecretMin {
+		bad("paging_state_secret", "has %d characters; use at least %d, for example of `openssl rand -base64 33`", n, pagingSecretMin)
 	}
 	o.validateClientLimits(bad)
 	if s := o.AuditSettings(); s.Validate() != nil {
