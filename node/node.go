@@ -86,6 +86,8 @@ type Node struct {
 	served       chan struct{} // closed when the servers for clients have been opened
 	closing      atomic.Bool   // Close was called
 	retiring     atomic.Bool   // this node has left the cluster while it was running
+	stopOnce      sync.Once
+	stopRequested chan struct{} // closed when an operator has asked the process to stop
 	retired      chan struct{} // closed when it has disconnected its clients after that
 	hashing      hashing
 	memory       *memory.Pool          // of the requests of clients
@@ -133,7 +135,7 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}),
+	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}), stopRequested: make(chan struct{}),
 		served: make(chan struct{}), hashing: newHashing(), memory: newRequestMemory(&opts)}
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)

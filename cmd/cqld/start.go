@@ -49,6 +49,7 @@ type startCommand struct {
 	Pprof                 string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
 	ClockOffset           time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
 	Unsafe                bool          `hidden:"" help:"Allow options that are for tests only."`
+	StopWithStdin         bool          `hidden:"" help:"Stop when the standard input ends."`
 	StatusFD              int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
 
@@ -89,28 +90,44 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	status := c.statusWriter()
 	defer status.Close()
+	if c.StopWithStdin {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		go func() { // ends with the process
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
 	report := func() { fmt.Fprintln(status, n.Status().Line()) }
 	report()
 	n.OnStatus(report)
 	if n.Joined() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.Tables())
 	}
-	failed := await(ctx, n, opts.Logger)
+	failed := await(ctx, n, opts.Logger, func() {
+		if c.StatusFD == 0 && c.LogFormat == "text" {
+			greetNode(os.Stdout, &opts)
+		}
+	})
 	notify(stateStopping, opts.Logger)
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(failed, n.Close(drain))
 }
 
-// await returns when the node must stop, with the error if it has failed.
-func await(ctx context.Context, n *node.Node, log *slog.Logger) (failed error) {
+// await calls greet when the node serves clients, and returns when the node must stop, with the error if it has failed.
+func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (failed error) {
 	served := n.Served()
 	for {
 		select {
 		case <-served:
 			notify(stateReady, log)
+			greet()
 			served = nil
 		case <-ctx.Done():
+			log.Info("draining")
+			return nil
+		case <-n.StopRequested():
 			log.Info("draining")
 			return nil
 		case failed = <-n.Failed():
