@@ -379,7 +379,7 @@ func (n *Node) openServer() error {
 
 // startBinary opens the CQL server. The caller holds n.binary.
 func (n *Node) startBinary() error {
-	l, err := n.listenForClients(n.opts.Native())
+	l, err := n.listenForClients(n.opts.NativeListener())
 	if err != nil {
 		return fmt.Errorf("node: listen for clients: %w", err)
 	}

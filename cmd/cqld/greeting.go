@@ -32,7 +32,7 @@ func greetNode(out io.Writer, o *config.Options) {
 		m := member{address: address.Addr().String(), tables: o.TablesPort}
 		fmt.Fprintf(out, "  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString(scheme(o), m, azuretables.DevelopmentKey))
 	} else if o.TablesPort != 0 {
-		fmt.Fprintf(out, "  Azure Tables: %s://%s/ACCOUNT\n", scheme(o), o.Tables())
+		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.TablesPort)
 	}
 	dir, err := filepath.Abs(o.DataDir)
 	if err != nil {

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"cqld/cmd/cqld/ctl"
+	"cqld/node/config"
 	"cqld/node/control"
 )
 
@@ -92,6 +94,7 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 		return errors.Join(err, read.Close(), write.Close())
 	}
 	n.cmd.Stdin, n.life = stdin, life
+	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, config.EnvironmentPrefix) })
 	err = n.cmd.Start()
 	stdin.Close()
 	write.Close()

@@ -87,6 +87,7 @@ func settings() map[string]setting {
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
+	maps.Copy(all, developmentSettings())
 	maps.Copy(all, accessSettings())
 	maps.Copy(all, guardrailSettings())
 	maps.Copy(all, indexSettings())
@@ -302,7 +303,10 @@ func setRPCAddress(o *Options, v *yaml.Node) error { return o.SetRPCAddress(v.Va
 func (o *Options) SetListenAddress(s string) error { return setOwn(s, &o.ListenAddress, &o.ListenName) }
 
 // SetRPCAddress sets the address for clients: an IP address, or a name of this machine.
-func (o *Options) SetRPCAddress(s string) error { return setOwn(s, &o.RPCAddress, &o.RPCName) }
+func (o *Options) SetRPCAddress(s string) error {
+	o.rpcSet = true
+	return setOwn(s, &o.RPCAddress, &o.RPCName)
+}
 
 func setOwn(s string, addr *netip.Addr, name *string) error {
 	a, err := ParseAddress(s)

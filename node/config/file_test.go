@@ -172,7 +172,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		if err := set(&got, doc.Content[0]); err != nil {
 			t.Errorf("%s: the documented default is refused: %v", name, err)
 		}
-		got.Logger, want.Logger = nil, nil
+		got.Logger, want.Logger, got.rpcSet = nil, nil, false
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s is not the default", name, value)
 		}

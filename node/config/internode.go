@@ -125,7 +125,7 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 			"%s): any process that reaches the port could act as a node. Set server_encryption_options with internode_encryption: all, and "+
 			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
 	}
-	if a := o.RPCAddress; reachable(a) {
+	if a := o.RPCAddress; reachable(a) && !a.IsUnspecified() && !o.DevelopmentMode {
 		if !o.Access.Authenticates() {
 			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the port could read and change "+
 				"everything. Set authenticator: PasswordAuthenticator."+override, a)
@@ -150,7 +150,9 @@ func (o *Options) Insecurities() (all []string) {
 				"from the address of such a node can act as that node", e.Peers, a))
 		}
 	}
-	if a := o.RPCAddress; reachable(a) {
+	if a := o.RPCAddress; o.DevelopmentMode {
+		all = append(all, givesUp)
+	} else if reachable(a) {
 		if !o.Access.Authenticates() {
 			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: anyone who reaches it can read and change everything", a))
 		}

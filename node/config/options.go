@@ -56,6 +56,11 @@ type Options struct {
 	ClientEncryption Encryption
 	// InternodeEncryption is TLS of the port for other nodes.
 	InternodeEncryption InternodeEncryption
+	// BroadcastRPCAddress is the address that the node advertises to clients. If it is not valid, that is RPCAddress.
+	BroadcastRPCAddress netip.Addr
+	// DevelopmentMode serves clients of all addresses without logins and encryption: development.
+	DevelopmentMode bool
+	rpcSet          bool // rpc_address was set
 	// AllowInsecureAddresses permits addresses that other machines can reach although nodes or clients are not
 	// authenticated or not encrypted: allow_insecure_listen_addresses.
 	AllowInsecureAddresses bool
@@ -272,7 +277,7 @@ func (o *Options) Validate() error {
 func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
 	check := func(name string, a netip.Addr, port uint16, portName string) {
 		switch {
-		case !a.IsValid() || a.IsUnspecified() && !a.IsLoopback():
+		case !a.IsValid() || a.IsUnspecified() && name != "rpc_address":
 			bad(name, "%s is not an address that other machines can connect to; set one", a)
 		}
 		if port == 0 {
@@ -286,6 +291,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	o.validateControl(bad)
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
+	o.validateAllAddresses(bad)
 	o.validateTables(bad)
 	o.ClientEncryption.validate("client_encryption_options", bad)
 	o.InternodeEncryption.validate(bad)
@@ -298,8 +304,16 @@ func (o *Options) Internode() netip.AddrPort {
 	return netip.AddrPortFrom(o.ListenAddress, o.StoragePort)
 }
 
-// Native returns the address for CQL clients.
+// Native returns the address that CQL clients connect to.
 func (o *Options) Native() netip.AddrPort {
+	if o.BroadcastRPCAddress.IsValid() {
+		return netip.AddrPortFrom(o.BroadcastRPCAddress, o.NativeTransportPort)
+	}
+	return o.NativeListener()
+}
+
+// NativeListener returns the address at which the node listens for CQL clients.
+func (o *Options) NativeListener() netip.AddrPort {
 	return netip.AddrPortFrom(o.RPCAddress, o.NativeTransportPort)
 }
 
