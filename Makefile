@@ -45,8 +45,8 @@ package-test: ## packages, image, systemd unit, compose file and manifests: sche
 	cd tools/package && $(GO) test -count=1 -timeout 10m ./...
 
 .PHONY: run
-run: ## a ring of four nodes on this machine
-	CGO_ENABLED=0 $(GO) run ./cmd/cqld local
+run: build ## a ring of four nodes on this machine
+	bin/cqld local
 
 .PHONY: check
 check: fmt-check tidy-check generate-check vet lint ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests

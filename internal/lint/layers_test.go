@@ -164,10 +164,11 @@ cqldtest: azuretables internal/env node node/config storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
-cmd/cqld/ctl: audit node/control tlsconfig
+cmd/cqld/running:
+cmd/cqld/ctl: audit cmd/cqld/running node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit internal/memory node node/config node/control tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory node node/config node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark
