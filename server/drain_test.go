@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -71,23 +72,37 @@ func awaitHolding(t *testing.T, s *Server) {
 
 func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 	for _, version := range []frame.Version{4, 5} {
-		s, addr := start(t, Options{})
-		c := connect(t, addr, version)
-		beginDrain(t, s)
-		awaitHolding(t, s)
-		begun := time.Now()
-		for stream := range int16(2) {
-			c.send(stream+1, "x")
-			time.Sleep(holdQuiet / 4)
+		var err error
+		for range 5 { // on a busy machine, the second request may come too late, or the end be read late
+			if err = endWithAnswers(t, version); err == nil {
+				break
+			}
 		}
-		answers, first := readEnd(t, c)
-		if held := first.Sub(begun); answers != 2 || held < holdQuiet {
-			t.Errorf("v%d: %d answers, the first after %v", version, answers, held)
-		}
-		if late := time.Since(first); late > holdQuiet {
-			t.Errorf("v%d: the end came %v after the answers", version, late)
+		if err != nil {
+			t.Errorf("v%d: %v", version, err)
 		}
 	}
+}
+
+// endWithAnswers drains a server with a client that has sent two requests, and returns what is wrong with the end.
+func endWithAnswers(t *testing.T, version frame.Version) error {
+	s, addr := start(t, Options{})
+	c := connect(t, addr, version)
+	beginDrain(t, s)
+	awaitHolding(t, s)
+	begun := time.Now()
+	for stream := range int16(2) {
+		c.send(stream+1, "x")
+		time.Sleep(holdQuiet / 4)
+	}
+	answers, first := readEnd(t, c)
+	if held := first.Sub(begun); answers != 2 || held < holdQuiet {
+		return fmt.Errorf("%d answers, the first after %v", answers, held)
+	}
+	if late := time.Since(first); late > holdQuiet {
+		return fmt.Errorf("the end came %v after the answers", late)
+	}
+	return nil
 }
 
 // A client that never stops sending is served in all phases of a drain, which ends nevertheless.
