@@ -11,8 +11,9 @@ import (
 	"cqld/storage"
 )
 
-// builtWhile builds an index of an empty table, calls arrive, which writes rows and decides meanwhile whether the index is
-// known, and makes the index known. It must then be unbuilt, and find the rows once it is built, also after a restart.
+// builtWhile builds an index of an empty table, calls arrive, which writes rows and decides meanwhile whether the
+// index is known, and makes the index known. It must then be unbuilt, and find the rows once it is built, also after
+// a restart.
 func builtWhile(t *testing.T, restart bool, rows int, arrive func(m *valuesRun, know func(bool))) {
 	m := newValuesRun(t, 1)
 	defer func() { m.check("close", m.engine.Close()) }()
@@ -31,8 +32,8 @@ func builtWhile(t *testing.T, restart bool, rows int, arrive func(m *valuesRun, 
 		m.restart()
 	}
 	know(true)
-	q := &Query{Table: testTable, Index: ofValue, Tokens: ring.FullRange(), Order: ByToken, Terms: []row.Slice{row.AllRows()},
-		Limit: 10, Now: 1}
+	q := &Query{Table: testTable, Index: ofValue, Tokens: ring.FullRange(), Order: ByToken,
+		Terms: []row.Slice{row.AllRows()}, Limit: 10, Now: 1}
 	if page, err := m.values.Search(q); !errors.Is(err, ErrNotBuilt) {
 		t.Fatalf("a search before the build finds %d rows, %v", len(page.Candidates), err)
 	}
@@ -46,8 +47,8 @@ func builtWhile(t *testing.T, restart bool, rows int, arrive func(m *valuesRun, 
 	}
 }
 
-// TestIndexOfRowsThatCameWhileItWasUnknown writes and ingests rows on a node that does not know an index, or not from the
-// beginning of the ingestion, as when the metadata reaches it late: what was built before does not count.
+// TestIndexOfRowsThatCameWhileItWasUnknown writes and ingests rows on a node that does not know an index, or not from
+// the beginning of the ingestion, as when the metadata reaches it late: what was built before does not count.
 func TestIndexOfRowsThatCameWhileItWasUnknown(t *testing.T) {
 	late := putRow("late", 1, 5, "value")
 	for name, arrive := range map[string]func(m *valuesRun, know func(bool)){

@@ -311,10 +311,11 @@ func (m *vectorRun) inGraphOnly() (stored int) {
 	return stored
 }
 
-// TestRemovedVectorsLeaveTheGraph overwrites, deletes and purges vectors. The graph keeps none whose entry is removed, which
-// searches would compare and read in vain.
+// TestRemovedVectorsLeaveTheGraph overwrites, deletes and purges vectors. The graph keeps none whose entry is
+// removed, which searches would compare and read in vain.
 func TestRemovedVectorsLeaveTheGraph(t *testing.T) {
-	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem(), def: vectorDefinition(similarity.Euclidean)}
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem()}
+	m.def = vectorDefinition(similarity.Euclidean)
 	m.open()
 	defer func() { _ = m.engine.Close() }()
 	for i := range 60 {
