@@ -140,7 +140,7 @@ query/system: auth internal/histogram internal/wire query/mask ring row schema t
 query/vector: query/function schema types types/similarity
 query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
 query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
+query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/identifier query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
 query: audit auth cql internal/env internal/histogram internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
