@@ -217,7 +217,7 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Update); err != nil {
 		return nil, err
 	}
-	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+	if err := c.checkCounterConditions(len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
 	m := &Modification{kind: restriction.Update, table: c.Table}
@@ -237,6 +237,9 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	}
 	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
+	if err == nil {
+		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +252,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Delete); err != nil {
 		return nil, err
 	}
-	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+	if err := c.checkCounterConditions(len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
 	m := &Modification{kind: restriction.Delete, table: c.Table}
@@ -270,6 +273,9 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	deletesStatic := len(m.static) > 0 && len(m.regular) == 0
 	onlyStatic := deletesStatic && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Delete, OnlyStatic: onlyStatic})
+	if err == nil {
+		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
+	}
 	if err != nil {
 		return nil, err
 	}
