@@ -69,8 +69,9 @@ storage/format:
 storage/latch: ring
 storage/logguard:
 storage/merging: row
+storage/pause:
 storage/space: internal/env
-storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/rowkey storage/space
+storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
