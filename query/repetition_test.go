@@ -3,6 +3,7 @@ package query
 import (
 	"flag"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,7 +21,16 @@ const growth = 16
 // effort is what one layer used for a statement.
 type effort struct {
 	bytes uint64
-	time  time.Duration
+	time  time.Duration // of processors
+}
+
+// processorTime returns the processor time of this process.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func (e effort) beyond(small effort) bool {
@@ -31,9 +41,9 @@ func (e effort) beyond(small effort) bool {
 func measured(f func()) effort {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	began := processorTime()
 	f()
-	took := time.Since(start)
+	took := processorTime() - began
 	runtime.ReadMemStats(&after)
 	return effort{after.TotalAlloc - before.TotalAlloc, took}
 }
