@@ -39,7 +39,8 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		Execute: func(fn *function.Function) error {
 			return p.services.Executor.Authorize(r, permissions.Execute([]*function.Function{fn})...)
 		},
-		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage}
+		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage,
+		ViewsDisabled: p.o.ViewsDisabled}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
 	}

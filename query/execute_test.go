@@ -73,6 +73,12 @@ func at(level ring.Consistency) *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: level, SerialConsistency: ring.Serial}
 }
 
+func tracedAt(level ring.Consistency) *request.Request {
+	r := at(level)
+	r.Tracing = true
+	return r
+}
+
 // over returns an Executor of a coordinator, which may also be a proposer. It may be nil if no statement reads or writes rows.
 func over(c request.Coordinator) *request.Executor {
 	proposer, _ := c.(request.Proposer)

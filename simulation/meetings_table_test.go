@@ -143,7 +143,7 @@ func classified() map[string]map[string]string {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads", "getendpoints": "- reads", "info": "- reads",
 			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads", "compactionstats": "- reads",
 			"netstats": "- reads", "clientstats": "- reads", "killquery": "- one request", "flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
-			"cleanup": opDecommission, "drain": opRestart, "snapshot": opSnapshot, "listsnapshots": "- reads", "clearsnapshot": opSnapshot,
+			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot, "listsnapshots": "- reads", "clearsnapshot": opSnapshot,
 			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads", "sethandoff": opHints, "listpendinghints": "- reads",
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
 			"repair":       opRepair + ", " + opRepairSome,

@@ -305,7 +305,7 @@ func (o *setIndex) Apply(x *Context, r *row.Row) error {
 		return invalidf("Invalid unset value for list index")
 	}
 	v, err := o.value.Eval(&x.Scope)
-	if err != nil || v.Kind == wire.ValueUnset {
+	if err != nil {
 		return err
 	}
 	cells := x.existing(o.col, r)
@@ -315,11 +315,12 @@ func (o *setIndex) Apply(x *Context, r *row.Row) error {
 	if i < 0 || i >= len(cells) {
 		return invalidf("List index %d out of bound, list has size %d", i, len(cells))
 	}
-	if v.Kind == wire.ValueNull {
+	switch v.Kind {
+	case wire.ValueNull:
 		r.Cells = append(r.Cells, x.tombstone(o.col, cells[i].Path))
-		return nil
+	case wire.ValueSet:
+		r.Cells = append(r.Cells, x.cell(o.col, cells[i].Path, v.Bytes))
 	}
-	r.Cells = append(r.Cells, x.cell(o.col, cells[i].Path, v.Bytes))
 	return nil
 }
 

@@ -170,7 +170,13 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 		return err
 	}
 	slices, err := m.where.Slices(&w.Scope)
-	if err == nil {
+	switch {
+	case err != nil:
+	case m.ranges && len(slices) == 0: // as in Cassandra
+		return nil
+	case m.ranges:
+		err = rangesOfColumns()
+	default:
 		err = restriction.CheckProduct(len(keys), len(slices))
 	}
 	if err != nil {
