@@ -24,6 +24,7 @@ func DrawnOptions(seed uint64) Options {
 	o := DefaultOptions(seed)
 	r := NewStream(seed, "drawn")
 	if r.Chance(250) {
+		o.drawConditional(seed)
 		return o
 	}
 	o.drawShape(r)
@@ -49,7 +50,27 @@ func DrawnOptions(seed uint64) Options {
 		o.spareHints()
 	}
 	o.boundCost(r)
+	o.drawConditional(seed)
 	return o
+}
+
+// drawConditional makes a fifth of the seeds runs of conditional changes alone, under which their state must survive: power cuts
+// with commits at every level, and changes of the ring with three replicas. Commits are often lost, so that decisions are for a
+// long time in the state of acceptors alone.
+func (o *Options) drawConditional(seed uint64) {
+	switch seed % 10 {
+	case 3:
+		o.FaultKinds, o.Points = []string{"power-all", "power-one", "power-torn"}, []string{"lose-commits"}
+		o.TornWrites = true
+	case 8: // clients end soon: later changes of a partition would transfer its state to the nodes that gain it
+		o.FaultKinds, o.Points = []string{"join", "leave", "move"}, []string{"drop-hint", "lose-commits"}
+		o.setFactors([]int{-3})
+		o.Nodes, o.NodesMost, o.Clients, o.Turns, o.Faults = 6, 7, 2, 8, 10*time.Second
+		o.PaxosMargin, o.ConvergeBy = 0, ByReads
+	default:
+		return
+	}
+	o.Workloads, o.Levels = []string{"cas"}, true
 }
 
 // drawShape draws the numbers of nodes and replicas.
