@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"cqld/internal/wire"
 	"cqld/query"
@@ -75,10 +76,12 @@ func TestOptionsAreAnsweredBeforeAndAfterStartup(t *testing.T) {
 
 func TestRowsAreComplete(t *testing.T) {
 	result := rowsOf(50_000, "a cell with some text") // 1.2 MB: many v5 segments
-	result.PagingState, result.Traced, result.TracingID = []byte("state"), true, [16]byte{1}
+	result.PagingState = []byte("state")
+	session := [16]byte{1}
 	_, addr := start(t, Options{Processor: &fake{
 		query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
 			r.Warn("careful")
+			r.TraceID = &session
 			copied := *result
 			return &copied, nil
 		},
@@ -93,7 +96,7 @@ func TestRowsAreComplete(t *testing.T) {
 			if cur.Finish() != nil || r.RowCount != 50_000 || !bytes.Equal(r.Rows, result.Rows) || string(r.Metadata.PagingState) != "state" {
 				t.Fatalf("%+v: %d rows, %d bytes, %v", h, r.RowCount, len(r.Rows), cur.Err())
 			}
-			if prefix.TracingID != result.TracingID || (v >= frame.V4) != (len(prefix.Warnings) == 1) {
+			if prefix.TracingID != session || (v >= frame.V4) != (len(prefix.Warnings) == 1) {
 				t.Errorf("prefix %+v", prefix)
 			}
 		}
@@ -125,7 +128,7 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	_, addr := start(t, Options{Processor: &fake{
 		execute: func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
 			executed = fmt.Sprint(id, r.Consistency, r.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState, p.HasTimestamp,
-				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, p.Tracing, s.Version)
+				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, r.Tracing, s.Version)
 			return void()
 		},
 		batch: func(r *request.Request, _ *query.Session, p *query.BatchParams) (*query.Result, error) {
@@ -159,6 +162,41 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	if r := frame.ConsumeResult(&cur, frame.V5); cur.Finish() != nil || fmt.Sprint(r.Prepared.ID, r.Prepared.ResultMetadataID) != "[1 2] [3]" {
 		t.Errorf("PREPARE: %+v", r)
 	}
+}
+
+// The memory of decoded values is reserved before they are decoded, a request that needs more than any may use is refused, and
+// a worker that goes on to its next request keeps none of it.
+func TestDecodedValuesAreReserved(t *testing.T) {
+	const values = 60_000
+	reserved := int64(-1)
+	s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 4 << 20, InFlightBytesMax: 16 << 20}, Processor: &fake{
+		batch: func(r *request.Request, _ *query.Session, p *query.BatchParams) (*query.Result, error) {
+			reserved = r.Memory.Bytes()
+			return void()
+		},
+	}})
+	c := connect(t, addr, frame.V5)
+	batch := func(statements int) []byte {
+		b := frame.Batch{Params: frame.Params{Consistency: 1, SerialConsistency: 8}}
+		for range statements {
+			b.Statements = append(b.Statements, frame.BatchStatement{ID: []byte{9}, Values: make([]wire.Value, values)})
+		}
+		return b.Append(nil, frame.V5)
+	}
+	c.write(frame.OpBatch, 1, 0, batch(1))
+	c.read()
+	if least := int64(values * unsafe.Sizeof(wire.Value{})); reserved < least {
+		t.Errorf("%d bytes were reserved for %d values", reserved, values)
+	}
+	if used := s.memory.Used(); used > values {
+		t.Errorf("%d bytes are reserved after the reply", used)
+	}
+	reserved = -1
+	c.write(frame.OpBatch, 1, 0, batch(10)) // 19 MB of values in a body of 2.4 MB
+	if _, e := c.readError(); e.Code != frame.CodeInvalid || !strings.Contains(e.Message, "needs") || reserved >= 0 {
+		t.Errorf("too many values: %+v", e)
+	}
+	c.works()
 }
 
 func TestUseChangesTheSession(t *testing.T) {
