@@ -26,7 +26,9 @@ var asDocumented = []struct {
 	{"SASI misses partitions of static columns only", (*comparison).sasiMissesStatic},
 	{"SASI fails beside CONTAINS", (*comparison).sasiFails},
 	{"SASI does not evaluate CONTAINS", (*comparison).sasiContains},
-	{"ANN OF fails beside SASI", (*comparison).nearestBesideSASI},
+	{"ANN OF fails beside SASI or a legacy index", (*comparison).nearestBesideOther},
+	{"names of types in hints", (*comparison).hintNames},
+	{"conditions on one column in a random order", (*comparison).conditionsOfOneColumn},
 	{"pages of a view after an empty partition key", (*comparison).pagesOfEmptyKey},
 	{"SASI does not evaluate other restrictions", (*comparison).sasiIgnores},
 	{"SAI misses rows beside CONTAINS on frozen collections", (*comparison).saiMissesElements},
@@ -236,10 +238,40 @@ func (c *comparison) sasiContains() bool {
 		})
 }
 
-// nearestBesideSASI matches ANN OF beside a restricted column with a SASI index.
-func (c *comparison) nearestBesideSASI() bool {
+// conditionsOfOneColumn matches a batch with several conditions on one column, one of which is a comparison with null. One
+// of the servers finds that one first.
+func (c *comparison) conditionsOfOneColumn() bool {
+	const null = "INVALID: Invalid comparison with null for operator "
+	if !strings.Contains(c.input, "BEGIN BATCH") ||
+		strings.HasPrefix(c.want, null) == strings.HasPrefix(c.got, null) ||
+		!strings.HasPrefix(c.want, "[applied]") && !strings.HasPrefix(c.got, "[applied]") {
+		return false
+	}
+	seen := map[string]bool{}
+	for _, m := range conditionColumn.FindAllStringSubmatch(c.input, -1) {
+		if seen[m[1]] {
+			return true
+		}
+		seen[m[1]] = true
+	}
+	return false
+}
+
+// hintNames matches answers that differ in the keyspace of a type in a type hint.
+func (c *comparison) hintNames() bool {
+	return strings.Contains(c.input, "_u)") && qualifiedType.ReplaceAllString(c.want, "($1)") == c.got
+}
+
+// qualifiedType matches a type hint with the keyspace of a generated type.
+var qualifiedType = regexp.MustCompile(`\(\w+\.(\w+_u)\)`)
+
+// conditionColumn matches a condition of a generated statement.
+var conditionColumn = regexp.MustCompile(` IF ([sv]\d)\b`)
+
+// nearestBesideOther matches ANN OF beside a restricted column with a SASI or legacy index.
+func (c *comparison) nearestBesideOther() bool {
 	return c.want == "SERVER_ERROR: java.lang.AssertionError\n" && strings.Contains(c.got, " rows)") && strings.Contains(c.input, " ANN OF ") &&
-		c.restrictsIndexed("SASI", "")
+		(c.restrictsIndexed("SASI", "") || c.restrictsIndexed("legacy", ""))
 }
 
 // ofView matches a SELECT of a generated view.

@@ -34,11 +34,12 @@ type generatedScript struct {
 	queries     map[int]generate.Query // by index of statements
 }
 
-// newScript generates a table and statements. hints adds type hints to literals, which then mean another statement than bound values.
-func newScript(seed uint64, hints bool) *generatedScript {
+// newScript generates a table and statements. wide adds type hints to literals, which then mean another statement than
+// bound values, and changes of elements of lists.
+func newScript(seed uint64, wide bool) *generatedScript {
 	r := rand.New(rand.NewPCG(seed, 2))
 	g := generate.New(r, fmt.Sprintf("t%d", seed),
-		generate.Options{Types: seed%3 != 0, Stamps: seed%5 == 0, Hints: hints && seed%2 == 0})
+		generate.Options{Types: seed%3 != 0, Stamps: seed%5 == 0, Hints: wide && seed%2 == 0, Elements: wide})
 	s := &generatedScript{seed: seed, definitions: g.Definitions(), queries: map[int]generate.Query{}}
 	batches := seed%4 == 3 && !g.Stamps && !g.Counters // conditional batches, and the whole table after each
 	for i := range statementsPerTable {

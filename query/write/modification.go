@@ -133,16 +133,24 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 		}
 		names = append(names, name)
 		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-			if keys[col], err = c.ColumnTerm(stmt.Values[i], col); err != nil {
-				return nil, err
-			}
-			continue
+			continue // as in Cassandra, after the values of other columns
 		}
 		t, err := operation.Value(c.Compiler, stmt.Values[i], col)
 		if err != nil {
 			return nil, err
 		}
 		m.addOperation(operation.Set(col, t))
+	}
+	for i, name := range stmt.Columns {
+		col := c.Table.Column(name)
+		if col.Kind != schema.PartitionKey && col.Kind != schema.Clustering {
+			continue
+		}
+		t, err := c.ColumnTerm(stmt.Values[i], col)
+		if err != nil {
+			return nil, err
+		}
+		keys[col] = t
 	}
 	if err := c.defaults(m, names, keys); err != nil {
 		return nil, err

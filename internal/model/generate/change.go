@@ -21,6 +21,8 @@ func (g *Generator) Change() Statement {
 		t.add("BEGIN BATCH ")
 	}
 	keys := g.keys(PartitionKey)
+	g.unread = conditional
+	defer func() { g.unread = false }()
 	for range 1 + g.r.IntN(3) {
 		if conditional {
 			g.changeAt(t, keys, g.oneIn(2))
@@ -40,8 +42,8 @@ func (g *Generator) ConditionalBatch() Statement {
 	t.add("BEGIN BATCH ")
 	keys := g.keys(PartitionKey)
 	rows := [][]Value{g.keys(Clustering), g.keys(Clustering)}
-	g.rows = rows
-	defer func() { g.rows = nil }()
+	g.rows, g.unread = rows, true
+	defer func() { g.rows, g.unread = nil, false }()
 	n := 2 + g.r.IntN(4)
 	first := g.r.IntN(n)
 	for i := range n {
@@ -208,7 +210,16 @@ func (g *Generator) assignment(t *text, c Column) {
 			t.bind(g.value(c.Type.Elems[i]))
 			return
 		case "list", "set":
-			t.add("%s = %s %s ", c.Name, c.Name, []string{"+", "+", "-"}[g.r.IntN(3)])
+			operator := []string{"+", "+", "-"}[g.r.IntN(3)]
+			switch {
+			case kind == "list" && g.unread:
+				operator = "+"
+			case kind == "list" && g.Elements && g.oneIn(2):
+				t.add("%s[%d] = ", c.Name, g.r.IntN(3))
+				t.bind(g.value(c.Type.Elems[0]))
+				return
+			}
+			t.add("%s = %s %s ", c.Name, c.Name, operator)
 			t.bind(g.value(c.Type))
 			return
 		}
@@ -275,6 +286,8 @@ func (g *Generator) delete(t *text, keys []Value, conditional bool) {
 			t.add("%s[", c.Name)
 			t.bind(g.value(c.Type.Elems[0]))
 			t.add("] ")
+		} else if c.Type.Multi && c.Type.kind() == "list" && g.Elements && !g.unread && g.oneIn(2) {
+			t.add("%s[%d] ", c.Name, g.r.IntN(3))
 		} else {
 			t.add("%s ", c.Name)
 		}

@@ -54,6 +54,8 @@ type Options struct {
 	Ranges bool
 	// Hints gives some literals type hints, and writes some user-defined types as tuples. Bound values have neither.
 	Hints bool
+	// Elements adds changes of elements of lists, by their index.
+	Elements bool
 	// Compact gives the table compact storage: no static columns and no collections, and one regular column if it has clustering columns.
 	Compact bool
 }
@@ -68,6 +70,9 @@ type Generator struct {
 	table string
 	udt   *Type
 	rows  [][]Value // the clusterings that a batch repeats
+	// unread means that the batch has conditions. Cassandra does not read the lists of rows without conditions, so that
+	// nothing that reads lists is generated.
+	unread bool
 }
 
 // New returns a generator for a table with that name.
