@@ -134,8 +134,12 @@ func wasmModule(r *rand.Rand, n int) []byte {
 	default: // arithmetic
 		each(0x20, 0, 0x41, 1, 0x6a, 0x1a)
 	}
-	body = append(body, 0x20, 0, 0x0b)
-	code := append([]byte{0}, body...) // no locals
+	return wasmFunction(string(body))
+}
+
+// wasmFunction returns a module with a function f of one int, which executes a body and returns its argument.
+func wasmFunction(body string) []byte {
+	code := append(append([]byte{0}, body...), 0x20, 0, 0x0b) // no locals
 	module := []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
 	section := func(id byte, content []byte) {
 		module = append(leb(append(module, id), uint64(len(content))), content...)

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -136,7 +137,7 @@ func (x *charges) draw(r *rand.Rand) (kind, text string, o cqlclient.Options) {
 	k, c := r.IntN(chargePartitions), r.IntN(chargeRows)
 	o.PageSize = []int{0, 100, 5000}[r.IntN(3)]
 	o.Consistency = []uint16{1, levelQuorum, levelAll}[r.IntN(3)]
-	switch r.IntN(15) {
+	switch r.IntN(17) {
 	case 0:
 		return "point", fmt.Sprintf("SELECT * FROM k.t WHERE k = %d AND c = %d", k, c), o
 	case 1, 2:
@@ -169,6 +170,10 @@ func (x *charges) draw(r *rand.Rand) (kind, text string, o cqlclient.Options) {
 		return "product", fmt.Sprintf("SELECT * FROM k.p WHERE a IN (%s) AND b IN (%s)", texts(100, 200), texts(100, 200)), o
 	case 13:
 		return "JSON", fmt.Sprintf(`INSERT INTO k.t JSON '{"k": %d, "c": 99, "s": %s}'`, k, numbers(20_000, "[", "]")), o
+	case 14:
+		return "filter", fmt.Sprintf("SELECT k, c FROM k.t WHERE k = %d AND s CONTAINS 77 ALLOW FILTERING", k), o
+	case 15:
+		return "nulls", "", o
 	default:
 		return "written product", fmt.Sprintf("UPDATE k.p SET v = 1 WHERE a IN (%s) AND b IN (%s) AND c = '%s'", texts(10, 10), texts(8, 10), x.big), o
 	}
@@ -195,9 +200,12 @@ func (x *charges) client(seed uint64, n int) {
 			time.AfterFunc(time.Duration(r.IntN(30))*time.Millisecond, func() { conn.Close() })
 		}
 		var err error
-		if kind == "literals" && r.IntN(2) == 0 {
+		switch {
+		case kind == "nulls":
+			err = nulls(c)
+		case kind == "literals" && r.IntN(2) == 0:
 			_, err = c.Prepare(text)
-		} else {
+		default:
 			_, err = send(c, text, o)
 		}
 		var no *refused
@@ -215,6 +223,23 @@ func (x *charges) client(seed uint64, n int) {
 	if c != nil {
 		c.Close()
 	}
+}
+
+// manyNulls are the largest number of values of a statement. All clients share them.
+var manyNulls = make([]cqlclient.Value, math.MaxUint16)
+
+// nulls sends a batch of many values, each of 4 bytes, of which a node makes 32. The statements have fewer markers, so that
+// they are refused when the batch has been decoded.
+func nulls(c *cqlclient.Conn) error {
+	rows := make([]cqlclient.Statement, 6)
+	for i := range rows {
+		rows[i] = cqlclient.Statement{Text: "INSERT INTO k.n (k) VALUES (1)", Values: manyNulls}
+	}
+	a, err := c.Batch(1, rows, cqlclient.Options{})
+	if err == nil && a.Err != nil {
+		err = &refused{a.Err}
+	}
+	return err
 }
 
 func (x *charges) count(kind, code string) {

@@ -300,26 +300,50 @@ func (a *Acceptor) met(table schema.StorageID) bool { return (*a.tables.Load())[
 
 // Prepare implements Acceptor.
 func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
-	a.prepare(epoch, b, previous, cmd.Clone(), done) // a quorum may not need this node's answer, and the caller then reuses the memory
+	// A quorum may not need this node's answer, and the caller then reuses the memory.
+	a.prepare(epoch, b, previous, cmd.Clone(), true, done)
 }
 
-// prepare is Prepare with a command that it may retain.
-func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+// prepare is Prepare with a command that it may retain. own means that it comes from this node, whose request has reserved the
+// memory of the page.
+func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, own bool, done func(*Promise, error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
 	if a.enterFree(partition) {
-		a.promise(partition, epoch, b, previous, cmd, done)
-	} else if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, done) }) {
+		a.promise(partition, epoch, b, previous, cmd, own, done)
+	} else if !a.enter(partition, func() { a.promise(partition, epoch, b, previous, cmd, own, done) }) {
 		done(nil, &coordinator.Overloaded{What: "too many requests are queued for one partition"})
 	}
 }
 
 // promise runs Prepare as a step of the partition. A worker reads.
-func (a *Acceptor) promise(partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, done func(*Promise, error)) {
+func (a *Acceptor) promise(
+	partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, own bool, done func(*Promise, error),
+) {
 	answer := func(p *Promise, err error) {
 		a.leave(partition)
 		done(p, err)
 	}
-	a.replica.Block(0, func() { a.promiseHere(partition, epoch, b, previous, cmd, answer) }, func(err error) { answer(nil, err) })
+	here := func() { a.promiseHere(partition, epoch, b, previous, cmd, answer) }
+	if !own {
+		here = func() { a.promiseGuest(partition, epoch, b, previous, cmd, answer) }
+	}
+	a.replica.Block(0, here, func(err error) { answer(nil, err) })
+}
+
+// promiseGuest is promiseHere for another node. The memory of a large page is reserved until answer has returned, which
+// passes it to the transport. Other requests of the partition wait meanwhile, at most as long as the pool lets this one.
+func (a *Acceptor) promiseGuest(
+	partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error),
+) {
+	release, err := a.replica.ReservePage(cmd.Limits)
+	if err != nil {
+		answer(nil, err)
+		return
+	}
+	a.promiseHere(partition, epoch, b, previous, cmd, func(p *Promise, err error) {
+		defer release()
+		answer(p, err)
+	})
 }
 
 // promiseHere is promise in a goroutine that may block on the disk.

@@ -209,7 +209,7 @@ func (s *server) prepare(_ ring.NodeID, payload []byte, respond messaging.Respon
 		respond(nil, replica.ToRemote(errors.Join(errBadPaxos, err)))
 		return
 	}
-	s.acceptor.prepare(epoch, b, previous, cmd, func(p *Promise, err error) {
+	s.acceptor.prepare(epoch, b, previous, cmd, false, func(p *Promise, err error) {
 		if err != nil {
 			respond(nil, replica.ToRemote(err))
 			return

@@ -32,15 +32,32 @@ func (p *page) Grow(n int) bool {
 }
 
 // reserve reserves memory for a page that another node bounds. It waits in its worker, which holds nothing then.
-func (p *page) reserve() error {
-	n := int64(p.cmd.Limits.Bytes)
+func (p *page) reserve() error { return reservePage(&p.memory, p.cmd.Limits) }
+
+func reservePage(a *memory.Account, limits row.Limits) error {
+	n := int64(limits.Bytes)
 	if n <= pageMemoryFree {
 		return nil
 	}
-	if err := p.memory.Grow(context.Background(), n); err != nil {
+	if err := a.Grow(context.Background(), n); err != nil {
 		return &coordinator.Overloaded{What: err.Error()}
 	}
 	return nil
+}
+
+// ReservePage reserves memory for a page that another node bounds and that ReadPage reads. It may wait, so its caller holds
+// nothing that others wait for without a bound. The caller releases the memory when it has passed the page on.
+func (l *Local) ReservePage(limits row.Limits) (release func(), err error) {
+	if l.memory == nil || limits.Bytes <= pageMemoryFree {
+		return func() {}, nil
+	}
+	a := new(memory.Account)
+	l.memory.Open(a, memory.Origin{}, nil)
+	if err := reservePage(a, limits); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a.Close, nil
 }
 
 // freePage returns the memory of a page.

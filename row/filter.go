@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"cqld/schema"
@@ -143,13 +144,16 @@ type FilterMatcher struct {
 	memory []byte   // of paths
 	value  []byte   // of one decoded component
 	parts  [][]byte // of one clustering
+
+	regular []int // conditions on regular columns, in the order of the columns
+	open    []int // those that no cell of a row has satisfied yet
 }
 
 // Reset prepares m for a filter, which may be nil. now decides which cells are live.
 func (m *FilterMatcher) Reset(f *Filter, now int64) {
 	m.f, m.now = f, now
 	m.onPartition, m.onClustering, m.onRow = false, false, false
-	m.paths, m.memory = m.paths[:0], m.memory[:0]
+	m.paths, m.memory, m.regular = m.paths[:0], m.memory[:0], m.regular[:0]
 	if f == nil {
 		return
 	}
@@ -162,9 +166,11 @@ func (m *FilterMatcher) Reset(f *Filter, now int64) {
 			m.onClustering = true
 		default:
 			m.onRow = true
+			m.regular = append(m.regular, i)
 		}
 		m.paths = append(m.paths, m.path(c))
 	}
+	slices.SortStableFunc(m.regular, func(i, j int) int { return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column) })
 }
 
 // path returns the path of the element that a condition names, or nil if it names none by its path.
@@ -181,9 +187,6 @@ func (m *FilterMatcher) path(c *Condition) []byte {
 
 // Active reports whether there is a filter.
 func (m *FilterMatcher) Active() bool { return m.f != nil }
-
-// OnRow reports whether Row has conditions to evaluate.
-func (m *FilterMatcher) OnRow() bool { return m.onRow }
 
 // Partition evaluates the conditions on the partition key and on static columns. header contains the static cells that
 // are not deleted.
@@ -260,13 +263,58 @@ func (m *FilterMatcher) cells(c *Condition, path []byte, r *Row) bool {
 			continue
 		case cell.Column > c.Column:
 			return false
-		case cell.Live(m.now) && (multiple && c.element(path, cell) || !multiple && c.compares(notNull(cell.Value))):
+		case m.cell(c, path, cell):
 			return true
 		case !multiple:
 			return false
 		}
 	}
 	return false
+}
+
+// cell reports whether a cell of the condition's column satisfies it.
+func (m *FilterMatcher) cell(c *Condition, path []byte, cell *Cell) bool {
+	if c.Type.MultiCell() {
+		return cell.Live(m.now) && c.element(path, cell)
+	}
+	return cell.Live(m.now) && c.compares(notNull(cell.Value))
+}
+
+// Encoded is Row for an encoded row. It visits the cells one by one and retains none, so that its memory does not
+// depend on the size of collections.
+func (m *FilterMatcher) Encoded(s *Streamer, encoded []byte) (bool, error) {
+	if !m.onRow {
+		return true, nil
+	}
+	m.open = append(m.open[:0], m.regular...)
+	for s.a.begin(&s.heads[0], encoded); s.a.ok && len(m.open) > 0; s.a.next() {
+		if m.f.Conditions[m.open[0]].Column < s.a.Column || !m.visit(&s.a.Cell) {
+			return false, s.a.c.Err()
+		}
+	}
+	return len(m.open) == 0, s.a.c.Err()
+}
+
+// visit removes the open conditions that a cell satisfies. It returns false if the cell is the only one of its column
+// and does not satisfy a condition.
+func (m *FilterMatcher) visit(cell *Cell) bool {
+	left := m.open[:0]
+	for k, i := range m.open {
+		c := &m.f.Conditions[i]
+		if c.Column != cell.Column {
+			left = append(left, m.open[k:]...)
+			break
+		}
+		if m.cell(c, m.paths[i], cell) {
+			continue
+		}
+		if !c.Type.MultiCell() {
+			return false
+		}
+		left = append(left, i)
+	}
+	m.open = left
+	return true
 }
 
 // element reports whether a cell of a multi-cell collection satisfies the condition.

@@ -86,21 +86,23 @@ func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 	w.bytes(encoded)
 }
 
-// Canonical appends what Streamer.Canonical leaves of an encoded row, unless that is empty.
-func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (live, empty bool, err error) {
+// Canonical appends what Streamer.Canonical leaves of an encoded row, and returns it; nil means that it is empty and
+// nothing was appended. It is valid until the page changes.
+func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (left []byte, live bool, err error) {
 	mark := len(w.b)
 	w.b = slices.Grow(w.b, EncodedRowLen(clustering, encoded)+8)
 	w.b = append(w.b, 1)
 	w.bytes(clustering)
 	at := len(w.b)
-	dst, left := appendRoom(w.b, len(encoded))
-	dst, live, empty, err = s.Canonical(dst, encoded, d, gcBefore, now)
+	dst, room := appendRoom(w.b, len(encoded))
+	dst, live, empty, err := s.Canonical(dst, encoded, d, gcBefore, now)
 	if empty || err != nil {
 		w.b = w.b[:mark]
-		return false, empty, err
+		return nil, false, err
 	}
-	w.b = finishSized(dst, at, left)
-	return live, false, nil
+	size := len(dst) - at - room
+	w.b = finishSized(dst, at, room)
+	return w.b[len(w.b)-size:], live, nil
 }
 
 // EndPartition ends the current partition.

@@ -28,6 +28,7 @@ type worker struct {
 	request request.Request
 	memory  memory.Account // of request
 	began   time.Time      // of a request that is measured
+	decoded bool           // the memory of the decoded request is reserved
 	params  query.Params
 	entries []query.BatchEntry
 	columns []frame.Column // of the result's metadata
@@ -58,6 +59,9 @@ func (w *worker) run(j job) {
 	w.enter(j)
 	result, err := w.processGuarded(j)
 	err = w.leave(c, err)
+	if w.decoded {
+		w.forgetRequest() // encode returns its memory
+	}
 	reply, charge := w.encode(j, result, err)
 	sent = true
 	c.served.Store(true)
@@ -152,6 +156,9 @@ func (w *worker) process(j job) (*query.Result, error) {
 	}
 	r.Tracing = j.request.Flags&frame.FlagTracing != 0
 	w.consumePrefix(&cur, j.request)
+	if err := w.reserveDecoded(j, cur); err != nil {
+		return nil, err
+	}
 	processor, session := c.server.options.Processor, c.session.Load()
 	switch j.request.Opcode {
 	case frame.OpQuery:
@@ -183,6 +190,14 @@ func (w *worker) process(j job) (*query.Result, error) {
 		}
 		return processor.Batch(r, session, w.batchParams())
 	}
+}
+
+// reserveDecoded reserves the memory of the decoded request, unless it is small.
+func (w *worker) reserveDecoded(j job, cur wire.Cursor) error {
+	if w.decoded = len(j.body) > decodedFree; !w.decoded {
+		return nil
+	}
+	return w.request.Grow(frame.DecodedBytes(j.request.Opcode, cur, j.request.Version))
 }
 
 // begin prepares the worker's request for connection c and returns it.
@@ -231,11 +246,17 @@ func (w *worker) batchParams() *query.BatchParams {
 // forget releases the memory of the last request before the worker waits: an idle worker must not keep a request's
 // body.
 func (w *worker) forget() {
+	w.forgetRequest()
+	w.columns = emptied(w.columns)
+	w.id, w.lease, w.request, w.began = 0, nil, request.Request{}, time.Time{}
+}
+
+// forgetRequest releases the memory of the decoded request.
+func (w *worker) forgetRequest() {
 	w.query = frame.Query{Params: frame.Params{Values: emptied(w.query.Params.Values)}}
 	w.prepare, w.batch = frame.Prepare{}, frame.Batch{}
 	w.execute = frame.Execute{Params: frame.Params{Values: emptied(w.execute.Params.Values)}}
-	w.entries, w.columns = emptied(w.entries), emptied(w.columns)
-	w.id, w.lease, w.request, w.began, w.params = 0, nil, request.Request{}, time.Time{}, query.Params{}
+	w.entries, w.params = emptied(w.entries), query.Params{}
 }
 
 // emptied returns s without its elements, or nil if it is large.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"cqld/internal/wire"
 	"cqld/query"
@@ -161,6 +162,41 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	if r := frame.ConsumeResult(&cur, frame.V5); cur.Finish() != nil || fmt.Sprint(r.Prepared.ID, r.Prepared.ResultMetadataID) != "[1 2] [3]" {
 		t.Errorf("PREPARE: %+v", r)
 	}
+}
+
+// The memory of decoded values is reserved before they are decoded, a request that needs more than any may use is refused, and
+// a worker that goes on to its next request keeps none of it.
+func TestDecodedValuesAreReserved(t *testing.T) {
+	const values = 60_000
+	reserved := int64(-1)
+	s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 4 << 20, InFlightBytesMax: 16 << 20}, Processor: &fake{
+		batch: func(r *request.Request, _ *query.Session, p *query.BatchParams) (*query.Result, error) {
+			reserved = r.Memory.Bytes()
+			return void()
+		},
+	}})
+	c := connect(t, addr, frame.V5)
+	batch := func(statements int) []byte {
+		b := frame.Batch{Params: frame.Params{Consistency: 1, SerialConsistency: 8}}
+		for range statements {
+			b.Statements = append(b.Statements, frame.BatchStatement{ID: []byte{9}, Values: make([]wire.Value, values)})
+		}
+		return b.Append(nil, frame.V5)
+	}
+	c.write(frame.OpBatch, 1, 0, batch(1))
+	c.read()
+	if least := int64(values * unsafe.Sizeof(wire.Value{})); reserved < least {
+		t.Errorf("%d bytes were reserved for %d values", reserved, values)
+	}
+	if used := s.memory.Used(); used > values {
+		t.Errorf("%d bytes are reserved after the reply", used)
+	}
+	reserved = -1
+	c.write(frame.OpBatch, 1, 0, batch(10)) // 19 MB of values in a body of 2.4 MB
+	if _, e := c.readError(); e.Code != frame.CodeInvalid || !strings.Contains(e.Message, "needs") || reserved >= 0 {
+		t.Errorf("too many values: %+v", e)
+	}
+	c.works()
 }
 
 func TestUseChangesTheSession(t *testing.T) {

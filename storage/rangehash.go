@@ -200,16 +200,13 @@ func (h *hasher) canonicalRow(value []byte, deletion row.Deletion) ([]byte, erro
 	case !sum.Deletes && sum.TimestampMin > deletion.Timestamp && sum.LocalTimeMin >= h.gcBefore:
 		return value, nil
 	}
-	if err := row.DecodeRow(&h.stored, value); err != nil {
+	left, _, empty, err := h.stream.Canonical(h.encoded[:0], value, deletion, h.gcBefore, h.cmd.Now)
+	if err != nil {
 		return nil, h.badValue(err)
 	}
-	row.Reconcile(&h.canonical, &h.stored, &h.nothing)
-	h.canonical.Shadow(deletion)
-	h.canonical.Purge(h.gcBefore)
-	if h.canonical.Empty() {
+	if h.encoded = left; empty {
 		return nil, nil
 	}
-	h.encoded = row.AppendRow(h.encoded[:0], &h.canonical)
 	return h.encoded, nil
 }
 

@@ -120,13 +120,13 @@ type reader struct {
 	// stepping means that the iterator may step to the next key: it was moved by anything but SeekPrefixGE.
 	stepping bool
 	// wide is the table that the iterator is bounded by; 0 if that is a partition or a range. See openRows.
-	wide              schema.StorageID
-	headerValue       []byte
-	arena             []byte
-	raw               []row.RangeTombstone
-	stored, canonical row.Row
-	nothing           row.Row
-	stream            row.Streamer
+	wide        schema.StorageID
+	headerValue []byte
+	arena       []byte
+	raw         []row.RangeTombstone
+	stored      row.Row // a range tombstone
+	nothing     row.Row
+	stream      row.Streamer
 }
 
 func (r *reader) begin(e *Engine, dst []byte, cmd *row.ReadCommand) {
@@ -157,8 +157,8 @@ func (r *reader) release() {
 	r.cmd, r.w, r.key, r.info, r.alone = nil, row.PageWriter{}, row.PartitionKey{}, TableInfo{}, false
 	r.filter.Reset(nil, 0)
 	r.stream.Release()
-	if cap(r.stored.Cells)+cap(r.canonical.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
-		r.stored, r.canonical, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}, row.Row{}
+	if cap(r.stored.Cells)+cap(r.header.Cells)+cap(r.shown.Cells) > cellsKept {
+		r.stored, r.header, r.shown = row.Row{}, row.Row{}, row.Row{}
 	}
 	r.deletions, r.shownRT = nil, nil
 	if cap(r.arena) > merging.ArenaBytes {
@@ -503,23 +503,6 @@ func (r *reader) readMortalRow(clustering, value []byte, deletion row.Deletion) 
 		}
 		return r.writeEncoded(clustering, value, live)
 	default:
-		if !r.filter.Active() {
-			return r.writeCanonical(clustering, value, deletion)
-		}
-		if err := row.DecodeRow(&r.stored, value); err != nil {
-			return false, r.badValue(err)
-		}
-		row.Reconcile(&r.canonical, &r.stored, &r.nothing)
-		r.canonical.Shadow(deletion)
-		r.canonical.Purge(r.gcBefore)
-		if r.canonical.Empty() {
-			return false, nil
-		}
-		r.canonical.Clustering = clustering
-		live = r.canonical.Live(r.cmd.Now)
-		if !r.filter.Clustering(clustering) || live && !r.filter.Row(&r.canonical) {
-			return r.dropRow(clustering, len(value)), nil
-		}
 		return r.writeCanonical(clustering, value, deletion)
 	}
 }

@@ -10,13 +10,14 @@ func (r *reader) omits(clustering, value []byte, live bool) (bool, error) {
 	if !r.filter.Clustering(clustering) {
 		return true, nil
 	}
-	if !live || !r.filter.OnRow() {
+	if !live {
 		return false, nil
 	}
-	if err := row.DecodeRow(&r.stored, value); err != nil {
+	matches, err := r.filter.Encoded(&r.stream, value)
+	if err != nil {
 		return false, r.badValue(err)
 	}
-	return !r.filter.Row(&r.stored), nil
+	return !matches, nil
 }
 
 // dropRow counts a row of n bytes that the filter omits. It ends the page after it, and returns true, if the page has read

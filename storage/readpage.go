@@ -17,13 +17,18 @@ func (r *reader) writeEncoded(clustering, value []byte, live bool) (done bool, e
 func (r *reader) writeCanonical(clustering, value []byte, deletion row.Deletion) (done bool, err error) {
 	mark, begun := r.w.Len(), r.begun
 	r.beginPage()
-	live, empty, err := r.w.Canonical(&r.stream, clustering, value, deletion, r.gcBefore, r.cmd.Now)
-	if empty || err != nil {
+	left, live, err := r.w.Canonical(&r.stream, clustering, value, deletion, r.gcBefore, r.cmd.Now)
+	if err != nil {
+		err = r.badValue(err)
+	}
+	omit := false
+	if left != nil && r.filter.Active() {
+		omit, err = r.omits(clustering, left, live)
+	}
+	if left == nil || omit || err != nil {
 		r.w.Undo(mark)
-		if r.begun = begun; err != nil {
-			err = r.badValue(err)
-		}
-		return false, err
+		r.begun = begun
+		return omit && r.dropRow(clustering, len(value)), err
 	}
 	if n := r.w.Len() - r.pageStart; r.exceeds(n) {
 		return true, r.undo(mark, begun, n)

@@ -346,6 +346,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	defer x.writer.putWriting(w)
 	out := new(row.Mutation)
 	out.Reset(x.table.StorageID, x.key)
+	w.positions = x.writer.o.IDs.Ballot(timestamp)
 	for _, s := range x.statements {
 		w.begin(x.writer, x.request, x.params, s.Values, x.now)
 		w.known = x.known

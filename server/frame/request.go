@@ -127,6 +127,9 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 	if b.Type > BatchCounter {
 		c.Fail(protocolError(fmt.Sprintf("Invalid BATCH message type %d", b.Type)))
 	}
+	after := *c
+	_, values := countBatch(&after)
+	b.values = slices.Grow(b.values, values) // at once: statements would keep the arrays that it outgrows
 	n := c.ShortCount(batchStatementMin)
 	b.Statements = slices.Grow(b.Statements, n)
 	for range n {
@@ -141,7 +144,9 @@ func (b *Batch) Consume(c *wire.Cursor, v Version) error {
 		}
 		start := len(b.values)
 		b.values = consumeValues(c, v, b.values)
-		s.Values = b.values[start:len(b.values):len(b.values)]
+		if len(b.values) > start {
+			s.Values = b.values[start:len(b.values):len(b.values)]
+		}
 		b.Statements = append(b.Statements, s)
 	}
 	b.Params.consume(c, v)

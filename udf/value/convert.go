@@ -121,10 +121,12 @@ func ToCQL(m *Meter, t *types.Type, v Value) []byte {
 			return map[bool][]byte{false: {0}, true: {1}}[b]
 		}
 	case types.Varint:
+		allocNumber(m, v)
 		if n := wholeNumber(m, v); n != nil {
 			return types.AppendVarint(nil, n)
 		}
 	case types.Decimal:
+		allocNumber(m, v)
 		return decimalTo(m, t, v)
 	case types.Float, types.Double:
 		if IsNumber(v) {
@@ -227,6 +229,15 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 		}
 	}
 	return nil
+}
+
+// allocNumber counts the copies of which an exact number is encoded: its bytes, and those of an intermediate number.
+func allocNumber(m *Meter, v Value) {
+	const copies = 3
+	switch v.(type) {
+	case *big.Int, *apd.Decimal:
+		m.Alloc(copies * numberBytes(v))
+	}
 }
 
 func decimalTo(m *Meter, t *types.Type, v Value) []byte {

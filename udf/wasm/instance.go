@@ -70,9 +70,8 @@ func (p *Program) newInstance(call *value.Meter) (*instance, error) {
 	i.f = i.module.ExportedFunction(p.f.Name)
 	if p.argsInMemory() {
 		i.alloc = i.module.ExportedFunction("alloc")
-		i.stacks = append(i.stacks, stackOf(i.alloc))
 	}
-	i.stacks = append(i.stacks, stackOf(i.f))
+	i.stacks = stacksOf(i.f, i.alloc)
 	i.meter = meterOf(i.module)
 	for _, index := range p.mutable {
 		if g, ok := i.module.ExportedGlobal(globalName(index)).(api.MutableGlobal); ok {
@@ -125,7 +124,7 @@ func grant(ctx context.Context, module api.Module, _ []uint64) {
 func (i *instance) reserveFrames(n int64) error {
 	const grown = 3 // the old stack and one of twice its size
 	if i.granted += n; i.stacks == nil {
-		n = i.granted // the stack of a start function is not known
+		n = i.granted // the stacks of a start function, and of an unknown runtime, are not known
 	}
 	needed := min(grown*(i.stackBytes()+n*frameBytesPerOperation), stacksMax)
 	if needed <= i.frames {
@@ -146,9 +145,26 @@ func (i *instance) stackBytes() (n int64) {
 	return n
 }
 
-// stackOf returns the stack of the runtime's caller of a function. The runtime does not export it, and allocates it
-// without a bound that could be set.
-func stackOf(f api.Function) reflect.Value { return reflect.ValueOf(f).Elem().FieldByName("stack") }
+// stacksOf returns the stacks of the runtime's callers of functions, which may be nil. The runtime does not export them,
+// and allocates them without a bound that could be set. It returns nil if this version of the runtime has no such field:
+// then reserveFrames assumes that all operations of a call are calls.
+func stacksOf(functions ...api.Function) (stacks []reflect.Value) {
+	for _, f := range functions {
+		if f == nil {
+			continue
+		}
+		caller := reflect.Indirect(reflect.ValueOf(f))
+		if caller.Kind() != reflect.Struct {
+			return nil
+		}
+		stack := caller.FieldByName("stack")
+		if stack.Kind() != reflect.Slice {
+			return nil
+		}
+		stacks = append(stacks, stack)
+	}
+	return stacks
+}
 
 // fault converts an error of the runtime.
 func (i *instance) fault(err error) error {

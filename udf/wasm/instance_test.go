@@ -228,6 +228,35 @@ func TestCallsReserveMemory(t *testing.T) {
 	}
 }
 
+// TestStacksOfTheRuntimeAreKnown fails if an upgrade of the runtime renames or removes the field that contains its stack,
+// or if that no longer grows with the depth of calls: then calls reserve many times more than they use.
+func TestStacksOfTheRuntimeAreKnown(t *testing.T) {
+	recursion := code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, i32, 0, end)
+	p, err := compiledBytes(stateful(1, false, recursion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.limits.Steps = 10_000_000
+	call := testCall()
+	i, err := p.newInstance(call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.close()
+	if len(i.stacks) != 1 {
+		t.Fatalf("%T has no slice \"stack\": wazero has changed. stacksOf must find what the stack of a call takes,"+
+			" or reserveFrames must do without", i.f)
+	}
+	before := i.stackBytes()
+	i.begin(call)
+	if _, err := i.run([][]byte{wire.AppendUint32(nil, 100_000), make([]byte, 4)}); err != nil {
+		t.Fatal(err)
+	}
+	if after := i.stackBytes(); after < before+100_000*8 {
+		t.Errorf("the stack had %d bytes, and has %d after 100,000 nested calls: wazero has changed", before, after)
+	}
+}
+
 // TestConcurrentCalls calls one program from several goroutines.
 func TestConcurrentCalls(t *testing.T) {
 	p, err := compiledBytes(stateful(1, true, code(changes()["memory"], changes()["i32 global"], add)))

@@ -1,0 +1,68 @@
+package frame
+
+import "cqld/internal/wire"
+
+// What decoded requests take besides their bodies.
+const (
+	valueBytes = 32 // wire.Value
+	nameBytes  = 48 // of its name: the string, and a copy of 32 bytes
+	// statementBytes is a BatchStatement and what the server makes of it.
+	statementBytes = 128
+)
+
+// DecodedBytes returns how many bytes of memory are needed for the decoded statements and values of a body of QUERY, EXECUTE
+// or BATCH, in addition to the body and to the copies of its texts, which are no larger than it. A null value of 4 bytes takes
+// valueBytes. It allocates nothing and leaves errors to Consume. c is after the prefix.
+func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
+	switch op {
+	case OpQuery:
+		c.LongStringBytes()
+		return paramsBytes(&c, v)
+	case OpExecute:
+		c.ShortBytes()
+		if v >= V5 {
+			c.ShortBytes()
+		}
+		return paramsBytes(&c, v)
+	case OpBatch:
+		c.Uint8()
+		statements, values := countBatch(&c)
+		return statements*statementBytes + values*valueBytes
+	}
+	return 0
+}
+
+// paramsBytes is the part of DecodedBytes for query parameters.
+func paramsBytes(c *wire.Cursor, v Version) int {
+	c.Uint16()
+	var flags uint32
+	if v >= V5 {
+		flags = c.Uint32()
+	} else {
+		flags = uint32(c.Uint8())
+	}
+	switch {
+	case flags&paramValues == 0:
+		return 0
+	case flags&paramNames != 0:
+		return c.ShortCount(2+4) * (nameBytes + valueBytes)
+	}
+	return c.ShortCount(4) * valueBytes
+}
+
+// countBatch consumes the statements of a batch, and returns their number and that of their values.
+func countBatch(c *wire.Cursor) (statements, values int) {
+	statements = c.ShortCount(batchStatementMin)
+	for range statements {
+		if c.Uint8() == batchKindText {
+			c.LongStringBytes()
+		} else {
+			c.ShortBytes()
+		}
+		n := c.ShortCount(4)
+		for values += n; n > 0 && c.Err() == nil; n-- {
+			c.Value()
+		}
+	}
+	return statements, values
+}
