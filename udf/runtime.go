@@ -17,7 +17,7 @@ import (
 // Options configure a Runtime.
 type Options struct {
 	Limits value.Limits     // of one call; zero fields have defaults
-	Now    func() time.Time // a clock that only measures durations; nil means that time is not limited
+	Now    func() time.Time // the time of day; nil means the Unix epoch and that the time of calls is not limited
 	// Memory bounds what calls, compilations, compiled functions and idle instances use together; zero means no bound.
 	Memory int64
 }
@@ -131,6 +131,7 @@ func (r *Runtime) run(f *schema.Function, args [][]byte, elapsed func() time.Dur
 		}
 	}()
 	m := value.NewMeter(r.o.Limits, elapsed)
+	m.SetWall(r.o.Now)
 	if c := r.calls.open(r.memory); c != nil {
 		defer r.calls.close(c)
 		m.SetMemory(c)

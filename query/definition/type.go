@@ -157,12 +157,12 @@ func (r *typeResolver) collection(e *cql.TypeExpr, frozen bool) (*types.Type, er
 		return types.NewList(parts[0], frozen), nil
 	case cql.TypeSet:
 		if parts[0].Kind() == types.Duration {
-			return nil, invalidf("Durations are not allowed inside sets: %s", text)
+			return nil, invalidf("Durations are not allowed inside sets: %s", e.String())
 		}
 		return types.NewSet(parts[0], frozen), nil
 	}
 	if parts[0].Kind() == types.Duration {
-		return nil, invalidf("Durations are not allowed as map keys: %s", text)
+		return nil, invalidf("Durations are not allowed as map keys: %s", e.String())
 	}
 	return types.NewMap(parts[0], parts[1], frozen), nil
 }

@@ -164,10 +164,16 @@ func (c compiler) columnRestriction(r *cql.ColumnRelation) (*restriction, error)
 		}
 		return c.likeRestriction(col, r)
 	}
+	slice := r.Operator != cql.Equal && r.Operator != cql.NotEqual
+	if slice && col.Type.Kind() == types.UDT { // before the check of its kind, as in Cassandra
+		if err := checkSliceable(col.Type); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkComparable(col, c.operator(r.Operator)); err != nil {
 		return nil, err
 	}
-	if r.Operator != cql.Equal && r.Operator != cql.NotEqual {
+	if slice {
 		if err := checkSliceable(col.Type); err != nil {
 			return nil, err
 		}

@@ -28,6 +28,9 @@ func (c compiler) tokenRestriction(relation *cql.TokenRelation) (*restriction, e
 		if slices.Equal(sorted, keys) {
 			return nil, invalidf("The token function arguments must be in the partition key order: %s", ColumnNames(keys))
 		}
+		if slices.Equal(slices.Compact(sorted), keys) {
+			return nil, invalidf("The token() function contains duplicate partition key components")
+		}
 		return nil, invalidf("The token() function must be applied to all partition key components or none of them")
 	}
 	t, err := c.Term(relation.Value, c.Receiver("partition key token", types.Native(types.Bigint)))

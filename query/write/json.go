@@ -72,6 +72,9 @@ func (j *jsonValues) eval(s *term.Scope, reserve func(copies, n int) error) erro
 	if err != nil {
 		return invalidf("Could not decode JSON string as a map: %v. (String was: %s)", err, v.Bytes)
 	}
+	if object.IsNull() {
+		return invalidf("Got null for INSERT JSON values")
+	}
 	members, ok := object.Members()
 	if !ok {
 		return invalidf("Could not decode JSON string as a map: it is not an object. (String was: %s)", v.Bytes)

@@ -12,6 +12,9 @@ func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
 	if e.create != nil {
 		e = e.create(t)
 	}
+	if e.t.kind == kindChar && t.numeric() && (!t.boxed || t.kind == kindInt) {
+		e = promotedChar(e)
+	}
 	switch {
 	case e.t.equal(t):
 		return e

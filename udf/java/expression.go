@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cqld/udf/value"
 )
@@ -228,6 +229,11 @@ func (c *compiler) primary() *expr {
 	case tokenString:
 		s := t.text
 		return &expr{t: primitive(kindString), literal: true, eval: func(*frame) value.Value { return s }}
+	case tokenChar:
+		r, _ := utf8.DecodeRuneInString(t.text)
+		e := constantInt(int64(r))
+		e.t = primitive(kindChar)
+		return e
 	case tokenSymbol:
 		if t.text == "(" {
 			e := c.expression()

@@ -19,6 +19,7 @@ const (
 	kindFloat
 	kindDouble
 	kindBoolean
+	kindChar // of literals only; their values are int64
 	kindString
 	kindBigInteger
 	kindBigDecimal
@@ -50,14 +51,16 @@ func (t *jtype) numeric() bool { return t.kind >= kindByte && t.kind <= kindDoub
 func (t *jtype) integral() bool { return t.kind >= kindByte && t.kind <= kindLong }
 
 // isPrimitive reports whether values of t cannot be null.
-func (t *jtype) isPrimitive() bool { return !t.boxed && (t.numeric() || t.kind == kindBoolean) }
+func (t *jtype) isPrimitive() bool {
+	return !t.boxed && (t.numeric() || t.kind == kindBoolean || t.kind == kindChar)
+}
 
 // unboxed returns the primitive type of a box.
 func (t *jtype) unboxed() *jtype { return primitive(t.kind) }
 
 // String returns the name as error messages of Java compilers have it.
 func (t *jtype) String() string {
-	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "String", "BigInteger", "BigDecimal", "Date", "List", "Set",
+	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "char", "String", "BigInteger", "BigDecimal", "Date", "List", "Set",
 		"Map", "Collection", "TupleValue", "UDTValue", "null", "Object", "void"}
 	if t.boxed {
 		return boxName(t.kind)

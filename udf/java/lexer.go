@@ -3,6 +3,7 @@ package java
 import (
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -15,6 +16,7 @@ const (
 	tokenInt // also long, with the suffix L
 	tokenFloat
 	tokenString
+	tokenChar // text is the character
 	tokenSymbol
 )
 
@@ -57,10 +59,14 @@ func lex(body string) []token {
 			line += strings.Count(body[i:i+end+4], "\n")
 			i += end + 4
 		case c == '"':
-			text, n := lexString(body[i:], line)
+			text, n := lexQuoted(body[i:], line)
 			out, i = append(out, token{tokenString, text, line}), i+n
 		case c == '\'':
-			unsupported(line, "the type char")
+			text, n := lexQuoted(body[i:], line)
+			if runes := []rune(text); len(runes) != 1 || runes[0] > 0xffff {
+				invalid(line, "Invalid character constant")
+			}
+			out, i = append(out, token{tokenChar, text, line}), i+n
 		case isDigit(c) || c == '.' && i+1 < len(body) && isDigit(body[i+1]):
 			t := lexNumber(body[i:], line)
 			out, i = append(out, t), i+len(t.text)
@@ -98,18 +104,31 @@ func symbolAt(s string) string {
 	return ""
 }
 
-// lexString returns the value of the string literal at the beginning of s, and its length in s.
-func lexString(s string, line int) (string, int) {
+// lexQuoted returns the value of the string or character literal at the beginning of s, and its length in s.
+func lexQuoted(s string, line int) (string, int) {
 	var b strings.Builder
+	unclosed := "String literal is not properly closed by a double-quote"
+	if s[0] == '\'' {
+		unclosed = "Invalid character constant"
+	}
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
-		case '"':
+		case s[0]:
 			return b.String(), i + 1
 		case '\n':
-			invalid(line, "String literal is not properly closed by a double-quote")
+			invalid(line, "%s", unclosed)
 		case '\\':
 			i++
 			if i >= len(s) {
+				break
+			}
+			if s[i] == 'u' && i+4 < len(s) {
+				n, err := strconv.ParseUint(s[i+1:i+5], 16, 16)
+				if err != nil || utf16.IsSurrogate(rune(n)) {
+					unsupported(line, "the escape sequence \\"+s[i:i+5])
+				}
+				b.WriteRune(rune(n))
+				i += 4
 				break
 			}
 			plain := strings.IndexByte(`btnfr"'\0`, s[i])
@@ -121,7 +140,7 @@ func lexString(s string, line int) (string, int) {
 			b.WriteByte(s[i])
 		}
 	}
-	invalid(line, "String literal is not properly closed by a double-quote")
+	invalid(line, "%s", unclosed)
 	return "", 0
 }
 

@@ -18,6 +18,9 @@ func undefined(op string, a, b *expr, line int) {
 
 // binary compiles a operation of two operands.
 func (c *compiler) binary(op string, a, b *expr, line int) *expr {
+	if op != "+" || a.t.kind != kindString && b.t.kind != kindString {
+		a, b = promotedChar(a), promotedChar(b)
+	}
 	switch op {
 	case "&&", "||":
 		return c.logical(op, a, b, line)
@@ -243,6 +246,14 @@ func (c *compiler) comparison(op string, a, b *expr, line int) *expr {
 	}}
 }
 
+// promotedChar returns a character as the int that it is in arithmetic and comparisons.
+func promotedChar(e *expr) *expr {
+	if e.t.kind != kindChar {
+		return e
+	}
+	return &expr{t: primitive(kindInt), constant: e.constant, eval: e.eval}
+}
+
 // concat compiles + with a string.
 func concat(a, b *expr) *expr {
 	return &expr{t: primitive(kindString), eval: func(fr *frame) value.Value {
@@ -259,6 +270,10 @@ func text(m *value.Meter, t *jtype, v value.Value) string {
 		return "null"
 	case string:
 		return v
+	case int64:
+		if t.kind == kindChar {
+			return string(rune(v))
+		}
 	case bool:
 		if v {
 			return "true"

@@ -28,6 +28,9 @@ func (c *compiler) static(t token) *expr {
 		if class == "" && path[0] >= 'A' && path[0] <= 'Z' {
 			unsupported(t.line, "the class "+path)
 		}
+		if path == "char" {
+			unsupported(t.line, "the type char")
+		}
 		if class == "" {
 			invalid(t.line, "%s cannot be resolved to a variable", path)
 		}
@@ -46,6 +49,10 @@ func (c *compiler) static(t token) *expr {
 	switch class {
 	case "Math", "StrictMath":
 		e = m.ofMath()
+	case "System":
+		if m.is("currentTimeMillis", 0) {
+			e = &expr{t: primitive(kindLong), eval: func(fr *frame) value.Value { fr.m.Step(); return fr.m.Wall().UnixMilli() }}
+		}
 	case "String":
 		if m.is("valueOf", 1) && m.args[0].t.kind <= kindString {
 			e = textOf(m.args[0])
@@ -344,8 +351,44 @@ func (c *compiler) newExpr(line int) *expr {
 			return n
 		}}
 	}
+	class = strings.TrimPrefix(class, "java.lang.")
+	if e := m.newBox(boxed(class)); e != nil {
+		return e
+	}
+	if class == "String" && len(m.args) == 1 && m.args[0].t.kind == kindString {
+		in := m.argument(0)
+		return &expr{t: primitive(kindString), effect: true, eval: func(fr *frame) value.Value { return in(fr) }}
+	}
 	unsupported(line, "new "+class+"("+argumentTypes(m.args)+")")
 	return nil
+}
+
+// newBox compiles new Integer(…) and similar.
+func (m *call) newBox(k kind) *expr {
+	if k == kindNone || len(m.args) != 1 {
+		return nil
+	}
+	from := m.args[0].t
+	var e *expr
+	switch {
+	case from.kind == kindString && k == kindBoolean:
+		in := m.arg(0, primitive(kindString))
+		e = &expr{t: box(k), eval: func(fr *frame) value.Value {
+			fr.m.Step()
+			s, _ := in(fr).(string)
+			return len(s) == len("true") && strings.EqualFold(s, "true")
+		}}
+	case from.kind == kindString && k != kindFloat:
+		e = m.parse(box(k))
+	case from.kind == kindDouble && k == kindFloat:
+		e = &expr{t: box(k), eval: m.c.cast(m.args[0], primitive(k), m.line).eval}
+	case from.kind != kindString:
+		e = &expr{t: box(k), eval: m.arg(0, primitive(k))}
+	default:
+		return nil
+	}
+	e.effect = true
+	return e
 }
 
 // newCollection compiles new ArrayList<T>() and similar; with <> the type of the receiver decides. HashMap and HashSet have the

@@ -57,6 +57,7 @@ type Meter struct {
 	steps    int64
 	bytes    int64
 	elapsed  func() time.Duration // since the call began; nil means that time is not limited
+	wall     func() time.Time     // nil means the Unix epoch
 	memory   Memory               // nil means that only limits bound the call
 	reserved int64                // of bytes, from memory
 	waited   time.Duration        // for memory
@@ -73,6 +74,17 @@ const (
 // NewMeter returns a meter with nothing counted. elapsed returns the duration of the call so far and may be nil.
 func NewMeter(limits Limits, elapsed func() time.Duration) *Meter {
 	return &Meter{limits: limits, elapsed: elapsed}
+}
+
+// SetWall sets the clock of the functions that return the time.
+func (m *Meter) SetWall(wall func() time.Time) { m.wall = wall }
+
+// Wall returns the time of day.
+func (m *Meter) Wall() time.Time {
+	if m.wall == nil {
+		return time.Unix(0, 0)
+	}
+	return m.wall()
 }
 
 // SetMemory makes the call reserve what it allocates.
