@@ -49,7 +49,13 @@ run: build ## a ring of four nodes on this machine
 	bin/cqld local
 
 .PHONY: check
-check: fmt-check tidy-check generate-check vet lint ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests
+check: ## what to run before every commit: format, modules, generated code, vet, linters, layers, short tests
+	@for stage in fmt-check tidy-check generate-check vet lint short; do \
+		echo "== $$stage"; began=$$(date +%s); $(MAKE) --no-print-directory $$stage || exit 1; \
+		echo "== $$stage took $$(($$(date +%s)-began)) s"; done
+
+.PHONY: short
+short:
 	$(GO) test -short $(PACKAGES)
 
 .PHONY: fmt-check

@@ -51,48 +51,48 @@ type Node struct {
 	clock  env.Clock
 	hlc    *env.HLC
 
-	instance     *assembly.Instance
-	engine       *storage.Engine
-	transport    *messaging.StreamTransport
-	cluster      *cluster.Cluster
-	coordinator  *coordinator.Coordinator
-	streams      *rebalance.Streams
-	moves        *rebalance.Movements
-	repaired     *repair.History
-	parts        *assembly.Parts
-	repairer     *repair.Repairer
-	autoRepair   *repair.Auto
-	jobs         *jobs.Registry
-	processor    *query.Processor
-	traces       *trace.Budget
-	returning    bool                               // this node was a member when it started
-	server       atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
-	tables       atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
-	measured     *measured
-	estimates    estimates
-	executors    struct{ cql, tables *request.Executor }
-	answered     tablesFigures
-	control      *control.Server
-	health       *health.Server                  // nil: health_address is not set
-	beating      atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
-	audit        *audit.Log
-	certificates certificates
-	started      time.Time
-	builds       builds
-	drained      atomic.Bool   // clients are refused until the process ends
-	binary       sync.Mutex    // held while the client servers start or stop
-	snapshots    sync.Mutex    // held while snapshots are made, read or removed
-	stampWarned  atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
-	served       chan struct{} // closed when the servers for clients have been opened
-	closing      atomic.Bool   // Close was called
-	retiring     atomic.Bool   // this node has left the cluster while it was running
+	instance      *assembly.Instance
+	engine        *storage.Engine
+	transport     *messaging.StreamTransport
+	cluster       *cluster.Cluster
+	coordinator   *coordinator.Coordinator
+	streams       *rebalance.Streams
+	moves         *rebalance.Movements
+	repaired      *repair.History
+	parts         *assembly.Parts
+	repairer      *repair.Repairer
+	autoRepair    *repair.Auto
+	jobs          *jobs.Registry
+	processor     *query.Processor
+	traces        *trace.Budget
+	returning     bool                               // this node was a member when it started
+	server        atomic.Pointer[server.Server]      // nil: CQL clients cannot connect
+	tables        atomic.Pointer[azuretables.Server] // nil: clients of Azure Tables cannot connect
+	measured      *measured
+	estimates     estimates
+	executors     struct{ cql, tables *request.Executor }
+	answered      tablesFigures
+	control       *control.Server
+	health        *health.Server                  // nil: health_address is not set
+	beating       atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
+	audit         *audit.Log
+	certificates  certificates
+	started       time.Time
+	builds        builds
+	drained       atomic.Bool   // clients are refused until the process ends
+	binary        sync.Mutex    // held while the client servers start or stop
+	snapshots     sync.Mutex    // held while snapshots are made, read or removed
+	stampWarned   atomic.Int64  // monotonic ns: the last warning that a peer's timestamps are ignored
+	served        chan struct{} // closed when the servers for clients have been opened
+	closing       atomic.Bool   // Close was called
+	retiring      atomic.Bool   // this node has left the cluster while it was running
 	stopOnce      sync.Once
 	stopRequested chan struct{} // closed when an operator has asked the process to stop
-	retired      chan struct{} // closed when it has disconnected its clients after that
-	hashing      hashing
-	memory       *memory.Pool          // of the requests of clients
-	login        *login.Authenticator  // nil: CQL clients need not log in
-	validator    certificate.Validator // of clients' certificates, if they log in by them
+	retired       chan struct{} // closed when it has disconnected its clients after that
+	hashing       hashing
+	memory        *memory.Pool          // of the requests of clients
+	login         *login.Authenticator  // nil: CQL clients need not log in
+	validator     certificate.Validator // of clients' certificates, if they log in by them
 
 	failed   chan error      // capacity 1: why the node must stop
 	lifetime context.Context // ends when the node stops

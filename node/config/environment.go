@@ -17,7 +17,7 @@ const EnvironmentPrefix = "CQLD_"
 func (o *Options) LoadEnvironment(environment []string) error {
 	r := newReader(o)
 	var errs []error
-	for _, entry := range slices.Sorted(slices.Values(environment)) {
+	for _, entry := range inOrder(environment) {
 		variable, text, _ := strings.Cut(entry, "=")
 		name, ours := strings.CutPrefix(variable, EnvironmentPrefix)
 		if !ours {
@@ -44,6 +44,19 @@ func (o *Options) LoadEnvironment(environment []string) error {
 		o.Warnings = append(o.Warnings, "environment: "+w)
 	}
 	return errors.Join(errs...)
+}
+
+// inOrder returns the variables sorted, with those of seeds and broadcast addresses last: as in the file, they depend on others.
+func inOrder(environment []string) []string {
+	last := func(entry string) int {
+		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") || strings.HasPrefix(entry, EnvironmentPrefix+"BROADCAST_") {
+			return 1
+		}
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(environment))
+	slices.SortStableFunc(sorted, func(a, b string) int { return last(a) - last(b) })
+	return sorted
 }
 
 // elsewhere reports whether a variable belongs to a flag or to `cqld ctl`.

@@ -33,6 +33,10 @@ func TestEnvironmentSetsEveryOption(t *testing.T) {
 			t.Errorf("%s: %v, want %q", entry, err, want)
 		}
 	}
+	seeds := Default()
+	if err := seeds.LoadEnvironment([]string{"CQLD_SEEDS=127.0.0.9", "CQLD_STORAGE_PORT=7009"}); err != nil || seeds.Seeds[0].Port() != 7009 {
+		t.Errorf("seeds before the port: %v, %v", err, seeds.Seeds)
+	}
 	o := Default()
 	if err := o.LoadEnvironment([]string{"CQLD_CLUSTERNAME=x", "CQLD_PORT_9042_TCP=tcp://1", "CQLD_ORACLE=1", "CQLD_DATA_DIR=/x"}); err != nil ||
 		len(o.Warnings) != 1 || o.Warnings[0] != "CQLD_CLUSTERNAME is no option; did you mean CQLD_CLUSTER_NAME?" {
