@@ -130,7 +130,7 @@ type argument struct {
 }
 
 func digits(n int) *big.Int {
-	d, _ := new(big.Int).SetString(strings.Repeat("7", min(n, 3000)), 10)
+	d, _ := new(big.Int).SetString(strings.Repeat("7", max(1, min(n, 3000))), 10)
 	return new(big.Int).Lsh(d, uint(8*max(n-3000, 0))) // a conversion of all digits would take too long
 }
 
