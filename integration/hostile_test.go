@@ -71,7 +71,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: nothing was sent", name)
 		}
 	}
-	h.stops(t)
+	stops(t, h.ring.Servers[0])
 }
 
 // hostile is a node with authentication, a role that attacks it, and one that is served.
@@ -174,12 +174,10 @@ func firstSuperuser(t *testing.T, s *process.Server) *cqlclient.Conn {
 }
 
 // stops sends SIGTERM, and checks that the process ends in time.
-func (h *hostile) stops(t *testing.T) {
+func stops(t *testing.T, s *process.Server) {
 	t.Helper()
-	began := time.Now()
-	h.ring.Servers[0].Stop()
-	if took := time.Since(began); took > hostileStop {
-		t.Errorf("the node ended %v after SIGTERM", took)
+	if !s.Terminate(hostileStop) {
+		t.Errorf("the node has not ended %v after SIGTERM\n%s", hostileStop, s.Log())
 	}
 }
 
@@ -439,8 +437,15 @@ const (
 	opAuthResponse = 0x0f
 )
 
-// rawLogin opens a connection of version 4 on which a test writes bytes of its own.
+// rawLogin opens a connection of version 4, as mallory, on which a test writes bytes of its own.
 func rawLogin(address, compression string) (net.Conn, error) {
+	token := "\x00mallory\x00" + hostilePassword
+	login := append(int32Bytes(len(token)), token...)
+	return rawConnection(address, compression, envelope(opAuthResponse, 0, login))
+}
+
+// rawConnection opens a connection of version 4, sends STARTUP and further requests, and reads their responses.
+func rawConnection(address, compression string, further ...[]byte) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", address, hostileWait)
 	if err != nil {
 		return nil, err
@@ -453,10 +458,8 @@ func rawLogin(address, compression string) (net.Conn, error) {
 	for _, s := range options {
 		body = append(append(body, 0, byte(len(s))), s...)
 	}
-	token := "\x00mallory\x00" + hostilePassword
-	login := append(int32Bytes(len(token)), token...)
 	err = c.SetDeadline(time.Now().Add(hostileWait))
-	for _, request := range [][]byte{envelope(opStartup, 0, body), envelope(opAuthResponse, 0, login)} {
+	for _, request := range append([][]byte{envelope(opStartup, 0, body)}, further...) {
 		if err == nil {
 			_, err = c.Write(request)
 		}

@@ -122,6 +122,9 @@ func (s *Server) Stop() {
 	}
 }
 
+// Terminate sends SIGTERM, and reports whether the process has ended in time. It does not kill it.
+func (s *Server) Terminate(wait time.Duration) bool { return s.end(syscall.SIGTERM, wait) }
+
 func (s *Server) end(sig syscall.Signal, wait time.Duration) bool {
 	if s.done == nil {
 		return true
