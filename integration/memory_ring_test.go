@@ -39,9 +39,9 @@ type memoryRing struct {
 	idle           *process.Server // without a bound of memory
 }
 
-// startInMemory starts a ring with default options, each node in a memory cgroup with the limit. It skips the test if no cgroup can be
-// made, and fails it if CI=true.
-func startInMemory(t *testing.T, limit int64, o process.Options) *memoryRing {
+// startInMemory starts a ring with default options, each node in a memory cgroup with the limit. prepare is called with each server
+// before it starts. startInMemory skips the test if no cgroup can be made, and fails it if CI=true.
+func startInMemory(t *testing.T, limit int64, o process.Options, prepare ...func(*process.Server)) *memoryRing {
 	t.Helper()
 	binary, dir := cqld(t)
 	ring, err := process.NewRing(binary, dir+"/"+t.Name(), o)
@@ -59,6 +59,9 @@ func startInMemory(t *testing.T, limit int64, o process.Options) *memoryRing {
 				t.Error(err)
 			}
 		})
+		for _, f := range prepare {
+			f(s)
+		}
 		s.RunIn(g)
 		m.groups = append(m.groups, g)
 	}

@@ -23,10 +23,10 @@ const growthSlack = 16 << 20
 // TestMemoryOfReads reads data larger than the memory of a node, by key and by scans of everything.
 func TestMemoryOfReads(t *testing.T) {
 	const (
-		limit        = 400 << 20
-		rows         = 500_000 // 1.3 times the limit
+		limit        = 300 << 20
+		rows         = 200_000 // 1.3 times the limit
 		perPartition = 40
-		size         = 1000
+		size         = 2000
 		reads        = 4000 // by each of readers clients
 		readers      = 16
 	)
@@ -73,23 +73,7 @@ func TestMemoryOfReads(t *testing.T) {
 // docs/OPERATING.md, and below its limit, and returns the kernel's count.
 func (m *memoryRing) addsUp(t *testing.T) int64 {
 	t.Helper()
-	page, err := m.Servers[0].Metrics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	value := func(name string) int64 {
-		for line := range strings.Lines(page) {
-			if number, ok := strings.CutPrefix(line, "cqld_"+name+" "); ok {
-				n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return int64(n)
-			}
-		}
-		t.Fatalf("no metric %s", name)
-		return 0
-	}
+	value := func(name string) int64 { return m.metric(t, name) }
 	sum, resident, limit := value("memory_used_bytes"), value("memory_resident_bytes"), value("memory_limit_bytes")
 	t.Logf("parts %d MiB, resident %d MiB of %d MiB", sum>>20, resident>>20, limit>>20)
 	if off := max(sum-resident, resident-sum); off > resident/20+growthSlack {
@@ -101,32 +85,51 @@ func (m *memoryRing) addsUp(t *testing.T) int64 {
 	return resident
 }
 
-// TestMemoryOfLargeRequests reads large rows and whole partitions with many clients, and writes wide batches and with many clients at once.
-func TestMemoryOfLargeRequests(t *testing.T) {
-	for _, c := range []struct {
-		name         string
-		limit, large int // bytes of the group, and of a large row
-	}{{"1GiB", 1 << 30, 4 << 20}, {"2GiB", 2 << 30, 14 << 20}} {
-		t.Run(c.name, func(t *testing.T) { memoryOfLargeRequests(t, int64(c.limit), c.large) })
-	}
+// metric returns a metric of the first node.
+func (m *memoryRing) metric(t *testing.T, name string) int64 {
+	t.Helper()
+	return serverMetric(t, m.Servers[0], name)
 }
 
-func memoryOfLargeRequests(t *testing.T, limit int64, large int) {
-	const (
-		clients = 30
-		wide    = 20_000 // rows of the large partition
-		rounds  = 20     // of batches of each client
-		batch   = 200    // partitions of a batch
-	)
-	m := startInMemory(t, limit, process.Options{Nodes: 1})
-	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))", "CREATE TABLE m.large (k int, c int, v blob, PRIMARY KEY (k, c))",
-		"CREATE TABLE m.wide (k int, c int, v blob, PRIMARY KEY (k, c))")
+// serverMetric returns a metric of a node, without its prefix.
+func serverMetric(t *testing.T, s *process.Server, name string) int64 {
+	t.Helper()
+	page, err := s.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(page) {
+		if number, ok := strings.CutPrefix(line, "cqld_"+name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int64(n)
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// largeClients is the number of clients that send large requests at the same time.
+const largeClients = 30
+
+// TestMemoryOfTheLargestRows reads rows of nearly the largest size with many clients.
+func TestMemoryOfTheLargestRows(t *testing.T) {
+	m := startInMemory(t, 2<<30, process.Options{Nodes: 1})
+	run(t, m.dial(t), "CREATE TABLE m.large (k int, c int, v blob, PRIMARY KEY (k, c))")
+	m.largeRows(t, 14<<20)
+}
+
+// largeRows writes and reads rows of a size.
+func (m *memoryRing) largeRows(t *testing.T, size int) {
+	t.Helper()
 	m.survives(t, "large rows", func(ctx context.Context) error {
-		if err := m.fill(ctx, "m.large", 20, 1, large); err != nil {
+		if err := m.fill(ctx, "m.large", 20, 1, size); err != nil {
 			return err
 		}
-		return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
-			for range 3 {
+		return m.each(ctx, largeClients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+			for range 2 {
 				text := fmt.Sprintf("SELECT v FROM m.large WHERE k = %d", i%20)
 				if err := patiently(ctx, func() (*cqlclient.Answer, error) { return c.Query(text, cqlclient.Options{}) }); err != nil {
 					return err
@@ -135,11 +138,29 @@ func memoryOfLargeRequests(t *testing.T, limit int64, large int) {
 			return nil
 		})
 	})
+}
+
+// TestMemoryOfLargeRequests reads large rows and whole partitions with many clients, writes wide batches, and sends what costs a node more
+// than its clients: replies that are not read, compressed zeros, values without bytes, and large collections.
+func TestMemoryOfLargeRequests(t *testing.T) {
+	const (
+		wide   = 20_000 // rows of the large partition
+		rounds = 20     // of batches of each client
+		batch  = 200    // partitions of a batch
+	)
+	m := startInMemory(t, 1<<30, process.Options{Nodes: 1})
+	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))", "CREATE TABLE m.large (k int, c int, v blob, PRIMARY KEY (k, c))",
+		"CREATE TABLE m.wide (k int, c int, v blob, PRIMARY KEY (k, c))", "CREATE TABLE m.lists (k int PRIMARY KEY, l list<int>)")
+	m.largeRows(t, 4<<20)
+	m.survives(t, "clients that do not read", func(ctx context.Context) error { return unreadReplies(ctx, m.Servers[0].Address) })
+	m.survives(t, "compressed zeros", func(ctx context.Context) error { return compressedZeros(ctx, m.Servers[0].Address) })
+	m.survives(t, "batches of nulls", m.batchesOfNulls)
+	m.survives(t, "large collections", m.largeCollections)
 	m.survives(t, "a large partition", func(ctx context.Context) error {
 		if err := m.fill(ctx, "m.wide", wide, wide, 1000); err != nil {
 			return err
 		}
-		return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+		return m.each(ctx, largeClients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
 			n, err := pages(ctx, c, "SELECT * FROM m.wide WHERE k = 0", cqlclient.Options{PageSize: 5000})
 			if err == nil && n != wide {
 				err = fmt.Errorf("%d rows", n)
@@ -148,7 +169,7 @@ func memoryOfLargeRequests(t *testing.T, limit int64, large int) {
 		})
 	})
 	m.survives(t, "wide batches", func(ctx context.Context) error {
-		return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
+		return m.each(ctx, largeClients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
 			p, err := c.Prepare("INSERT INTO m.t (k, c, v) VALUES (?, ?, ?)")
 			if err != nil {
 				return err
@@ -242,11 +263,11 @@ func TestMemoryOfIndexes(t *testing.T) {
 func TestMemoryOfARing(t *testing.T) {
 	const (
 		limit = 400 << 20
-		rows  = 100_000
+		rows  = 50_000
 	)
 	m := startInMemory(t, limit, process.Options{Nodes: 2, Spare: 1, YAML: []string{"auto_repair_enabled: false"}})
 	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))")
-	m.survives(t, "writes", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows, 20, 1000) })
+	m.survives(t, "writes", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows, 20, 2000) })
 	m.survives(t, "a join", func(context.Context) error {
 		s := m.Spare[0]
 		m.Spare, m.Servers = nil, append(m.Servers, s)
@@ -258,7 +279,7 @@ func TestMemoryOfARing(t *testing.T) {
 	down := m.Servers[2]
 	down.Kill()
 	m.Servers = m.Servers[:2]
-	m.survives(t, "writes for a node that is down", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows/2, 20, 1000) })
+	m.survives(t, "writes for a node that is down", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows/2, 20, 2000) })
 	m.Servers = append(m.Servers, down)
 	m.survives(t, "hints and repair", func(ctx context.Context) error {
 		if err := down.Start(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -102,6 +103,23 @@ func ownMemoryGroup(mounted string) string {
 // RunIn makes the next start of the server run in a cgroup: its process enters the group before it becomes the server.
 func (s *Server) RunIn(g *MemoryGroup) {
 	s.argv = append([]string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")}, s.argv...)
+}
+
+// hideProc mounts a /proc that contains processes only, in a mount namespace of its own, as ProcSubset=pid and
+// ProtectProc=invisible of the packaged unit do, and executes a command there.
+var hideProc = []string{"unshare", "--mount", "/bin/sh", "-c",
+	`mount -t proc -o subset=pid,hidepid=2 proc /proc && test ! -e /proc/meminfo && exec "$0" "$@"`}
+
+// HideProc makes the next start of the server see no /proc/meminfo, as the packaged unit does.
+func (s *Server) HideProc() { s.argv = slices.Concat(hideProc, s.argv) }
+
+// CanHideProc returns nil if HideProc works on this machine.
+func CanHideProc() error {
+	out, err := exec.Command(hideProc[0], append(hideProc[1:], "/bin/true")...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("process: /proc cannot be mounted with subset=pid: %w: %s", err, out)
+	}
+	return nil
 }
 
 // MemoryUsage is the memory of a MemoryGroup in bytes, as the kernel counts it.
