@@ -32,6 +32,8 @@ func (e *empty) Topology() *ring.Topology {
 	return ring.NewTopology(1, []*ring.Node{{ID: 1, Host: ring.HostID{1}, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{0}}})
 }
 
+func (e *empty) AwaitSchema(context.Context) error { return nil }
+
 func (e *empty) ProposeSchemaFor(_ context.Context, _ auth.Principal, change schema.Change) error {
 	e.effects++
 	next, err := schema.Apply(e.schema, change)

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -386,7 +385,7 @@ func (c *Cluster) admitted() bool {
 // appendHeartbeat appends the payload of a heartbeat with the current time.
 func (c *Cluster) appendHeartbeat(b []byte) []byte {
 	b = wire.AppendUint64(b, c.driver.applied)
-	return wire.AppendInt64(b, c.opts.Clock.Now().UnixMicro())
+	return c.appendVersion(wire.AppendInt64(b, c.opts.Clock.Now().UnixMicro()))
 }
 
 func (c *Cluster) broadcast(verb messaging.Verb, payload []byte) {
@@ -398,26 +397,28 @@ func (c *Cluster) broadcast(verb messaging.Verb, payload []byte) {
 	}
 }
 
-func (c *Cluster) handleHeartbeat(from ring.NodeID, p []byte, respond messaging.Respond) {
+func (c *Cluster) handleHeartbeat(from ring.NodeID, p []byte, _ messaging.Respond) {
 	if from == 0 {
 		return // not a member yet
 	}
 	c.detector.heartbeat(from)
 	cur := wire.NewCursor(p)
-	cur.Uint64()
+	index := cur.Uint64()
 	if theirs := cur.Int64(); cur.Err() == nil {
 		c.clocks.note(from, theirs, c.opts.Clock.Now().UnixMicro())
 	}
-	c.handleApplied(from, p, respond)
+	c.noteReport(from, index, &cur)
 }
 
 func (c *Cluster) handleApplied(from ring.NodeID, p []byte, _ messaging.Respond) {
 	cur := wire.NewCursor(p)
-	index := cur.Uint64()
-	if cur.Err() != nil {
-		return
-	}
-	if !c.reports.note(from, index) {
+	c.noteReport(from, cur.Uint64(), &cur)
+}
+
+// noteReport records up to which index a peer has applied the log. rest contains its schema version, if the peer
+// reports it.
+func (c *Cluster) noteReport(from ring.NodeID, index uint64, rest *wire.Cursor) {
+	if rest.Err() != nil || !c.reports.note(from, index, takeVersion(rest)) {
 		return
 	}
 	if !c.post(func() {
@@ -430,37 +431,10 @@ func (c *Cluster) handleApplied(from ring.NodeID, p []byte, _ messaging.Respond)
 	}
 }
 
-// reports are the indexes that peers have reported. Most heartbeats repeat an index, and need not wake the loop.
-type reports struct {
-	mu    sync.Mutex
-	index map[ring.NodeID]uint64
-}
-
-// note records that a peer reported index, and reports whether its last report was another one.
-func (r *reports) note(peer ring.NodeID, index uint64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if last, ok := r.index[peer]; ok && last == index {
-		return false
-	}
-	if r.index == nil {
-		r.index = map[ring.NodeID]uint64{}
-	}
-	r.index[peer] = index
-	return true
-}
-
-// forget makes the next report of a peer count, whatever its index.
-func (r *reports) forget(peer ring.NodeID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.index, peer)
-}
-
 // noteApplied reports to the peers how far this node has applied the log.
 func (c *Cluster) noteApplied(index uint64) {
 	c.applied[c.Self()] = index
-	c.broadcast(messaging.VerbApplied, wire.AppendUint64(nil, index))
+	c.broadcast(messaging.VerbApplied, c.appendVersion(wire.AppendUint64(nil, index)))
 	c.checkProposals()
 }
 

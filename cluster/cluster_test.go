@@ -49,8 +49,9 @@ type testNode struct {
 	fatal func(error)
 
 	*Cluster
-	net  *messaging.StreamTransport
-	stop func()
+	net    *messaging.StreamTransport
+	stop   func()
+	tokens []ring.Token // initial_token
 }
 
 func newTestNode(t *testing.T, i int, seeds ...netip.AddrPort) *testNode {
@@ -65,6 +66,14 @@ var addrs atomic.Uint32
 func newAddr() netip.AddrPort {
 	pid, n := os.Getpid(), addrs.Add(1)
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(128 + pid>>8%100), byte(pid), byte(1 + n%254)}), 0)
+}
+
+// numTokens returns the number of tokens that the node asks for, or of those that it names.
+func (n *testNode) numTokens() int {
+	if len(n.tokens) > 0 {
+		return len(n.tokens)
+	}
+	return 16
 }
 
 // open starts the node; it is then a member, or the error is the reason.
@@ -95,7 +104,8 @@ func (n *testNode) open() error {
 	}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
-		Self:        NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: 16, Replace: n.replace},
+		Self: NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: n.numTokens(), Tokens: n.tokens,
+			Replace: n.replace},
 		LookUpSeeds: n.lookUp, ReplicationFactor: 4, Fatal: fatal})
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ type NodeSpec struct {
 	Internode  netip.AddrPort
 	Native     netip.AddrPort
 	NumTokens  int
+	// Tokens are the tokens that the node asks for. If there are none, NumTokens are chosen.
+	Tokens []ring.Token `json:",omitempty"`
 	// Replace is the host ID or address of the dead member that this node replaces. Empty means none.
 	Replace string `json:",omitempty"`
 }

@@ -93,6 +93,15 @@ func (d *detector) connected(id ring.NodeID, up bool) {
 	d.evaluate()
 }
 
+// lost reports whether the connection to a peer has ended, or the peer was silent for silenceMax.
+func (d *detector) lost(id ring.NodeID) bool {
+	now := d.clock.Monotonic()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.peers[id]
+	return h == nil || !h.connected || h.beats > 0 && now-h.last > silenceMax
+}
+
 // forget removes a peer that is no longer a member.
 func (d *detector) forget(id ring.NodeID) {
 	d.mu.Lock()

@@ -388,7 +388,13 @@ func (j *joining) confirm() {
 func (c *Cluster) admit(spec NodeSpec, done func(error)) (stop func()) {
 	t := c.Metadata().Topology
 	cmd := &admitCommand{Node: spec, Epoch: t.Epoch()}
-	if spec.Replace == "" {
+	if spec.Replace == "" && len(spec.Tokens) > 0 {
+		if err := checkTokens(t, spec.Tokens, 0); err != nil && c.Metadata().NodeByHost(spec.Host) == nil {
+			done(err)
+			return func() {}
+		}
+		cmd.Tokens = slices.Sorted(slices.Values(spec.Tokens))
+	} else if spec.Replace == "" {
 		cmd.Tokens = ring.Allocate(t, spec.Datacenter, spec.Rack, spec.NumTokens, c.opts.ReplicationFactor)
 	} else if cmd.Replaced = findMember(t, spec.Replace); cmd.Replaced == 0 {
 		done(&Refused{Reason: fmt.Sprintf("node %s, which is to be replaced, is not a member", spec.Replace)})
@@ -435,6 +441,8 @@ func (s *NodeSpec) check(from netip.Addr) error {
 	switch {
 	case s.NumTokens < 1 || s.NumTokens > numTokensMax:
 		return fmt.Errorf("num_tokens: %d is not between 1 and %d", s.NumTokens, numTokensMax)
+	case len(s.Tokens) != 0 && len(s.Tokens) != s.NumTokens:
+		return fmt.Errorf("initial_token has %d tokens, and num_tokens is %d", len(s.Tokens), s.NumTokens)
 	case s.Host == ring.HostID{} || s.Disk == [16]byte{}:
 		return errors.New("the join request has no host ID or no disk ID")
 	case len(s.Datacenter) > nameMax || len(s.Rack) > nameMax || len(s.Replace) > nameMax:

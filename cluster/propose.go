@@ -18,6 +18,9 @@ type proposal struct {
 	index uint64 // index at which it was applied; zero before
 	sent  uint64 // tick of the last proposal
 	done  func(error)
+	// shared means that live nodes must have applied what the result is based on also if it is a refusal.
+	shared bool
+	result error // once index is set
 	// abandoned means that no caller waits any more: the command is not proposed again.
 	abandoned atomic.Bool
 }
@@ -32,9 +35,9 @@ var errStopped = errors.New("cluster: this node is stopping")
 // leader.
 const retryTicks = 10
 
-// ProposeSchema changes the schema. It returns when every live node has applied the change, or with schema's typed
-// error if it was refused. It returns a *schema.Unavailable, and proposes nothing, if no majority of the voters is
-// alive. If ctx ends first, the outcome is unknown.
+// ProposeSchema changes the schema. It returns when every live node has applied the change, or the earlier ones
+// because of which it was refused: then with schema's typed error. It returns a *schema.Unavailable, and proposes
+// nothing, if no majority of the voters is alive. If ctx ends first, the outcome is unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.ProposeSchemaAs(ctx, change, "")
 }
@@ -64,7 +67,7 @@ func (c *Cluster) StartPaxosFloor(table schema.StorageID, micros int64, done fun
 
 // start proposes cmd with a new id. The loop calls done. stop abandons the proposal.
 func (c *Cluster) start(cmd *command, done func(error)) (stop func()) {
-	p := &proposal{done: done}
+	p := &proposal{done: done, shared: cmd.Schema != nil}
 	posted := c.post(func() {
 		cmd.ID = CommandID(c.randomUUID())
 		p.id = cmd.ID
@@ -149,12 +152,12 @@ func (c *Cluster) resolve(id CommandID, index uint64, result error) {
 	if p == nil || p.index != 0 {
 		return
 	}
-	if result != nil {
+	if result != nil && !p.shared {
 		delete(c.proposals, id)
 		p.done(result)
 		return
 	}
-	p.index = index
+	p.index, p.result = index, result
 }
 
 // resolveRecent resolves proposals that a snapshot lists as decided. A snapshot does not contain their results.
@@ -169,7 +172,7 @@ func (c *Cluster) checkProposals() {
 	for _, p := range c.sortedProposals() {
 		if p.index != 0 && c.everywhere(p.index) {
 			delete(c.proposals, p.id)
-			p.done(nil)
+			p.done(p.result)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // TestConditionalChangesAllocateLittle checks how much a conditional change on a ring of four allocates on all nodes
-// together, including the messages, which the test copies.
+// together, including the messages, which the test copies. The ring of the test makes about 26 of them, to know when its
+// goroutines have ended.
 func TestConditionalChangesAllocateLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")
@@ -27,7 +28,7 @@ func TestConditionalChangesAllocateLittle(t *testing.T) {
 		change() // fills the pools, and makes the node the one that needs no promises
 	}
 	got := testing.AllocsPerRun(50, change)
-	const most = 215
+	const most = 245
 	if got > most {
 		t.Errorf("%v allocations, want at most %v", got, most)
 	}

@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type benchNode struct {
 	proposer *paxos.Proposer
 	parts    *scenario.Parts // nil in benchmarks
 	call     func(f func())  // executes a function of the node's replica; nil calls it directly
+	running  *goroutines     // of all nodes
 }
 
 func (n *benchNode) Self() ring.NodeID                 { return n.id }
@@ -47,24 +49,50 @@ func (n *benchNode) PaxosFloor(schema.StorageID) int64 { return 0 }
 func (n *benchNode) Handle(s messaging.Service) { n.services[s.Verb] = s }
 func (n *benchNode) Run(_ int, f func()) error {
 	if n.call != nil {
-		go n.call(f)
-	} else {
-		go f()
+		return n.running.start(func() { n.call(f) })
 	}
-	return nil
+	return n.running.start(f)
 }
 func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte) {}
 func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
 	payload = slices.Clone(payload)
-	go n.nodes[to-1].services[v].Handler(n.id, payload, func(answer []byte, err error) {
-		answer = slices.Clone(answer)
-		go reply(answer, err)
+	_ = n.running.start(func() {
+		n.nodes[to-1].services[v].Handler(n.id, payload, func(answer []byte, err error) {
+			answer = slices.Clone(answer)
+			_ = n.running.start(func() { reply(answer, err) })
+		})
 	})
+}
+
+// goroutines are those of a ring. They end before its engines close, whose last writes may start no more.
+type goroutines struct {
+	mu      sync.Mutex
+	ended   bool
+	running sync.WaitGroup
+}
+
+// start runs f in a new goroutine, unless the ring has ended.
+func (g *goroutines) start(f func()) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return errors.New("the ring has ended")
+	}
+	g.running.Go(f)
+	return nil
+}
+
+// end waits for all goroutines.
+func (g *goroutines) end() {
+	g.mu.Lock()
+	g.ended = true
+	g.mu.Unlock()
+	g.running.Wait()
 }
 
 func newBenchRing(b testing.TB, n int) []*benchNode {
 	s := scenario.Catalog(b, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: n}})
-	nodes := make([]*benchNode, n)
+	nodes, running := make([]*benchNode, n), new(goroutines)
 	var members []*ring.Node
 	for i := range nodes {
 		id := ring.NodeID(i + 1)
@@ -77,9 +105,10 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 				b.Error(err)
 			}
 		})
-		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, services: map[messaging.Verb]messaging.Service{}}
+		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, running: running, services: map[messaging.Verb]messaging.Service{}}
 		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
+	b.Cleanup(running.end) // a quorum answers the client before the last replica has done its work
 	for _, n := range nodes {
 		n.topology = ring.NewTopology(1, members)
 		local := replica.NewLocal(n.engine, n, nil)

@@ -154,10 +154,12 @@ type callPost struct {
 
 func (n callPost) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
 	payload = slices.Clone(payload)
-	go n.calls.call(func() {
-		n.nodes[to-1].services[v].Handler(n.id, payload, func(answer []byte, err error) {
-			answer = slices.Clone(answer)
-			go n.calls.call(func() { reply(answer, err) })
+	_ = n.running.start(func() {
+		n.calls.call(func() {
+			n.nodes[to-1].services[v].Handler(n.id, payload, func(answer []byte, err error) {
+				answer = slices.Clone(answer)
+				_ = n.running.start(func() { n.calls.call(func() { reply(answer, err) }) })
+			})
 		})
 	})
 }
@@ -169,7 +171,7 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 	calls := &callbacks{g: g}
 	s := scenario.Catalog(t, scenario.Options{Replication: ring.Replication{Class: ring.Simple, Factor: 3},
 		Table: func(o *schema.Options) { o.WriteOrdering = "quorum" }})
-	nodes := make([]*benchNode, 3)
+	nodes, requests := make([]*benchNode, 3), new(goroutines)
 	var members []*ring.Node
 	for i := range nodes {
 		clock := realClock{time.Now()}
@@ -187,7 +189,8 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 				t.Error(err)
 			}
 		})
-		nodes[i] = &benchNode{id: ring.NodeID(i + 1), nodes: nodes, schema: s, engine: engine, services: map[messaging.Verb]messaging.Service{}, call: calls.call}
+		nodes[i] = &benchNode{id: ring.NodeID(i + 1), nodes: nodes, schema: s, engine: engine, running: requests,
+			services: map[messaging.Verb]messaging.Service{}, call: calls.call}
 		members = append(members, &ring.Node{ID: nodes[i].id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	for _, n := range nodes {
@@ -208,6 +211,7 @@ func newPanicRing(t *testing.T, p *panics) (*benchNode, *guard.Guard) {
 		n.startPaxos(paxos.Options{View: o.View, Clock: o.Clock, Guard: o.Guard}, local, callPost{n, calls})
 	}
 	t.Cleanup(func() {
+		requests.end()
 		running.Wait()
 		calls.end()
 	})

@@ -181,3 +181,100 @@ func TestSchemaEventsReachEveryNode(t *testing.T) {
 		}
 	}
 }
+
+// schemaReader is a client of all nodes.
+type schemaReader struct {
+	conns []*cqlclient.Conn
+	t     *testing.T
+}
+
+func newSchemaReader(t *testing.T) *schemaReader { return &schemaReader{dial(t), t} }
+
+// find reports whether a node shows a table with all three columns, as drivers read it.
+func (r *schemaReader) find(node int, table, why string) {
+	for from, want := range map[string]int{"system_schema.tables": 1, "system_schema.columns": 3} {
+		text := "SELECT table_name FROM " + from + " WHERE keyspace_name = 'ddlload' AND table_name = '" + table + "'"
+		a, err := r.conns[node].Query(text, cqlclient.Options{})
+		switch {
+		case err != nil || a.Err != nil:
+			r.t.Errorf("%s: %v %v", text, err, a)
+		case len(a.Rows) != want:
+			r.t.Errorf("%s at node %d after %s: %d rows, want %d", table, node+1, why, len(a.Rows), want)
+		}
+	}
+}
+
+// TestDriversFindNewTables creates tables on a ring under load, each through all nodes at once. After any answer all
+// nodes, and after an event the node that sent it, show the whole table: a driver reads it then.
+func TestDriversFindNewTables(t *testing.T) {
+	main := dial(t)
+	keyspace(t, main[0], "ddlload", 4)
+	query(t, main[0], "CREATE TABLE ddlload.load (k int PRIMARY KEY, v text)", cqlclient.Options{})
+	const tables = 25
+	var load, drivers sync.WaitGroup
+	stop := make(chan struct{})
+	for i, c := range dial(t) {
+		load.Go(func() {
+			for k := 0; ; k++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				text := fmt.Sprintf("INSERT INTO ddlload.load (k, v) VALUES (%d, '%d')", k%500, i)
+				if a, err := c.Query(text, cqlclient.Options{Consistency: quorum}); err != nil || a.Err != nil {
+					t.Errorf("%s: %v %v", text, err, a)
+					return
+				}
+			}
+		})
+	}
+	for i, l := range dial(t) {
+		if err := l.Register("SCHEMA_CHANGE"); err != nil {
+			t.Fatal(err)
+		}
+		r := newSchemaReader(t)
+		drivers.Go(func() {
+			for seen := 0; seen < tables; {
+				event, err := l.NextEvent(30 * time.Second)
+				if err != nil {
+					t.Errorf("node %d: %d events, then %v", i+1, seen, err)
+					return
+				}
+				if event[1] == "CREATED" && event[2] == "TABLE" {
+					r.find(i, event[4], "its event")
+					seen++
+				}
+			}
+		})
+	}
+	var readers []*schemaReader
+	for range main {
+		readers = append(readers, newSchemaReader(t))
+	}
+	for round := range tables {
+		table := fmt.Sprintf("t%d", round)
+		var creators sync.WaitGroup
+		for i, c := range main {
+			text := "CREATE TABLE IF NOT EXISTS ddlload." + table + " (k int PRIMARY KEY, a int, b text)"
+			if i == 0 {
+				text = strings.Replace(text, "IF NOT EXISTS ", "", 1)
+			}
+			r := readers[i]
+			creators.Go(func() {
+				a, err := c.Query(text, cqlclient.Options{})
+				if err != nil || a.Err != nil && a.Err.Code != 0x2400 {
+					t.Errorf("%s: %v %v", text, err, a)
+					return
+				}
+				for node := range r.conns {
+					r.find((i+1+node)%len(r.conns), table, "an answer")
+				}
+			})
+		}
+		creators.Wait()
+	}
+	drivers.Wait()
+	close(stop)
+	load.Wait()
+}

@@ -34,9 +34,11 @@ type generatedScript struct {
 	queries     map[int]generate.Query // by index of statements
 }
 
-func newScript(seed uint64) *generatedScript {
+// newScript generates a table and statements. hints adds type hints to literals, which then mean another statement than bound values.
+func newScript(seed uint64, hints bool) *generatedScript {
 	r := rand.New(rand.NewPCG(seed, 2))
-	g := generate.New(r, fmt.Sprintf("t%d", seed), generate.Options{Types: seed%3 != 0, Stamps: seed%5 == 0})
+	g := generate.New(r, fmt.Sprintf("t%d", seed),
+		generate.Options{Types: seed%3 != 0, Stamps: seed%5 == 0, Hints: hints && seed%2 == 0})
 	s := &generatedScript{seed: seed, definitions: g.Definitions(), queries: map[int]generate.Query{}}
 	batches := seed%4 == 3 && !g.Stamps && !g.Counters // conditional batches, and the whole table after each
 	for i := range statementsPerTable {
@@ -103,7 +105,7 @@ func TestGeneratedStatementsAnswerAsCassandra(t *testing.T) {
 	players := openBoth(t)
 	d := &differential{t: t, oracle: players[0], node: players[1]}
 	for seed := *generatedSeed; d.compared < *generatedCount; seed++ {
-		s := newScript(seed)
+		s := newScript(seed, true)
 		d.begin(seed, s.definitions)
 		for i, x := range s.statements {
 			options := [][]string{nil, {"prepared"}, {"v4"}}[i%3]
@@ -129,7 +131,7 @@ func TestGeneratedTranscripts(t *testing.T) {
 		var out strings.Builder
 		out.WriteString("# Generated statements. See TestGeneratedTranscripts.\n")
 		for range recordedTables {
-			s := newScript(seed)
+			s := newScript(seed, false)
 			seed++
 			fmt.Fprintf(&out, "\ncql\n%s;\n----\n", strings.Join(s.definitions, ";\n"))
 			for from := 0; from < len(s.statements); from += 8 {

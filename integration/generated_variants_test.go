@@ -64,7 +64,7 @@ func TestGeneratedVariantsAgree(t *testing.T) {
 	defer p.Close()
 	compared := 0
 	for seed := *generatedSeed; compared < *generatedCount; seed++ {
-		s := newScript(seed)
+		s := newScript(seed, false)
 		play(p, strings.Join(s.definitions, ";\n")+";")
 		for i, x := range s.statements {
 			q, isQuery := s.queries[i]
@@ -113,7 +113,7 @@ func TestGeneratedStatementsWithADeadNode(t *testing.T) {
 	defer replicated.Close()
 	compared := 0
 	for seed := *generatedSeed; compared < *generatedCount; seed++ {
-		s := newScript(seed)
+		s := newScript(seed, false)
 		inputs := []string{strings.Join(s.definitions, ";\n") + ";"}
 		for i, x := range s.statements {
 			inputs = append(inputs, block(x, i%3 == 0))

@@ -99,7 +99,8 @@ func sharedRing(t *testing.T) *process.Ring {
 	t.Helper()
 	binary, dir := cqld(t)
 	shared.ringOnce.Do(func() {
-		r, err := process.NewRing(binary, filepath.Join(dir, "shared"), process.Options{Nodes: 4, YAML: []string{"drop_compact_storage_enabled: true"}})
+		r, err := process.NewRing(binary, filepath.Join(dir, "shared"), process.Options{Nodes: 4,
+			YAML: []string{"drop_compact_storage_enabled: true", "dynamic_data_masking_enabled: true"}})
 		if err == nil {
 			err = r.Start(ringStart)
 		}

@@ -273,7 +273,10 @@ func (c figuresCollector) storage(m metricSink) {
 	m.counter("storage_writes_refused", "Mutations refused because the disk is full or too many bytes are waiting.", s.Refused)
 	m.counter("storage_syncs", "Commits that waited for the disk.", s.Syncs)
 	m.counter("storage_stalls", "Times that the storage engine stalled writes.", s.Stalls)
-	m.counter("storage_commit_pauses", "Commits that waited 0.1 s or longer for a latch, a memtable or a new log.", s.Pauses)
+	for cause, n := range s.PausesByCause {
+		m.send(prometheus.CounterValue, "storage_commit_pauses_total",
+			"Commits that took 0.1 s or longer without the fsync of the log.", float64(n), []string{"cause"}, []string{cause})
+	}
 	m.counter("storage_slow_syncs", "Commits that waited 0.1 s or longer for the fsync of the log.", s.SlowSyncs)
 	m.counter("storage_entries_read", "Entries scanned by reads.", s.Looked)
 	m.counter("storage_seeks", "Searches for a key in the database by reads.", s.Seeks)

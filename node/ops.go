@@ -68,6 +68,7 @@ func (n *Node) handleData() {
 	control.Handle(s, control.Flush, n.opFlush)
 	control.Handle(s, control.Compact, n.opCompact)
 	control.Handle(s, control.Drain, n.opDrain)
+	control.Handle(s, control.StopDaemon, n.opStop)
 	control.Handle(s, control.TakeSnapshot, n.opSnapshot)
 	control.Handle(s, control.ListSnapshots, n.opListSnapshots)
 	control.Handle(s, control.ClearSnapshot, n.opClearSnapshot)

@@ -84,6 +84,16 @@ func (n *Node) opDrain(ctx context.Context, _ control.None, report control.Repor
 	return control.None{}, nil
 }
 
+// opStop has the process stop the node, as SIGTERM does. The answer comes first.
+func (n *Node) opStop(context.Context, control.None, control.Report) (control.None, error) {
+	n.log.Info("stop requested by an operator")
+	n.stopOnce.Do(func() { close(n.stopRequested) })
+	return control.None{}, nil
+}
+
+// StopRequested is closed when an operator has asked the process to stop the node.
+func (n *Node) StopRequested() <-chan struct{} { return n.stopRequested }
+
 func (n *Node) opReady(context.Context, control.None, control.Report) (control.Switch, error) {
 	if err := n.ready(); err != nil {
 		return control.Switch{Why: err.Error()}, nil

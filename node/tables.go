@@ -62,6 +62,9 @@ func (c tablesChanger) ProposeSchemaFor(ctx context.Context, by auth.Principal, 
 	return c.n.cluster.ProposeSchemaAs(ctx, change, by.Name)
 }
 
+// AwaitSchema implements entity.Changer.
+func (c tablesChanger) AwaitSchema(ctx context.Context) error { return c.n.cluster.AwaitSchema(ctx) }
+
 // tablesPolicy returns the policy of TLS for clients of Azure Tables. They authenticate with keys of accounts, and their
 // SDKs have no certificates.
 func (n *Node) tablesPolicy() tlsconfig.Policy {

@@ -73,9 +73,6 @@ const (
 // Result is the result of a statement.
 type Result struct {
 	Kind ResultKind
-	// TracingID is valid if Traced.
-	TracingID [16]byte
-	Traced    bool
 
 	// Fields of KindRows.
 	Metadata        *Metadata
@@ -151,6 +148,7 @@ type Options struct {
 	Timestamps   execution.Timestamps // nil means a generator from Clock
 	PageBytes    int                  // ends a page of a result; zero means 1 MiB
 	PagingKey    func() []byte        // authenticates paging states and trace ids; must be equal on all nodes of a cluster
+	SharedPaging []byte               // the secret of paging states that several clusters share; empty means none
 	Local        netip.AddrPort       // this node's native address, for traces
 	Timeouts     Timeouts             // zero means Cassandra's defaults
 	// TraceBudget reports whether a trace of some bytes may be stored, and counts it. nil means that all may.
@@ -166,6 +164,7 @@ type Options struct {
 	DynamicDataMasking bool
 	// DropCompactStorage permits ALTER TABLE … DROP COMPACT STORAGE.
 	DropCompactStorage bool
+	ViewsDisabled      bool                  // CREATE MATERIALIZED VIEW is refused
 	Guardrails         *guardrail.Guardrails // nil means none
 	// IsSuperuser reports whether a role is exempt from guardrails. nil means that none is.
 	IsSuperuser func(role string) bool

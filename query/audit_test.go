@@ -51,6 +51,12 @@ func newAudited(t *testing.T, definitions ...string) (*Processor, *Session, func
 	}
 }
 
+func tracedAlice() *request.Request {
+	r := alice()
+	r.Tracing = true
+	return r
+}
+
 func alice() *request.Request {
 	r := at(ring.One)
 	r.Principal, r.Client = auth.Principal{Name: "alice"}, netip.MustParseAddrPort("127.0.0.7:4711")

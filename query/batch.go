@@ -13,7 +13,7 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 		statements := make([]write.Statement, 0, len(params.Entries))
 		for i := range params.Entries {
 			e := &params.Entries[i]
-			pl, err := p.batchEntry(r, keyspaceOf(s, params.Keyspace), e)
+			pl, err := p.batchEntry(r, s, params.Keyspace, e)
 			if err != nil {
 				return nil, err
 			}
@@ -35,10 +35,14 @@ func (p *Processor) Batch(r *request.Request, s *Session, params *BatchParams) (
 	})
 }
 
-func (p *Processor) batchEntry(r *request.Request, keyspace string, e *BatchEntry) (*plan, error) {
+func (p *Processor) batchEntry(r *request.Request, s *Session, keyspace string, e *BatchEntry) (*plan, error) {
 	if e.ID != nil {
 		_, pl, err := p.preparedPlan(e.ID)
 		return pl, err
+	}
+	keyspace, err := p.keyspaceOf(s, keyspace)
+	if err != nil {
+		return nil, err
 	}
 	return p.textPlan(r, keyspace, e.Text)
 }

@@ -93,20 +93,20 @@ func TestStatementsDoNotDisturbEachOther(t *testing.T) {
 // TestTraces checks that a traced statement creates a session with a duration and events.
 func TestTraces(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (k int PRIMARY KEY, v int)")
-	r, err := p.Query(at(ring.One), s, "INSERT INTO t (k, v) VALUES (1, 2)", &Params{Tracing: true})
-	if err != nil || !r.Traced {
+	r := tracedAt(ring.One)
+	if _, err := p.Query(r, s, "INSERT INTO t (k, v) VALUES (1, 2)", &Params{}); err != nil || r.TraceID == nil {
 		t.Fatalf("traced %v: %v", r, err)
 	}
 	got := collectPages(t, p, s, "SELECT command, request, parameters['consistency_level'] FROM system_traces.sessions "+
-		"WHERE session_id = "+wireUUID(r.TracingID), 0)
+		"WHERE session_id = "+wireUUID(*r.TraceID), 0)
 	if got != "'QUERY' | 'Execute CQL3 query' | 'ONE'\n" {
 		t.Errorf("session %q", got)
 	}
-	got = collectPages(t, p, s, "SELECT activity FROM system_traces.events WHERE session_id = "+wireUUID(r.TracingID), 0)
+	got = collectPages(t, p, s, "SELECT activity FROM system_traces.events WHERE session_id = "+wireUUID(*r.TraceID), 0)
 	if got != "'Parsing INSERT INTO t (k, v) VALUES (1, 2)'\n" {
 		t.Errorf("events %q", got)
 	}
-	got = collectPages(t, p, s, "SELECT count(duration) FROM system_traces.sessions WHERE session_id = "+wireUUID(r.TracingID), 0)
+	got = collectPages(t, p, s, "SELECT count(duration) FROM system_traces.sessions WHERE session_id = "+wireUUID(*r.TraceID), 0)
 	if got != "1\n" {
 		t.Errorf("%q durations", got)
 	}

@@ -207,8 +207,9 @@ func TestTracedRequestsAreMeasured(t *testing.T) {
 	p, s := newTestProcessor(t, store, "CREATE TABLE t (k int PRIMARY KEY, v int)")
 	mustQuery(t, p, s, "INSERT INTO t (k, v) VALUES (1, 1)")
 	r := measuredAt(ring.One)
-	result, err := p.Query(r, s, "SELECT v FROM t WHERE k = 1", &Params{Tracing: true})
-	if err != nil || !result.Traced || result.RowCount != 1 {
+	r.Tracing = true
+	result, err := p.Query(r, s, "SELECT v FROM t WHERE k = 1", &Params{})
+	if err != nil || r.TraceID == nil || result.RowCount != 1 {
 		t.Fatal(result, err)
 	}
 	if r.Cost.Rows != 1 || r.Cost.Commands != 1 || len(r.Replicas()) != 1 {

@@ -23,11 +23,13 @@ type Changer interface {
 	// ProposeSchema returns when every live node has applied the change, or with schema's typed error if it was
 	// refused.
 	ProposeSchema(ctx context.Context, change schema.Change) error
+	// AwaitSchema returns when every live node has applied the schema that this node has.
+	AwaitSchema(ctx context.Context) error
 }
 
 // executeDefinition executes a statement that defines keyspaces, tables, types, roles, …. Names in it are as written;
 // s.Keyspace is the keyspace of unqualified names. A definition without effect (IF [NOT] EXISTS, or unchanged
-// options) is answered without contacting other nodes.
+// options) and one of what exists are not proposed, but the client may go on to any node: they wait for the live ones.
 func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.Statement) (*Result, error) {
 	now := p.services.View.Schema()
 	env := p.services.Environment(r, p.services.Moment(new(Params)))
@@ -37,36 +39,56 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		Execute: func(fn *function.Function) error {
 			return p.services.Executor.Authorize(r, permissions.Execute([]*function.Function{fn})...)
 		},
-		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage}
+		Env: &env, Guard: p.services.Guard(r), Ordinary: p.services.Ordinary(r), DropCompact: p.o.DropCompactStorage,
+		ViewsDisabled: p.o.ViewsDisabled}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
 	}
 	if truncate, ok := stmt.(*cql.Truncate); ok {
 		return p.executeTruncate(r, d, truncate)
 	}
+	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
+	defer cancel()
 	def, err := d.Define(stmt)
-	if err != nil {
-		return nil, definitionError(err)
+	if err == nil && def.Change == nil {
+		return p.unchanged(limited)
 	}
-	if def.Change == nil {
-		return voidResult(), nil
+	var next *schema.Schema
+	if err == nil {
+		next, err = schema.Apply(now, def.Change)
 	}
-	next, err := schema.Apply(now, def.Change)
 	if err != nil {
-		return nil, definitionError(err)
+		return nil, p.refusedDefinition(limited, err)
 	}
 	r.Warnings = append(r.Warnings, def.Warnings...)
 	if next == now {
-		return voidResult(), nil
+		return p.unchanged(limited)
 	}
-	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
-	defer cancel()
 	if err := p.proposeSchema(limited, r, def.Change); err != nil {
 		return nil, p.metadataError(err)
 	}
 	e := def.Event
 	return &Result{Kind: KindSchemaChange,
 		SchemaChange: &SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace, Name: e.Name, Args: e.Args}}, nil
+}
+
+// unchanged returns the result of a definition without effect.
+func (p *Processor) unchanged(ctx context.Context) (*Result, error) {
+	if err := p.o.Changer.AwaitSchema(ctx); err != nil {
+		return nil, p.metadataError(err)
+	}
+	return voidResult(), nil
+}
+
+// refusedDefinition returns the error of a definition that this node's schema does not permit. If it exists already,
+// a client may go on to use it.
+func (p *Processor) refusedDefinition(ctx context.Context, err error) error {
+	if exists := (*schema.Exists)(nil); errors.As(err, &exists) {
+		if late := p.o.Changer.AwaitSchema(ctx); late != nil {
+			return p.metadataError(late)
+		}
+	}
+	return definitionError(err)
 }
 
 // proposeSchema changes the schema. The request's role gets all permissions on what it creates.

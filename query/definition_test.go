@@ -52,6 +52,10 @@ func (n *oneNode) ProposeSchema(_ context.Context, change schema.Change) error {
 	return err
 }
 
+func (n *oneNode) AwaitSchema(context.Context) error { return nil }
+
+func (n *oneNode) SchemaVersion(ring.NodeID) schema.UUID { return n.schema.Version() }
+
 // testClock advances only by ticks of one millisecond.
 type testClock struct{ now time.Time }
 

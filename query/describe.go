@@ -14,7 +14,7 @@ import (
 func (p *Processor) describe(s *Session, stmt *cql.Describe, params *Params) (*Result, error) {
 	now := p.services.View.Schema()
 	d := &definition.Describer{Schema: now, Topology: p.services.View.Topology(), Cluster: p.o.ClusterName,
-		Keyspace: keyspaceOf(s, params.Keyspace), Internals: stmt.Internals}
+		Keyspace: s.Keyspace, Internals: stmt.Internals}
 	columns, rows, err := d.Describe(stmt)
 	if err != nil {
 		return nil, definitionError(err)

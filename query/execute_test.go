@@ -26,6 +26,9 @@ type modelStore struct {
 	searches         []search.Order
 }
 
+// modelBallots is before the ballots of a modelStore, µs: they are later than the clocks of tests.
+const modelBallots = 2_000_000_000_000_000
+
 func (s *modelStore) table(id schema.StorageID) *model.Table {
 	if s.tables == nil {
 		s.tables = map[schema.StorageID]*model.Table{}
@@ -48,7 +51,7 @@ func (s *modelStore) Write(req *coordinator.WriteRequest, done func(error)) {
 func (s *modelStore) CAS(req *paxos.CASRequest, done func(bool, []byte, error)) {
 	s.ballot++
 	page := s.table(req.Command.Table).Read(req.Command)
-	m, applies, err := req.Update(page, 2_000_000_000_000_000+s.ballot)
+	m, applies, err := req.Update(page, modelBallots+s.ballot)
 	if err == nil && applies && !m.Empty() {
 		s.table(m.Table).Apply(m)
 	}
@@ -68,6 +71,12 @@ func (s *modelStore) Truncate(t *schema.Table, _ time.Duration, done func(error)
 // at returns a request at a consistency level.
 func at(level ring.Consistency) *request.Request {
 	return &request.Request{Context: context.Background(), Consistency: level, SerialConsistency: ring.Serial}
+}
+
+func tracedAt(level ring.Consistency) *request.Request {
+	r := at(level)
+	r.Tracing = true
+	return r
 }
 
 // over returns an Executor of a coordinator, which may also be a proposer. It may be nil if no statement reads or writes rows.

@@ -218,9 +218,9 @@ func (m *maskedTable) seen(p *Processor, s *Session, role, text string) []byte {
 	size := int32(1 + m.rnd.IntN(4))
 	var state []byte
 	for range 50 {
-		req := at(ring.One)
+		req := tracedAt(ring.One)
 		req.Principal.Name = role
-		r, err := p.Query(req, s, text, &Params{PageSize: size, PagingState: state, Tracing: true})
+		r, err := p.Query(req, s, text, &Params{PageSize: size, PagingState: state})
 		if err != nil {
 			return append(out, strings.ReplaceAll(err.Error(), text, "")...)
 		}

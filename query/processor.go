@@ -58,7 +58,7 @@ func New(o Options) *Processor {
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
 	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
 	p.reader = read.New(read.Options{Services: p.services, Stored: o.Stored, Estimate: o.Estimate, IndexEntries: o.IndexEntries,
-		PageBytes: o.PageBytes, PagingKey: o.PagingKey, Hidden: p.hidden, Visible: p.visible})
+		PageBytes: o.PageBytes, PagingKey: o.PagingKey, SharedPaging: o.SharedPaging, Hidden: p.hidden, Visible: p.visible})
 	p.writer = write.New(write.Options{Services: p.services, BatchWarnBytes: o.Limits.BatchWarnBytes, BatchFailBytes: o.Limits.BatchFailBytes,
 		BatchPartitions:   o.Limits.BatchPartitions,
 		TimestampAheadMax: o.Limits.TimestampAheadMax, TimestampAheadWarn: o.Limits.TimestampAheadWarn})
@@ -70,7 +70,11 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 	var pl *plan
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Executed, err) }()
 	return p.traced(r, params, "Execute CQL3 query", text, nil, func() (_ *Result, err error) {
-		if pl, err = p.textPlan(r, keyspaceOf(s, params.Keyspace), text); err != nil {
+		ks, err := p.keyspaceOf(s, params.Keyspace)
+		if err != nil {
+			return nil, err
+		}
+		if pl, err = p.textPlan(r, ks, text); err != nil {
 			return nil, err
 		}
 		p.regularExecuted.Add(1)
@@ -84,12 +88,16 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 	})
 }
 
-// keyspaceOf returns the keyspace of unqualified names: the request's, or the session's.
-func keyspaceOf(s *Session, keyspace string) string {
-	if keyspace != "" {
-		return keyspace
+// keyspaceOf returns the keyspace of unqualified names: the request's, which must exist even if the statement has no such
+// names, or the session's.
+func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
+	if keyspace == "" {
+		return s.Keyspace, nil
 	}
-	return s.Keyspace
+	if p.services.View.Schema().Keyspace(keyspace) == nil {
+		return "", invalidf("Keyspace '%s' does not exist", keyspace)
+	}
+	return keyspace, nil
 }
 
 // textPlan returns the plan of a text, from the cache if possible.
@@ -131,20 +139,32 @@ func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err e
 func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace string) (_ *Result, err error) {
 	var pl *plan
 	defer func() { p.audit(r, s, pl, text, audit.Subject.Prepared, err) }()
-	ks := keyspaceOf(s, keyspace)
+	return p.traced(r, nil, "Preparing CQL3 query", text, nil, func() (result *Result, err error) {
+		pl, result, err = p.prepare(r, s, text, keyspace)
+		return result, err
+	})
+}
+
+// prepare is Prepare without a trace. The plan is nil if the text cannot be compiled.
+func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace string) (*plan, *Result, error) {
+	ks, err := p.keyspaceOf(s, keyspace)
+	if err != nil {
+		return nil, nil, err
+	}
 	stmt, kept, err := parse(r, text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if pl, err = p.compile(p.services.View.Schema(), ks, text, stmt); err != nil {
-		return nil, err
+	pl, err := p.compile(p.services.View.Schema(), ks, text, stmt)
+	if err != nil {
+		return nil, nil, err
 	}
 	id := preparedID("", text)
 	if ks != "" && !fullyQualified(stmt) {
 		id = preparedID(ks, text)
 	}
 	if plancache.Size(kept) > p.o.Limits.PreparedBytesMax {
-		return nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
+		return pl, nil, invalidf("Prepared statement of size %d bytes is larger than allowed maximum of %d bytes",
 			plancache.Size(kept), p.o.Limits.PreparedBytesMax)
 	}
 	e := p.prepared.Put(plancache.Key{ID: id}, pl, kept, pl.resultID())
@@ -152,7 +172,7 @@ func (p *Processor) Prepare(r *request.Request, s *Session, text, keyspace strin
 	if info.Result == nil {
 		info.Result = newMetadata(nil)
 	}
-	return &Result{Kind: KindPrepared, Prepared: info}, nil
+	return pl, &Result{Kind: KindPrepared, Prepared: info}, nil
 }
 
 // preparedPlan returns a prepared statement's plan, and compiles it again if the schema has changed. As in Cassandra,
@@ -195,7 +215,7 @@ func (p *Processor) Execute(r *request.Request, s *Session, id []byte, params *P
 		return nil, err
 	}
 	p.preparedExecuted.Add(1)
-	if params.Tracing {
+	if r.Tracing {
 		if params.Names != nil {
 			named := *params
 			named.Values, named.Names = pl.values(params), nil

@@ -21,7 +21,6 @@ func unrecorded() map[string]string {
 	return map[string]string{
 		"Multi-column relation has more than %d columns":                                               "a bound of cqld",
 		"WHERE has more than %d relations":                                                             "a bound of cqld",
-		"%s LIKE '<term>%%' %s is only supported on properly indexed columns":                          "needs a SASI index, which Cassandra does not create by default",
 		"Index %s does not support custom expressions":                                                 "needs a SASI index, which Cassandra does not create by default",
 		"Key length of %d is longer than maximum of %d":                                                "the statement would have 64 KiB",
 		"%s cannot be used for multi-column relations":                                                 "Cassandra's grammar has no such relation",

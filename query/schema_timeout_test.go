@@ -21,12 +21,16 @@ func (noMajority) ProposeSchema(ctx context.Context, _ schema.Change) error {
 	return ctx.Err()
 }
 
+func (noMajority) AwaitSchema(context.Context) error { return nil }
+
 // deadVoters is a cluster in which the majority of voters is dead.
 type deadVoters struct{}
 
 func (deadVoters) ProposeSchema(context.Context, schema.Change) error {
 	return &schema.Unavailable{Required: 2, Alive: 1}
 }
+
+func (deadVoters) AwaitSchema(context.Context) error { return nil }
 
 // TestDefinitionWithoutAMajority changes the schema without a majority: the answer arrives in time, and reports an unknown outcome.
 func TestDefinitionWithoutAMajority(t *testing.T) {
@@ -47,5 +51,34 @@ func TestDefinitionWithoutAMajority(t *testing.T) {
 	var unavailable *SchemaUnavailable
 	if !errors.As(err, &unavailable) || *unavailable != (SchemaUnavailable{Required: 2, Alive: 1}) || !strings.Contains(err.Error(), "not changed") {
 		t.Errorf("the error is: %v", err)
+	}
+}
+
+// lateNodes is a cluster in which live nodes lack the last changes.
+type lateNodes struct{ *oneNode }
+
+func (lateNodes) AwaitSchema(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestDefinitionsOfWhatExistsAwaitTheOthers repeats definitions while other nodes lack what they define: a client
+// that gets the answer may read it from any node.
+func TestDefinitionsOfWhatExistsAwaitTheOthers(t *testing.T) {
+	p, s := newTestProcessor(t, nil, "CREATE TABLE t (k int PRIMARY KEY)", "CREATE TYPE u (a int)")
+	p.o.Changer, p.services.Timeouts.Schema = lateNodes{p.o.Changer.(*oneNode)}, 5*time.Millisecond
+	for _, text := range []string{
+		"CREATE TABLE IF NOT EXISTS t (k int PRIMARY KEY)", "CREATE TABLE t (k int PRIMARY KEY)",
+		"CREATE TYPE IF NOT EXISTS u (a int)", "DROP TABLE IF EXISTS gone",
+		"CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+	} {
+		_, err := p.Query(at(ring.One), s, text, &Params{})
+		if timeout := (*SchemaTimeout)(nil); !errors.As(err, &timeout) {
+			t.Errorf("%s is answered with %v", text, err)
+		}
+	}
+	var invalid *Invalid
+	if _, err := p.Query(at(ring.One), s, "ALTER TABLE gone ADD v int", &Params{}); !errors.As(err, &invalid) {
+		t.Errorf("a change of a table that never existed is answered with %v", err)
 	}
 }

@@ -76,12 +76,12 @@ func TestNoSinkShowsASecret(t *testing.T) {
 				text = fmt.Sprintf(strings.ReplaceAll(form, "%d", ""), literal)
 			}
 			text, _, _ = strings.Cut(text, "%!(EXTRA")
-			if _, err := p.Query(alice(), s, text, &Params{Tracing: true}); err == nil {
+			if _, err := p.Query(tracedAlice(), s, text, &Params{}); err == nil {
 				succeeded++
 			} else if syntax := (*cql.SyntaxError)(nil); errors.As(err, &syntax) {
 				show("the message of a syntax error", syntax.Msg)
 			}
-			_, _ = p.Prepare(alice(), s, text, "")
+			_, _ = p.Prepare(tracedAlice(), s, text, "")
 		}
 	}
 	if succeeded < len(secretForms()) {
@@ -92,7 +92,7 @@ func TestNoSinkShowsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := []wire.Value{wire.BytesValue([]byte{0, 0, 0, 1}), wire.BytesValue([]byte("Zq9vSecret"))}
-	if _, err := p.Execute(alice(), s, prepared.Prepared.ID, &Params{Tracing: true, Values: values}); err != nil {
+	if _, err := p.Execute(tracedAlice(), s, prepared.Prepared.ID, &Params{Values: values}); err != nil {
 		t.Fatal(err)
 	}
 	if got := collectPages(t, p, s, "SELECT password FROM t WHERE k = 1", 0); got != "'Zq9vSecret'\n" {

@@ -16,10 +16,10 @@ import (
 	"cqld/types"
 )
 
-// traced executes f, with a trace that it writes afterwards if the client requested one. bound are the markers of a
-// prepared statement, whose values the trace shows.
+// traced executes f, with a trace that it writes afterwards if the client requested one. params are nil for PREPARE. bound
+// are the markers of a prepared statement, whose values the trace shows.
 func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker, f func() (*Result, error)) (*Result, error) {
-	if !params.Tracing {
+	if !r.Tracing {
 		return f()
 	}
 	text = trace.Shorten(cql.Redact(text))
@@ -33,8 +33,11 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	result, err := f()
 	r.Trace = nil
 	session := traceSession{id: id, what: what, started: started, duration: t.Elapsed(), events: t.Close()}
-	shown := trace.Parameters{Consistency: r.Consistency, SerialConsistency: r.SerialConsistency, PageSize: params.PageSize,
-		Text: text, Bound: bound, Values: params.Values}
+	shown := trace.Parameters{Text: text}
+	if params != nil {
+		shown.Levels = &trace.Levels{Consistency: r.Consistency, Serial: r.SerialConsistency}
+		shown.PageSize, shown.Bound, shown.Values = params.PageSize, bound, params.Values
+	}
 	if b, err := shown.Append(nil); err == nil {
 		session.parameters = wire.BytesValue(b)
 	}
@@ -43,9 +46,7 @@ func (p *Processor) traced(r *request.Request, params *Params, what, text string
 	} else {
 		r.Warn("The trace was not stored: the traces on this node have reached their limit of disk space (trace_storage_limit)")
 	}
-	if result != nil {
-		result.TracingID, result.Traced = id, true
-	}
+	r.TraceID = &id
 	return result, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"cqld/internal/wire"
+	"cqld/request"
 	"cqld/ring"
 )
 
@@ -12,8 +13,8 @@ import (
 // them; statements that are sent as text with values contain none.
 func TestTracesShowBoundValues(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int, c int, v text, m map<text, int>, l frozen<list<int>>, b blob, PRIMARY KEY (p, c))")
-	parameters := func(r *Result) string {
-		return collectPages(t, p, s, "SELECT parameters FROM system_traces.sessions WHERE session_id = "+wireUUID(r.TracingID), 0)
+	parameters := func(r *request.Request) string {
+		return collectPages(t, p, s, "SELECT parameters FROM system_traces.sessions WHERE session_id = "+wireUUID(*r.TraceID), 0)
 	}
 	value := func(b ...byte) wire.Value { return wire.BytesValue(b) }
 	text := "INSERT INTO t (p, c, v, m, l, b) VALUES (?, :name, ?, ?, ?, ?)"
@@ -23,8 +24,8 @@ func TestTracesShowBoundValues(t *testing.T) {
 	}
 	execute := func(values ...wire.Value) string {
 		t.Helper()
-		r, err := p.Execute(at(ring.One), s, prepared.Prepared.ID, &Params{Tracing: true, Values: values})
-		if err != nil {
+		r := tracedAt(ring.One)
+		if _, err := p.Execute(r, s, prepared.Prepared.ID, &Params{Values: values}); err != nil {
 			t.Fatal(err)
 		}
 		return parameters(r)
@@ -48,12 +49,66 @@ func TestTracesShowBoundValues(t *testing.T) {
 			t.Errorf("%.40s… is not in %s", want, got)
 		}
 	}
-	r, err := p.Query(at(ring.One), s, "DELETE FROM t WHERE p = ?",
-		&Params{Tracing: true, Values: []wire.Value{value(0, 0, 0, 1)}})
-	if err != nil {
+	r := tracedAt(ring.One)
+	if _, err := p.Query(r, s, "DELETE FROM t WHERE p = ?", &Params{Values: []wire.Value{value(0, 0, 0, 1)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := parameters(r); strings.Contains(got, "bound_var") {
 		t.Error(got)
+	}
+}
+
+// Every request with the tracing flag has a trace: also PREPARE, which has no levels, and those that fail.
+func TestEveryRequestHasATrace(t *testing.T) {
+	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int PRIMARY KEY, v int)")
+	prepared, err := p.Prepare(at(ring.One), s, "SELECT v FROM t WHERE p = 1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := func(texts ...string) func(r *request.Request) error {
+		params := &BatchParams{}
+		for _, text := range texts {
+			params.Entries = append(params.Entries, BatchEntry{Text: text})
+		}
+		return func(r *request.Request) error { _, err := p.Batch(r, s, params); return err }
+	}
+	prepare := func(text, keyspace string) func(r *request.Request) error {
+		return func(r *request.Request) error { _, err := p.Prepare(r, s, text, keyspace); return err }
+	}
+	query := func(text, keyspace string) func(r *request.Request) error {
+		return func(r *request.Request) error { _, err := p.Query(r, s, text, &Params{Keyspace: keyspace}); return err }
+	}
+	for name, c := range map[string]struct {
+		f          func(r *request.Request) error
+		fails      bool
+		parameters string
+	}{
+		"query":    {query("SELECT v FROM t", ""), false, "'ONE' | 'SELECT v FROM t'"},
+		"invalid":  {query("SELECT w FROM t", ""), true, "'ONE' | 'SELECT w FROM t'"},
+		"syntax":   {query("nonsense", ""), true, "'ONE' | '*******'"},
+		"keyspace": {query("SELECT v FROM t", "nosuch"), true, "'ONE' | 'SELECT v FROM t'"},
+		"execute": {func(r *request.Request) error {
+			_, err := p.Execute(r, s, prepared.Prepared.ID, &Params{})
+			return err
+		}, false, "'ONE' | 'SELECT v FROM t WHERE p = 1'"},
+		"batch":               {batch("UPDATE t SET v = 1 WHERE p = 1"), false, "'ONE' | null"},
+		"invalid batch":       {batch("UPDATE t SET w = 1 WHERE p = 1"), true, "'ONE' | null"},
+		"prepare":             {prepare("SELECT v FROM t", ""), false, "null | 'SELECT v FROM t'"},
+		"prepare of nothing":  {prepare("SELECT w FROM t", ""), true, "null | 'SELECT w FROM t'"},
+		"prepare of nonsense": {prepare("nonsense", ""), true, "null | '*******'"},
+		"prepare in nosuch":   {prepare("SELECT v FROM t", "nosuch"), true, "null | 'SELECT v FROM t'"},
+	} {
+		r := tracedAt(ring.One)
+		if err := c.f(r); (err != nil) != c.fails || r.TraceID == nil {
+			t.Errorf("%s: trace %v, %v", name, r.TraceID, err)
+			continue
+		}
+		const text = "SELECT parameters['consistency_level'], parameters['query'] FROM system_traces.sessions WHERE session_id = "
+		if got := collectPages(t, p, s, text+wireUUID(*r.TraceID), 0); got != c.parameters+"\n" {
+			t.Errorf("%s: parameters %s, want %s", name, got, c.parameters)
+		}
+		if err := c.f(at(ring.One)); (err != nil) != c.fails {
+			t.Errorf("%s without a trace: %v", name, err)
+		}
 	}
 }

@@ -37,13 +37,12 @@ func newTracing(t *testing.T) (*Processor, *Session) {
 // traceAs executes a traced statement and returns the id of its session.
 func traceAs(t *testing.T, p *Processor, s *Session, role, text string) string {
 	t.Helper()
-	r := at(ring.One)
+	r := tracedAt(ring.One)
 	r.Principal.Name = role
-	result, err := p.Query(r, s, text, &Params{Tracing: true})
-	if err != nil || !result.Traced {
+	if _, err := p.Query(r, s, text, &Params{}); err != nil || r.TraceID == nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return wireUUID(result.TracingID)
+	return wireUUID(*r.TraceID)
 }
 
 // TestRolesReadOnlyTheirOwnTraces executes every form of a SELECT from both tables as each role, with its own session, that of another role,
@@ -123,12 +122,12 @@ func TestTracesOverTheBudgetAreNotStored(t *testing.T) {
 		o.TraceBudget = func(bytes int) bool { taken = append(taken, bytes); return len(taken) == 1 }
 	}, "CREATE TABLE t (k int PRIMARY KEY)")
 	for i, want := range []string{"1\n", "0\n"} {
-		r := at(ring.One)
-		result, err := p.Query(r, s, "INSERT INTO t (k) VALUES (1) /* "+strings.Repeat("x", 100000)+" */", &Params{Tracing: true})
+		r := tracedAt(ring.One)
+		_, err := p.Query(r, s, "INSERT INTO t (k) VALUES (1) /* "+strings.Repeat("x", 100000)+" */", &Params{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := collectPages(t, p, s, "SELECT count(*) FROM system_traces.sessions WHERE session_id = "+wireUUID(result.TracingID), 0); got != want {
+		if got := collectPages(t, p, s, "SELECT count(*) FROM system_traces.sessions WHERE session_id = "+wireUUID(*r.TraceID), 0); got != want {
 			t.Errorf("trace %d: %s sessions", i, got)
 		}
 		if len(r.Warnings) != i {

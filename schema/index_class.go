@@ -3,8 +3,8 @@ package schema
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cqld/types"
 )
@@ -23,6 +23,7 @@ const (
 	OptionMode               = "mode"
 	OptionAnalyzerClass      = "analyzer_class"
 	OptionAnalyzed           = "analyzed"
+	OptionDelimiter          = "delimiter"
 	optionIsLiteral          = "is_literal"
 	optionFlushMemory        = "max_compaction_flush_memory_in_mb"
 	customIndexColumnNameMax = 48
@@ -233,15 +234,16 @@ func (t *Table) checkSASI(ix *Index) error {
 	if text, ok := ix.Options[OptionAnalyzed]; ok {
 		analyzed = strings.EqualFold(text, "true")
 	}
-	mode := strings.ToUpper(ix.Options[OptionMode])
-	switch mode {
-	case "", "PREFIX", "CONTAINS", "SPARSE":
+	given, hasMode := ix.Options[OptionMode]
+	mode := strings.ToUpper(given)
+	switch {
+	case !hasMode, mode == "PREFIX", mode == "CONTAINS", mode == "SPARSE":
 	default:
-		return misconfiguredf("Incorrect index mode: %s", ix.Options[OptionMode])
+		return misconfiguredf("Incorrect index mode: %s", given)
 	}
 	literal := ix.Literal(col)
 	if text, ok := ix.Options[optionFlushMemory]; ok {
-		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+		if _, err := ParseInt(text, 64); err != nil {
 			return misconfiguredf("Failed to validate custom indexer options: %s", javaMap(t.ShownOptions(ix)))
 		}
 	}
@@ -263,8 +265,14 @@ func javaMap(m map[string]string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// isCharacter reports whether a text is one character of Java: one of the basic multilingual plane.
+func isCharacter(text string) bool {
+	r, size := utf8.DecodeRuneInString(text)
+	return size > 0 && size == len(text) && r <= 0xffff
+}
+
 // checkSASIAnalyzer checks the class of an analyzer and its options. Cassandra answers contradictory options of lower and
-// upper case with a server error.
+// upper case, and a delimiter that is not one character, with a server error.
 func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	name, ok := strings.CutPrefix(class, SASIAnalyzerPackage)
 	lower, upper := "normalize_lowercase", "normalize_uppercase"
@@ -279,6 +287,9 @@ func checkSASIAnalyzer(ix *Index, class string, col *Column) error {
 	}
 	if !isText(col.Type) || col.Desc {
 		return misconfiguredf("%s does not support type %s", name, col.Type)
+	}
+	if delimiter, ok := ix.Options[OptionDelimiter]; ok && name == SASIDelimiterAnalyzer && !isCharacter(delimiter) {
+		return misconfiguredf("%s must be one character, but was '%s'", OptionDelimiter, delimiter)
 	}
 	_, hasLower := ix.Options[lower]
 	_, hasUpper := ix.Options[upper]

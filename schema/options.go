@@ -166,6 +166,12 @@ func FormatDouble(f float64) string {
 		}
 		return text
 	}
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 0):
+		return strings.TrimPrefix(strconv.FormatFloat(f, 'f', -1, 64), "+") + "inity"
+	}
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'E', -1, 64), "E")
 	if !strings.Contains(mantissa, ".") {
 		mantissa += ".0"

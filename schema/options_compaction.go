@@ -3,6 +3,8 @@ package schema
 import (
 	"fmt"
 	"maps"
+	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,8 +64,8 @@ func setDefault(m map[string]string, name, value string) {
 // checkTogether checks options that depend on each other.
 func checkTogether(m map[string]string) error {
 	if text, ok := m["min_threshold"]; ok {
-		low, _ := strconv.Atoi(text) // both were checked before
-		high, _ := strconv.Atoi(m["max_threshold"])
+		low, _ := parseUnsigned(text) // both were checked before
+		high, _ := parseUnsigned(m["max_threshold"])
 		switch {
 		case low == 0 || high == 0:
 			return misconfiguredf("Disabling compaction by setting compaction thresholds to 0 has been removed, " +
@@ -74,16 +76,39 @@ func checkTogether(m map[string]string) error {
 			return misconfiguredf("Min compaction threshold (got %d) cannot be greater than max compaction threshold (got %d)", low, high)
 		}
 	}
+	if m["class"] == compactionPackage+"LeveledCompactionStrategy" {
+		if err := checkLevels(m["sstable_size_in_mb"], m["fanout_size"]); err != nil {
+			return err
+		}
+	}
 	low, high := 0.5, 1.5
-	if f, err := strconv.ParseFloat(m["bucket_low"], 64); err == nil {
+	if f, err := ParseDouble(m["bucket_low"]); err == nil {
 		low = f
 	}
-	if f, err := strconv.ParseFloat(m["bucket_high"], 64); err == nil {
+	if f, err := ParseDouble(m["bucket_high"]); err == nil {
 		high = f
 	}
 	if high <= low {
 		return misconfiguredf("bucket_high value (%s) is less than or equal to the bucket_low value (%s)",
 			FormatDouble(high), FormatDouble(low))
+	}
+	return nil
+}
+
+// checkLevels refuses sizes with which the highest level of Cassandra would have more than 2^63 bytes.
+func checkLevels(size, fanout string) error {
+	const levels, sizeLeast, fanoutDefault = 8, 1, 10
+	number := func(text string, otherwise int64) *big.Int {
+		if n, err := ParseInt(text, 32); err == nil {
+			otherwise = n
+		}
+		return big.NewInt(otherwise)
+	}
+	bytes := new(big.Int).Exp(number(fanout, fanoutDefault), big.NewInt(levels), nil)
+	bytes.Mul(bytes, number(size, sizeLeast)).Lsh(bytes, 20)
+	if !bytes.IsInt64() {
+		return misconfiguredf("At most %d bytes may be in a compaction level; your maxSSTableSize must be absurdly high to compute %s",
+			int64(math.MaxInt64), bytes)
 	}
 	return nil
 }
@@ -103,24 +128,24 @@ func commonCompactionOptions(name string) optionCheck {
 		}
 	case "min_threshold", "max_threshold":
 		return func(name, value string) error {
-			if _, err := strconv.ParseInt(value, 10, 32); err != nil {
+			if _, ok := parseUnsigned(value); !ok {
 				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be an integer", value, name)
 			}
 			return nil
 		}
 	case "tombstone_threshold":
 		return func(name, value string) error {
-			f, err := strconv.ParseFloat(value, 64)
+			f, err := ParseDouble(value)
 			if err != nil {
 				return notParsable(value, "int (base10)", name)
 			}
-			if !(f > 0) {
+			if f < 0 {
 				return misconfiguredf("%s must be greater than 0, but was %s", name, fmt.Sprintf("%f", f))
 			}
 			return nil
 		}
 	case "tombstone_compaction_interval":
-		return integerFrom(0, "%s must be greater than 0, but was %d")
+		return integerFrom(64, 0, "%s must be greater than 0, but was %d")
 	case "unchecked_tombstone_compaction":
 		return func(name, value string) error {
 			if !isBool(value) {
@@ -156,8 +181,8 @@ func compactionOptions(strategy string) map[string]optionCheck {
 		return sizeTieredOptions()
 	case "LeveledCompactionStrategy":
 		known := sizeTieredOptions() // of its level 0
-		known["sstable_size_in_mb"] = integerFrom(1, "%s must be larger than 0, but was %d")
-		known["fanout_size"] = integerFrom(1, "%s must be larger than 0, but was %d")
+		known["sstable_size_in_mb"] = integerFrom(32, 1, "%s must be larger than 0, but was %d")
+		known["fanout_size"] = integerFrom(32, 1, "%s must be larger than 0, but was %d")
 		known["single_sstable_uplevel"] = anyValue
 		return known
 	case "TimeWindowCompactionStrategy":
@@ -165,7 +190,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 		known["compaction_window_unit"] = oneOf("MINUTES", "HOURS", "DAYS")
 		known["timestamp_resolution"] = oneOf("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 		known["compaction_window_size"] = func(name, value string) error {
-			n, err := strconv.ParseInt(value, 10, 32)
+			n, err := ParseInt(value, 32)
 			if err != nil {
 				return notParsable(value, "int (base10)", name)
 			}
@@ -174,10 +199,14 @@ func compactionOptions(strategy string) map[string]optionCheck {
 			}
 			return nil
 		}
-		known["expired_sstable_check_frequency_seconds"] = integerFrom(0, "%s must not be negative, but was %d")
+		known["expired_sstable_check_frequency_seconds"] = integerFrom(64, 0, "%s must not be negative, but was %d")
 		known["unsafe_aggressive_sstable_expiration"] = func(name, value string) error {
 			if !isBool(value) {
 				return misconfiguredf("%s is not 'true' or 'false' (%s)", name, value)
+			}
+			if strings.EqualFold(value, "true") {
+				return misconfiguredf("%s is requested but not allowed, restart cassandra with "+
+					"-Dcassandra.allow_unsafe_aggressive_sstable_expiration=true to allow it", name)
 			}
 			return nil
 		}
@@ -190,19 +219,19 @@ func compactionOptions(strategy string) map[string]optionCheck {
 
 func sizeTieredOptions() map[string]optionCheck {
 	float := func(name, value string) error {
-		if _, err := strconv.ParseFloat(value, 64); err != nil {
+		if _, err := ParseDouble(value); err != nil {
 			return notParsable(value, "float", name)
 		}
 		return nil
 	}
 	return map[string]optionCheck{
 		"bucket_low": float, "bucket_high": float,
-		"min_sstable_size": integerFrom(0, "%s must be non negative: %d"),
+		"min_sstable_size": integerFrom(64, 0, "%s must be non negative: %d"),
 	}
 }
 
 func unifiedOptions() map[string]optionCheck {
-	positive := integerFrom(1, "Invalid configuration, %s should be positive: %d")
+	positive := integerFrom(32, 1, "Invalid configuration, %s should be positive: %d")
 	size := func(name, value string) error {
 		number, ok := strings.CutSuffix(value, "B")
 		if !ok {
@@ -217,26 +246,42 @@ func unifiedOptions() map[string]optionCheck {
 		return nil
 	}
 	return map[string]optionCheck{
-		"scaling_parameters":      checkScaling,
-		"target_sstable_size":     size,
-		"min_sstable_size":        size,
+		"scaling_parameters":  checkScaling,
+		"target_sstable_size": size,
+		"min_sstable_size": func(name, value string) error {
+			if size(name, value) != nil {
+				return misconfiguredf("%s is not a valid size in bytes for %s", value, name)
+			}
+			return nil
+		},
 		"flush_size_override":     size,
 		"base_shard_count":        positive,
-		"max_sstables_to_compact": integerFrom(-1<<31, "%s %d"),
+		"max_sstables_to_compact": integerFrom(32, -1<<31, "%s %d"),
 		"sstable_growth": func(name, value string) error {
-			if f, err := strconv.ParseFloat(value, 64); err != nil || f < 0 || f > 1 {
+			f, err := ParseDouble(value)
+			switch {
+			case err != nil && strings.TrimSpace(value) == "":
+				return misconfiguredf("%s is not a valid number between 0 and 1: empty String", name)
+			case err != nil:
+				return misconfiguredf("%s is not a valid number between 0 and 1: For input string: \"%s\"", name, value)
+			case f < 0 || f > 1:
 				return misconfiguredf("%s %s must be between 0 and 1", name, value)
 			}
 			return nil
 		},
-		"expired_sstable_check_frequency_seconds": integerFrom(1, "Invalid configuration, %s should be positive: %d"),
+		"expired_sstable_check_frequency_seconds": integerFrom(64, 1, "Invalid configuration, %s should be positive: %d"),
 		"unsafe_aggressive_sstable_expiration": func(name, value string) error {
 			if !isBool(value) {
 				return misconfiguredf("%s should either be 'true' or 'false', not %s", name, value)
 			}
 			return nil
 		},
-		"overlap_inclusion_method": oneOf("NONE", "SINGLE", "TRANSITIVE"),
+		"overlap_inclusion_method": func(_, value string) error {
+			if !slices.Contains([]string{"NONE", "SINGLE", "TRANSITIVE"}, strings.ToUpper(value)) {
+				return misconfiguredf("Invalid overlap inclusion method %s. The valid options are [NONE, SINGLE, TRANSITIVE].", value)
+			}
+			return nil
+		},
 	}
 }
 
@@ -261,9 +306,9 @@ func checkScaling(_, value string) error {
 func anyValue(string, string) error { return nil }
 
 // integerFrom returns a check for integers not less than least. tooSmall is a format with the name and the value.
-func integerFrom(least int64, tooSmall string) optionCheck {
+func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 	return func(name, value string) error {
-		n, err := strconv.ParseInt(value, 10, 64)
+		n, err := ParseInt(value, bits)
 		if err != nil {
 			return notParsable(value, "int (base10)", name)
 		}

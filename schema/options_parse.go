@@ -22,11 +22,14 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 			}
 			out[name] = upper
 		case "rows_per_partition":
-			if n, err := strconv.ParseInt(value, 10, 32); upper != "ALL" && upper != "NONE" && (err != nil || n < 0) {
+			n, isNumber := parseUnsigned(value)
+			if upper != "ALL" && upper != "NONE" && !isNumber {
 				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'rows_per_partition': "+
 					"only 'ALL', 'NONE', and integer values are allowed", value)
 			}
-			out[name] = upper
+			if out[name] = upper; isNumber {
+				out[name] = strconv.FormatInt(n, 10)
+			}
 		default:
 			unknown = append(unknown, name)
 		}
@@ -44,7 +47,7 @@ const compressPackage = "org.apache.cassandra.io.compress."
 func ParseCompression(m map[string]string) (map[string]string, error) {
 	enabled := true
 	if text, ok := m["enabled"]; ok {
-		enabled = !strings.EqualFold(text, "false")
+		enabled = strings.EqualFold(text, "true")
 	}
 	if len(m) == 0 || !enabled {
 		if len(m) > 1 {
@@ -72,12 +75,16 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 		switch name {
 		case "class", "enabled":
 		case "chunk_length_in_kb":
-			if err := checkChunkLength(m[name]); err != nil {
+			n, err := chunkLength(m[name])
+			if err != nil {
 				return nil, err
 			}
-			out[name] = m[name]
+			out[name] = strconv.FormatInt(n, 10)
 		case "min_compress_ratio":
-			f, err := strconv.ParseFloat(m[name], 64)
+			f, err := ParseDouble(m[name])
+			if f < 0 {
+				return nil, misconfiguredf("Invalid negative min_compress_ratio")
+			}
 			if err != nil || f != 0 && !(f >= 1) {
 				return nil, misconfiguredf("min_compress_ratio can either be 0 or greater than or equal to 1")
 			}
@@ -87,6 +94,8 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 		default:
 			if !slices.Contains(known, name) {
 				unknown = append(unknown, name)
+			} else if err := checkCompressor(name, m[name]); err != nil {
+				return nil, err
 			}
 			out[name] = m[name]
 		}
@@ -110,17 +119,45 @@ func compressorOptions(class string) []string {
 	return nil
 }
 
-func checkChunkLength(text string) error {
-	n, err := strconv.ParseInt(text, 10, 32)
-	switch {
-	case err != nil || n > math.MaxInt32/1024:
-		return misconfiguredf("Invalid value for chunk_length_in_kb")
-	case n <= 0:
-		return misconfiguredf("Invalid negative or null chunk_length_in_kb")
-	case n&(n-1) != 0:
-		return misconfiguredf("chunk_length_in_kb must be a power of 2")
+// checkCompressor checks an option of a compressor.
+func checkCompressor(name, value string) error {
+	n, err := ParseInt(value, 32)
+	switch name {
+	case "compression_level":
+		if err != nil {
+			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.NumberFormatException For input string: \"%s\"", value)
+		}
+		if n < zstdLevelMin || n > zstdLevelMax {
+			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.IllegalArgumentException compression_level=%d is invalid", n)
+		}
+	case "lz4_compressor_type":
+		if value != "fast" && value != "high" {
+			return misconfiguredf("Invalid compressor type '%s' specified for LZ4 parameter 'lz4_compressor_type'. Valid options are [high, fast].", value)
+		}
+	case "lz4_high_compressor_level":
+		if err != nil || n < 1 || n > 17 {
+			return misconfiguredf("Invalid value [%s] for parameter 'lz4_high_compressor_level'. Value must be between 1 and 17.", value)
+		}
 	}
 	return nil
+}
+
+// The levels of zstd.
+const zstdLevelMin, zstdLevelMax = -(1 << 17), 22
+
+func chunkLength(text string) (int64, error) {
+	n, err := ParseInt(text, 32)
+	switch {
+	case err != nil:
+		return 0, misconfiguredf("Invalid value for chunk_length_in_kb")
+	case n > math.MaxInt32/1024:
+		return 0, misconfiguredf("Value of chunk_length_in_kb is too large (%d)", n)
+	case n <= 0:
+		return 0, misconfiguredf("Invalid negative or null chunk_length_in_kb")
+	case n&(n-1) != 0:
+		return 0, misconfiguredf("chunk_length_in_kb must be a power of 2")
+	}
+	return n, nil
 }
 
 // ParseSpeculativeRetry checks the options speculative_retry and additional_write_policy and returns them in canonical

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -71,23 +72,37 @@ func awaitHolding(t *testing.T, s *Server) {
 
 func TestDrainSendsHeldAnswersWithTheEnd(t *testing.T) {
 	for _, version := range []frame.Version{4, 5} {
-		s, addr := start(t, Options{})
-		c := connect(t, addr, version)
-		beginDrain(t, s)
-		awaitHolding(t, s)
-		begun := time.Now()
-		for stream := range int16(2) {
-			c.send(stream+1, "x")
-			time.Sleep(holdQuiet / 4)
+		var err error
+		for range 5 { // on a busy machine, the second request may come too late, or the end be read late
+			if err = endWithAnswers(t, version); err == nil {
+				break
+			}
 		}
-		answers, first := readEnd(t, c)
-		if held := first.Sub(begun); answers != 2 || held < holdQuiet {
-			t.Errorf("v%d: %d answers, the first after %v", version, answers, held)
-		}
-		if late := time.Since(first); late > holdQuiet {
-			t.Errorf("v%d: the end came %v after the answers", version, late)
+		if err != nil {
+			t.Errorf("v%d: %v", version, err)
 		}
 	}
+}
+
+// endWithAnswers drains a server with a client that has sent two requests, and returns what is wrong with the end.
+func endWithAnswers(t *testing.T, version frame.Version) error {
+	s, addr := start(t, Options{})
+	c := connect(t, addr, version)
+	beginDrain(t, s)
+	awaitHolding(t, s)
+	begun := time.Now()
+	for stream := range int16(2) {
+		c.send(stream+1, "x")
+		time.Sleep(holdQuiet / 4)
+	}
+	answers, first := readEnd(t, c)
+	if held := first.Sub(begun); answers != 2 || held < holdQuiet {
+		return fmt.Errorf("%d answers, the first after %v", answers, held)
+	}
+	if late := time.Since(first); late > holdQuiet {
+		return fmt.Errorf("the end came %v after the answers", late)
+	}
+	return nil
 }
 
 // A client that never stops sending is served in all phases of a drain, which ends nevertheless.
@@ -165,6 +180,18 @@ func TestDrainHoldsLittleMemory(t *testing.T) {
 
 // The end of a connection releases threads that then use the client's next one: that must not end in this moment.
 func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
+	var err error
+	for range 5 { // a busy machine may send the second request too late
+		if err = endInSequence(t); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// endInSequence drains a server with a client that sends requests on two connections, one after the end of the other,
+// and returns what is wrong with the answers.
+func endInSequence(t *testing.T) error {
 	s, addr := start(t, Options{})
 	busy, idle := connect(t, addr, 4), connect(t, addr, 4)
 	beginDrain(t, s)
@@ -172,14 +199,15 @@ func TestDrainEndsConnectionsOfAClientInSequence(t *testing.T) {
 	time.Sleep(holdNoneQuiet - holdQuiet*3/2)
 	busy.send(1, "x")
 	if n, _ := readEnd(t, busy); n != 1 {
-		t.Fatalf("%d answers", n)
+		return fmt.Errorf("%d answers", n)
 	}
 	time.Sleep(holdQuiet * 2 / 3) // without waiting for it, the other one would end meanwhile
 	idle.send(1, "x")
 	idle.net.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if n, _ := readEnd(t, idle); n != 1 {
-		t.Errorf("a request on the next connection has %d answers", n)
+		return fmt.Errorf("a request on the next connection has %d answers", n)
 	}
+	return nil
 }
 
 // TestDrainReturnsWithoutARequestThatDoesNotEnd drains a server with a request that ignores the end of its context, as a

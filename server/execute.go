@@ -82,7 +82,7 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 		}
 	}
 	if err != nil {
-		reply = appendErrorReply(w.buffer(c, 0), j.request, c.server.wireError(err), payload)
+		reply = appendErrorReply(w.buffer(c, 0), j.request, c.server.wireError(err), w.request.TraceID, payload)
 	} else {
 		if result.Kind == query.KindSetKeyspace {
 			c.use(result.Keyspace)
@@ -154,6 +154,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 	if err := c.refusal(); err != nil {
 		return nil, err
 	}
+	r.Tracing = j.request.Flags&frame.FlagTracing != 0
 	w.consumePrefix(&cur, j.request)
 	if err := w.reserveDecoded(j, cur); err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 			return nil, err
 		}
 		w.slot.describe(w.query.Query, nil, 0)
-		return processor.Query(r, session, w.query.Query, w.setParams(&w.query.Params, j))
+		return processor.Query(r, session, w.query.Query, w.setParams(&w.query.Params))
 	case frame.OpPrepare:
 		if err := w.prepare.Consume(&cur, v); err != nil {
 			return nil, err
@@ -177,7 +178,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 			return nil, err
 		}
 		w.slot.describe("", w.execute.ID, 0)
-		params := w.setParams(&w.execute.Params, j)
+		params := w.setParams(&w.execute.Params)
 		params.ResultMetadataID = w.execute.ResultMetadataID
 		return processor.Execute(r, session, w.execute.ID, params)
 	default: // BATCH: handle dispatches no other request
@@ -187,7 +188,7 @@ func (w *worker) process(j job) (*query.Result, error) {
 		if all := w.batch.Statements; len(all) > 0 {
 			w.slot.describe(all[0].Query, all[0].ID, len(all)-1)
 		}
-		return processor.Batch(r, session, w.batchParams(j))
+		return processor.Batch(r, session, w.batchParams())
 	}
 }
 
@@ -207,7 +208,7 @@ func (w *worker) begin(c *conn) *request.Request {
 
 // setParams converts the parameters of the message to the worker's query.Params and sets the consistency of its
 // request. Values and names point into the body.
-func (w *worker) setParams(p *frame.Params, j job) *query.Params {
+func (w *worker) setParams(p *frame.Params) *query.Params {
 	w.request.Consistency, w.request.SerialConsistency = p.Consistency, p.SerialConsistency
 	w.params = query.Params{
 		Values:       p.Values,
@@ -219,7 +220,6 @@ func (w *worker) setParams(p *frame.Params, j job) *query.Params {
 		NowInSeconds: int64(p.NowInSeconds),
 		HasNow:       p.HasNowInSeconds,
 		SkipMetadata: p.SkipMetadata,
-		Tracing:      j.request.Flags&frame.FlagTracing != 0,
 	}
 	if len(p.Names) > 0 {
 		w.params.Names = p.Names
@@ -227,7 +227,7 @@ func (w *worker) setParams(p *frame.Params, j job) *query.Params {
 	return &w.params
 }
 
-func (w *worker) batchParams(j job) *query.BatchParams {
+func (w *worker) batchParams() *query.BatchParams {
 	w.entries = w.entries[:0]
 	for i := range w.batch.Statements {
 		s := &w.batch.Statements[i]
@@ -240,7 +240,7 @@ func (w *worker) batchParams(j job) *query.BatchParams {
 	case frame.BatchCounter:
 		kind = cql.BatchCounter
 	}
-	return &query.BatchParams{Params: *w.setParams(&w.batch.Params, j), Kind: kind, Entries: w.entries}
+	return &query.BatchParams{Params: *w.setParams(&w.batch.Params), Kind: kind, Entries: w.entries}
 }
 
 // forget releases the memory of the last request before the worker waits: an idle worker must not keep a request's

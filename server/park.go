@@ -54,7 +54,7 @@ func (c *conn) unpark() {
 func (c *conn) refuseJob(j job) {
 	defer c.jobs.Done()
 	defer c.executing.Add(-1)
-	c.send(appendErrorReply(nil, j.request, c.server.wireError(errOverloaded), nil), j.charge)
+	c.send(appendErrorReply(nil, j.request, c.server.wireError(errOverloaded), nil, nil), j.charge)
 }
 
 // dropParked drops the parked requests of a connection that has ended.

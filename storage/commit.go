@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -270,16 +269,6 @@ func (e *Engine) commit(g *group) {
 	e.notify(g.synced, e.await(g))
 }
 
-// notePause counts a part of a commit that began at a time and ends now, if it took long: all writes waited for it.
-func (e *Engine) notePause(count, longest *atomic.Int64, began time.Duration) {
-	took := e.opts.Clock.Monotonic() - began
-	if took < commitPauseMin {
-		return
-	}
-	count.Add(1)
-	longest.Store(max(longest.Load(), int64(took))) // commits are serialized
-}
-
 // commitBatch makes the group's batch visible and, if required, waits until it is on disk.
 func (e *Engine) commitBatch(g *group) error {
 	if err := e.publish(g); err != nil {
@@ -294,8 +283,10 @@ func (e *Engine) publish(g *group) (err error) {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
-	defer e.notePause(&e.counters.pauses, &e.counters.longestPause, e.opts.Clock.Monotonic())
+	began := e.opts.Clock.Monotonic()
 	e.latches.RLock(g.stripes)
+	latch := e.opts.Clock.Monotonic() - began
+	defer func() { e.pauses.Note(e.opts.Clock.Monotonic()-began, latch, g.batch.CommitStats()) }()
 	defer e.latches.RUnlock(g.stripes)
 	defer func() { e.settle(err) }()
 	defer e.commitPanic(&err)
@@ -324,8 +315,9 @@ func (e *Engine) await(g *group) (err error) {
 			e.fail(fmt.Errorf("fsync of the log: %w", err))
 		}
 		e.counters.syncs.Add(1)
-		e.notePause(&e.counters.slowSyncs, &e.counters.longestSync, g.began)
-		if took := e.opts.Clock.Monotonic() - g.began; took >= slowSync {
+		took := e.opts.Clock.Monotonic() - g.began
+		e.slowSyncs.Note(took)
+		if took >= slowSync {
 			e.opts.Logger.Warn("storage: slow disk delayed writes", "took", took.Round(time.Millisecond))
 		}
 	}

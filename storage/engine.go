@@ -20,6 +20,7 @@ import (
 	"cqld/storage/latch"
 	"cqld/storage/logguard"
 	"cqld/storage/merging"
+	"cqld/storage/pause"
 	"cqld/storage/rowkey"
 	"cqld/storage/space"
 )
@@ -75,6 +76,9 @@ type Engine struct {
 	background atomic.Pointer[string] // the last error of background work
 	ingestions atomic.Int64           // started
 	counters   counters
+	// Commits, and waits for their fsync, that took long.
+	pauses     pause.Counts
+	slowSyncs  pause.Durations
 	quarantine struct {
 		sync.Mutex
 		found   []CorruptionInfo
@@ -183,6 +187,8 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		o.DisableAutomaticCompactions, o.L0StopWritesThreshold = true, 1<<20
 		// A goroutine collects them for which a failed Open does not wait.
 		o.DisableTableStats = true
+	} else if e.opts.Sync != SyncNone {
+		o.WALBytesPerSync = logBytesPerSync
 	}
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = e.opts.blockBytes

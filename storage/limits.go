@@ -21,8 +21,9 @@ const (
 	// one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
-	// commitPauseMin is the duration from which a part of a commit counts as a pause of writes.
-	commitPauseMin = 100 * time.Millisecond
+	// logBytesPerSync is the number of bytes of the log after which the disk is asked to write them, while nothing waits
+	// for them. When a memtable is full, all writes wait until the rest of its log is on disk: 3 MiB instead of 64.
+	logBytesPerSync = 2 << 20
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second
 	// PendingBytesMax is the default of Options.PendingBytes: one second of a disk with 64 MB/s.

@@ -10,7 +10,6 @@ import (
 // counters count events since the engine was opened.
 type counters struct {
 	reads, writes, refused, syncs, folds, tombstoneWarnings, swept, purged atomic.Int64
-	pauses, longestPause, slowSyncs, longestSync                           atomic.Int64
 	looked, canceled, seeks                                                atomic.Int64
 }
 
@@ -34,10 +33,11 @@ type Metrics struct {
 	Seeks             int64 // searches for a key in the database by reads
 	Canceled          int64 // reads that ended early because their result was no longer wanted
 	Stalls            int64 // times that Pebble stalled writers
-	// Pauses counts the commits that waited for a latch, a memtable or a new log for 0.1 s or longer; SlowSyncs those that
-	// waited so long for the fsync of the log. All writes wait meanwhile.
+	// Pauses counts the commits that took pause.Min without the fsync of the log, PausesByCause by what they waited for
+	// (pause.Cause), and SlowSyncs those that waited so long for the fsync. All writes wait meanwhile.
 	Pauses, SlowSyncs         int64
 	LongestPause, LongestSync time.Duration
+	PausesByCause             map[string]int64
 	Corruptions               int64
 	DiskFull                  bool
 	Pebble                    *pebble.Metrics // nil after the engine has failed
@@ -57,8 +57,8 @@ func (e *Engine) Metrics() Metrics {
 		Folds: c.folds.Load(), TombstoneWarnings: c.tombstoneWarnings.Load(),
 		Looked: c.looked.Load(), Seeks: c.seeks.Load(), Canceled: c.canceled.Load(),
 		Swept: c.swept.Load(), Purged: c.purged.Load(), Stalls: e.stalls.Load(),
-		Pauses: c.pauses.Load(), LongestPause: time.Duration(c.longestPause.Load()),
-		SlowSyncs: c.slowSyncs.Load(), LongestSync: time.Duration(c.longestSync.Load()),
+		Pauses: e.pauses.Count(), LongestPause: e.pauses.Longest(), PausesByCause: e.pauses.ByCause(),
+		SlowSyncs: e.slowSyncs.Count(), LongestSync: e.slowSyncs.Longest(),
 		Corruptions: int64(len(e.Corruptions())), DiskFull: e.disk.Full(),
 	}
 	if e.failedErr() == nil { // otherwise its locks may be held permanently

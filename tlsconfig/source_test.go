@@ -372,6 +372,23 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 	if s.Stats().RevocationsDue.Sub(p.clock.Now()) != time.Hour {
 		t.Error(s.Stats())
 	}
+	// The next list revokes the other certificate instead.
+	if list, err = p.ca.Revoke(2*time.Hour, good.Certificate.SerialNumber); err != nil {
+		t.Fatal(err)
+	}
+	p.write("ca.crl", list)
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if err := connect(good); err == nil || tlsconfig.ReasonOf(err) != tlsconfig.ReasonRevoked {
+		t.Errorf("a certificate of a reloaded list: %v", err)
+	}
+	if err := connect(bad); err != nil {
+		t.Errorf("a certificate that is on the previous list only: %v", err)
+	}
+	if s.Stats().RevocationsDue.Sub(p.clock.Now()) != 2*time.Hour {
+		t.Error(s.Stats())
+	}
 }
 
 func TestExpiryIsReportedOnceADay(t *testing.T) {

@@ -20,6 +20,8 @@ type View interface {
 // Changer changes the schema on behalf of a client. ProposeSchemaFor returns when every live node has applied the change.
 type Changer interface {
 	ProposeSchemaFor(ctx context.Context, by auth.Principal, change schema.Change) error
+	// AwaitSchema returns when every live node has applied the schema that this node has.
+	AwaitSchema(ctx context.Context) error
 }
 
 // Options configures a Store.

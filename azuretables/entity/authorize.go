@@ -46,3 +46,14 @@ func (s *Store) propose(r *request.Request, change schema.Change) error {
 	defer cancel()
 	return s.o.Changer.ProposeSchemaFor(ctx, r.Principal, change)
 }
+
+// tableExists returns the error of a table that exists, when every live node has it: the client may go on to use it
+// anywhere.
+func (s *Store) tableExists(r *request.Request) error {
+	ctx, cancel := s.o.Executor.WithDeadline(r, 0)
+	defer cancel()
+	if err := s.o.Changer.AwaitSchema(ctx); err != nil {
+		return err
+	}
+	return odata.Of(odata.TableAlreadyExists)
+}

@@ -173,7 +173,7 @@ func (s *Store) CreateTable(r *request.Request, account, name string) error {
 		return err
 	}
 	if _, ok := s.Exists(account, name); ok {
-		return odata.Of(odata.TableAlreadyExists)
+		return s.tableExists(r)
 	}
 	if err := s.ensureKeyspace(r, account); err != nil {
 		return err

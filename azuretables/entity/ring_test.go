@@ -226,6 +226,9 @@ func (r *testRing) ProposeSchemaFor(ctx context.Context, _ auth.Principal, chang
 	return r.ProposeSchema(ctx, change)
 }
 
+// AwaitSchema implements query.Changer.
+func (r *testRing) AwaitSchema(context.Context) error { return nil }
+
 // ProposeSchema implements query.Changer.
 func (r *testRing) ProposeSchema(_ context.Context, change schema.Change) error {
 	r.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,26 +11,37 @@ import (
 	"time"
 
 	"cqld/azuretables"
+	"cqld/cmd/cqld/ctl"
+	"cqld/cmd/cqld/running"
 	"cqld/internal/memory"
 	"cqld/node/config"
 )
 
+// localCommands are the subcommands of `cqld local`; without one, the ring starts.
+type localCommands struct {
+	Start  localCommand       `cmd:"" default:"withargs" help:"Start a ring; the default."`
+	Status localStatusCommand `cmd:"" help:"Show which nodes of a ring run."`
+	Stop   localStopCommand   `cmd:"" help:"Stop a ring, also one that was started with --detach."`
+}
+
 type localCommand struct {
-	Nodes       int    `help:"Number of nodes." default:"4"`
-	Datacenters int    `help:"Number of data centers, named datacenter1, datacenter2, …; the nodes are divided evenly, so that their number must be a multiple." default:"1"`
-	Port        uint16 `help:"Port for CQL clients." default:"9042"`
-	TablesPort  uint16 `help:"Port for Azure Tables clients; 0 disables it." default:"10002"`
-	DataDir     string `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
-	Fresh       bool   `help:"Delete the contents of the data directory first."`
-	Secure      bool   `help:"Require TLS and logins. Certificates and a superuser with a generated password are made at the first start."`
-	LogLevel    string `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	Nodes       int     `help:"Number of nodes." default:"4"`
+	Datacenters int     `help:"Number of data centers, named datacenter1, datacenter2, …; the nodes are divided evenly, so that their number must be a multiple." default:"1"`
+	Port        *uint16 `help:"Port for CQL clients. Default: 9042, or a free one."`
+	TablesPort  *uint16 `help:"Port for Azure Tables clients; 0 disables it. Default: 10002, or a free one."`
+	StoragePort *uint16 `help:"Port between the nodes. Default: 7000, or a free one."`
+	DataDir     string  `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
+	Fresh       bool    `help:"Delete the contents of the data directory first."`
+	Secure      bool    `help:"Require TLS and logins. Certificates and a superuser with a generated password are made at the first start."`
+	Detach      bool    `help:"Return when the ring is ready. 'cqld local stop' stops it."`
+	Supervised  bool    `hidden:"" help:"Run as the process of --detach."`
+	LogLevel    string  `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
 
 	security *security // nil without Secure
 }
 
 const (
-	localStoragePort = 7000
-	localNodesMax    = 64
+	localNodesMax = 64
 	// agreeTimeout is the time without progress after which the command gives up starting the ring.
 	agreeTimeout = 60 * time.Second
 )
@@ -43,6 +53,12 @@ func (c *localCommand) Run(ctx context.Context) error {
 	}
 	if c.Datacenters < 1 || c.Nodes%c.Datacenters != 0 {
 		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes, c.Datacenters)
+	}
+	if ctl.Running(c.DataDir) {
+		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir", c.DataDir, dataDirFlag(c.DataDir))
+	}
+	if c.Detach {
+		return c.detach(ctx)
 	}
 	members, err := c.layout()
 	if err != nil {
@@ -59,12 +75,20 @@ func (c *localCommand) Run(ctx context.Context) error {
 	if err := r.start(c.LogLevel); err != nil {
 		return errors.Join(err, r.stop())
 	}
+	defer running.Add(c.DataDir)()
 	if err := r.awaitAgreement(ctx, agreeTimeout); err != nil {
 		return errors.Join(err, r.stop())
 	}
 	c.greet(r, time.Since(begin))
-	r.watch(ctx)
-	fmt.Println("\nStopping …")
+	if c.Supervised {
+		if err := os.WriteFile(c.readyFile(), nil, 0o600); err != nil {
+			return errors.Join(err, r.stop())
+		}
+		defer os.Remove(c.readyFile())
+	}
+	if r.watch(ctx, watchEvery) {
+		fmt.Println("\nStopping …")
+	}
 	return r.stop()
 }
 
@@ -88,43 +112,6 @@ func connectionString(scheme string, m member, key string) string {
 }
 
 func (m member) config() string { return filepath.Join(m.dir, nodeConfig) }
-
-// layout assigns an address to every node: 127.0.0.1, 127.0.0.2, … with equal ports, or, if the system has only
-// 127.0.0.1, that address with consecutive ports.
-func (c *localCommand) layout() ([]member, error) {
-	many := true
-	if l, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
-		many = false
-	} else {
-		l.Close()
-	}
-	var out []member
-	for i := range c.Nodes {
-		m := member{index: i + 1, address: "127.0.0.1", port: c.Port, storage: localStoragePort, tables: c.TablesPort,
-			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: c.center(i)}
-		if many {
-			m.address = fmt.Sprintf("127.0.0.%d", i+1)
-		} else {
-			m.port += uint16(i)
-			m.storage += uint16(i)
-			if m.tables != 0 {
-				m.tables += uint16(i)
-			}
-		}
-		for _, port := range []uint16{m.port, m.storage, m.tables} {
-			if port == 0 {
-				continue
-			}
-			l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", m.address, port))
-			if err != nil {
-				return nil, fmt.Errorf("%s:%d is in use; is another ring or node running? (%w)", m.address, port, err)
-			}
-			l.Close()
-		}
-		out = append(out, m)
-	}
-	return out, nil
-}
 
 // center returns the data center of the node with an index, starting at 0. Each data center has a block of nodes.
 func (c *localCommand) center(i int) string {
@@ -236,7 +223,12 @@ func (c *localCommand) greet(r *localRing, took time.Duration) {
 	} else {
 		greetOpen(r.nodes, points)
 	}
-	fmt.Println("\nPress Ctrl-C to stop the ring.")
+	fmt.Printf("\nInspect the ring with: cqld ctl%s status\n", dataDirFlag(c.DataDir))
+	if c.Supervised {
+		fmt.Printf("Stop it with: cqld local stop%s\n", dataDirFlag(c.DataDir))
+		return
+	}
+	fmt.Println("Press Ctrl-C to stop it.")
 }
 
 // centers returns the names of the data centers: "datacenter1 or datacenter2".
@@ -251,11 +243,7 @@ func centers(nodes []*localNode) string {
 // greetOpen prints how clients connect to a ring without TLS and logins.
 func greetOpen(nodes []*localNode, points []string) {
 	first := nodes[0].member
-	fmt.Printf("\nConnect:\n  cqlsh %s", first.address)
-	if first.port != 9042 {
-		fmt.Printf(" %d", first.port)
-	}
-	fmt.Printf("\n  drivers: contact points %s, local data center %s\n", strings.Join(points, ", "), centers(nodes))
+	fmt.Printf("\nConnect:\n  %s\n  drivers: contact points %s, local data center %s\n", cqlshLine(first.address, first.port), strings.Join(points, ", "), centers(nodes))
 	if first.tables != 0 {
 		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("http", first, azuretables.DevelopmentKey))
 	}

@@ -9,10 +9,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"cqld/cmd/cqld/ctl"
+	"cqld/node/config"
+	"cqld/node/control"
 )
+
+// logFile is the log of a node of a ring, in its directory.
+const logFile = "cqld.log"
 
 // localRing manages the node processes of `cqld local`.
 type localRing struct {
@@ -26,6 +35,7 @@ type localNode struct {
 	member
 	cmd  *exec.Cmd
 	log  *os.File
+	life *os.File      // the process stops when this pipe is closed, also because this process has been killed
 	done chan struct{} // closed when the process has ended and been reaped
 
 	mu struct {
@@ -34,6 +44,7 @@ type localNode struct {
 		ended    bool
 		err      error
 		reported bool // the exit has been printed
+		byHand   bool // the user has started it again
 	}
 }
 
@@ -68,21 +79,27 @@ func (r *localRing) notify() {
 
 func (n *localNode) start(binary string, flags []string, changed func()) error {
 	var err error
-	if n.log, err = os.OpenFile(filepath.Join(n.dir, "cqld.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+	if n.log, err = os.OpenFile(filepath.Join(n.dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1"}, flags...)...)
+	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1", "--stop-with-stdin"}, flags...)...)
 	n.cmd.Stdout, n.cmd.Stderr = write, n.log // the log is written to the standard error output
 	separate(n.cmd)
+	stdin, life, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, read.Close(), write.Close())
+	}
+	n.cmd.Stdin, n.life = stdin, life
+	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, config.EnvironmentPrefix) })
 	err = n.cmd.Start()
+	stdin.Close()
 	write.Close()
 	if err != nil {
-		read.Close()
-		return err
+		return errors.Join(err, read.Close(), life.Close())
 	}
 	go n.follow(read, changed) // ends with the process, which stop waits for
 	return nil
@@ -103,6 +120,7 @@ func (n *localNode) follow(status io.ReadCloser, changed func()) {
 	n.mu.ended, n.mu.err = true, err
 	n.mu.Unlock()
 	n.log.Close()
+	n.life.Close()
 	close(n.done)
 	changed()
 }
@@ -133,7 +151,7 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-limit.C:
-			return fmt.Errorf("the ring did not start: no progress for %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", "cqld.log"))
+			return fmt.Errorf("the ring did not start: no progress for %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", logFile))
 		}
 	}
 }
@@ -178,7 +196,7 @@ func (r *localRing) agreed() (bool, error) {
 }
 
 func (n *localNode) lastLogLine() string {
-	b, err := os.ReadFile(filepath.Join(n.dir, "cqld.log"))
+	b, err := os.ReadFile(filepath.Join(n.dir, logFile))
 	if err != nil {
 		return err.Error()
 	}
@@ -191,41 +209,95 @@ func (r *localRing) print() {
 	fmt.Printf("  %-6s %-17s %-6s %-12s %-8s %s\n", "State", "CQL address", "Node", "Data center", "Process", "Log")
 	for _, n := range r.nodes {
 		_, ended, _ := n.state()
-		state := "UN" // up and normal, as in nodetool
-		if ended {
+		state, process := "UN", strconv.Itoa(n.cmd.Process.Pid) // up and normal, as in nodetool
+		switch {
+		case n.startedByHand():
+			process = "by hand"
+		case ended:
 			state = "DN"
 		}
-		fmt.Printf("  %-6s %-17s %-6d %-12s %-8d %s\n", state, n.native(), n.index, n.center, n.cmd.Process.Pid, filepath.Join(n.dir, "cqld.log"))
+		fmt.Printf("  %-6s %-17s %-6d %-12s %-8s %s\n", state, n.native(), n.index, n.center, process, filepath.Join(n.dir, logFile))
 	}
 }
 
-// watch reports nodes that exit, until ctx ends.
-func (r *localRing) watch(ctx context.Context) {
+// watchEvery is how often the ring looks for nodes that the user has started again.
+const watchEvery = time.Second
+
+// watch reports nodes that exit, and those that the user starts again by hand, until ctx ends or no node runs. interrupted is true if
+// ctx has ended.
+func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted bool) {
+	poll := time.NewTicker(every)
+	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return true
 		case <-r.changed:
+		case <-poll.C:
 		}
+		news, alive := false, false
 		for _, n := range r.nodes {
-			n.mu.Lock()
-			news := n.mu.ended && !n.mu.reported
-			n.mu.reported = n.mu.ended
-			err := n.mu.err
-			n.mu.Unlock()
-			if news {
-				fmt.Printf("\nNode %d (%s) exited: %v. Restart it with:\n  cqld start --config %s\n", n.index, n.native(), err, n.config())
-				r.print()
+			line, runs := n.news()
+			alive = alive || runs
+			if line != "" {
+				fmt.Println("\n" + line)
+				news = true
 			}
 		}
+		if !alive {
+			fmt.Println("\nAll nodes have stopped.")
+			return false
+		}
+		if news {
+			r.print()
+		}
 	}
+}
+
+// news returns what has changed about the node since the last call, and whether it runs.
+func (n *localNode) news() (line string, runs bool) {
+	name := fmt.Sprintf("Node %d (%s)", n.index, n.native())
+	_, ended, err := n.state()
+	if !ended {
+		return "", true
+	}
+	byHand := ctl.Running(filepath.Join(n.dir, nodeDataDir))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	restart := ". Start it again with:\n  cqld start --config " + n.config()
+	switch {
+	case byHand && !n.mu.byHand:
+		line = name + " runs again, started by hand. It stops with the ring."
+	case n.mu.byHand && !byHand:
+		line = name + ", started by hand, has stopped" + restart
+	case !n.mu.reported && err == nil:
+		line = name + " has stopped" + restart
+	case !n.mu.reported:
+		line = fmt.Sprintf("%s exited: %v%s", name, err, restart)
+	}
+	n.mu.reported, n.mu.byHand = true, byHand
+	return line, byHand
+}
+
+func (n *localNode) startedByHand() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.byHand
 }
 
 // stopTimeout limits how long a node may drain before it is killed.
 const stopTimeout = 15 * time.Second
 
-// stop asks all nodes to stop and waits until they have exited.
+// stop asks all nodes to stop, also those that the user has started again, and waits until they have exited.
 func (r *localRing) stop() error {
+	byHand := make([]error, len(r.nodes))
+	var wg sync.WaitGroup
+	for i, n := range r.nodes {
+		if _, ended, _ := n.state(); ended && ctl.Running(filepath.Join(n.dir, nodeDataDir)) {
+			client := control.DialSocket(filepath.Join(n.dir, nodeDataDir, control.SocketName))
+			wg.Go(func() { byHand[i] = ctl.Stop(context.Background(), client, stopTimeout) })
+		}
+	}
 	for _, n := range r.nodes {
 		if n.cmd != nil && n.cmd.Process != nil {
 			_ = requestStop(n.cmd.Process) // it may have exited already
@@ -247,5 +319,6 @@ func (r *localRing) stop() error {
 			limit.Reset(time.Second)
 		}
 	}
-	return errors.Join(errs...)
+	wg.Wait()
+	return errors.Join(append(errs, byHand...)...)
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +20,7 @@ import (
 
 // commands are cqld's subcommands.
 type commands struct {
-	Local   localCommand   `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
+	Local   localCommands  `cmd:"" help:"Start a ring of nodes on this machine, for development and tests; Ctrl-C stops it."`
 	Start   startCommand   `cmd:"" help:"Run one node. Without flags, it is a single-node cluster on 127.0.0.1:9042."`
 	Ctl     ctl.Commands   `cmd:"" help:"Inspect and manage a running node; replaces nodetool."`
 	Certs   certs.Commands `cmd:"" help:"Create and renew certificates for TLS."`
@@ -37,20 +36,25 @@ func main() {
 	var cli commands
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	parser := kong.Must(&cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
-		kong.Description("A wide-column database that is compatible with Cassandra drivers, cqlsh and Azure Tables clients."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups(ctl.Groups()))
-	k, err := parser.Parse(os.Args[1:])
+	args, done := shortcut(os.Args[1:], os.Stdout)
+	if done {
+		return
+	}
+	parser := newParser(ctx, &cli)
+	k, err := parser.Parse(args)
 	if err != nil {
-		var wrong *kong.ParseError
-		if errors.As(err, &wrong) {
-			_ = wrong.Context.PrintUsage(true) // the error follows
-		}
-		fmt.Fprintln(os.Stderr, "cqld: "+err.Error())
+		fmt.Fprint(os.Stderr, usageError(parser, err))
 		os.Exit(usageExit)
 	}
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "cqld: "+err.Error())
 		os.Exit(1)
 	}
+}
+
+// newParser returns the parser of the command line, which sets cli.
+func newParser(ctx context.Context, cli *commands) *kong.Kong {
+	return kong.Must(cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
+		kong.Description("A wide-column database that is compatible with Cassandra drivers, cqlsh and Azure Tables clients."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups(ctl.Groups()))
 }

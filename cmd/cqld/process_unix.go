@@ -19,5 +19,8 @@ func restrictFiles() { syscall.Umask(privateFiles) }
 // stops the nodes in order.
 func separate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
+// outlive has the process of cmd continue when this one and its terminal end.
+func outlive(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
 // requestStop asks a process that separate was applied to to stop.
 func requestStop(p *os.Process) error { return p.Signal(syscall.SIGTERM) }

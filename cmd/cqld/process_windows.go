@@ -17,6 +17,11 @@ func separate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
+// outlive has the process of cmd continue when this one and its console end.
+func outlive(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.DETACHED_PROCESS}
+}
+
 // requestStop asks a process that separate was applied to to stop. Ctrl-Break is the event that such a process group
 // receives; the process sees os.Interrupt.
 func requestStop(p *os.Process) error {

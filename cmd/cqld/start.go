@@ -24,10 +24,11 @@ import (
 )
 
 type startCommand struct {
-	Config string `help:"YAML file with options, named as in cassandra.yaml. Flags take precedence." type:"path" placeholder:"FILE"`
+	Config      string `help:"YAML file with options, named as in cassandra.yaml. Environment variables, such as CQLD_CLUSTER_NAME, take precedence, and flags over both." type:"path" placeholder:"FILE" env:"CQLD_CONFIG"`
+	Development bool   `help:"Serve clients of all addresses without login and encryption. For development only."`
 
 	ClusterName           *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`
-	DataDir               *string       `help:"Data directory." type:"path"`
+	DataDir               *string       `help:"Data directory." type:"path" env:"CQLD_DATA_DIR"`
 	ListenAddress         *string       `help:"Address for internode connections, or a host name of this machine."`
 	StoragePort           *uint16       `help:"Port for internode connections."`
 	RPCAddress            *string       `name:"rpc-address" help:"Address for CQL clients, or a host name of this machine."`
@@ -42,13 +43,14 @@ type startCommand struct {
 	CommitlogSync         *string       `help:"batch: sync writes to disk before acknowledging them. periodic: sync periodically."`
 	ControlAddress        *string       `help:"Loopback address and port of an additional control listener, besides the socket in the data directory." placeholder:"ADDRESS:PORT"`
 	HealthAddress         *string       `help:"Address and port that answers probes, GET /livez and GET /readyz." placeholder:"ADDRESS:PORT"`
-	Superuser             *string       `help:"Name of the first superuser of a new cluster with authentication." placeholder:"NAME"`
-	SuperuserPasswordFile string        `help:"File with the password of the first superuser, which other users must not be able to read. The environment variable CQLD_SUPERUSER_PASSWORD is an alternative. Without either, the node generates a password." type:"path" placeholder:"FILE"`
-	LogLevel              string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
-	LogFormat             string        `help:"text or json." default:"text" enum:"text,json"`
+	Superuser             *string       `help:"Name of the first superuser of a new cluster with authentication." placeholder:"NAME" env:"CQLD_SUPERUSER"`
+	SuperuserPasswordFile string        `help:"File with the password of the first superuser, which other users must not be able to read. The environment variable CQLD_SUPERUSER_PASSWORD is an alternative. Without either, the node generates a password." type:"path" placeholder:"FILE" env:"CQLD_SUPERUSER_PASSWORD_FILE"`
+	LogLevel              string        `help:"debug, info, warn or error." default:"info" enum:"debug,info,warn,error" env:"CQLD_LOG_LEVEL"`
+	LogFormat             string        `help:"text or json." default:"text" enum:"text,json" env:"CQLD_LOG_FORMAT"`
 	Pprof                 string        `help:"Serve Go profiles (pprof) on this loopback address, 127.0.0.1:PORT." placeholder:"ADDRESS"`
 	ClockOffset           time.Duration `hidden:"" help:"Shift this node's clock. Requires --unsafe."`
 	Unsafe                bool          `hidden:"" help:"Allow options that are for tests only."`
+	StopWithStdin         bool          `hidden:"" help:"Stop when the standard input ends."`
 	StatusFD              int           `name:"status-fd" hidden:"" help:"Write status changes to this file descriptor."`
 }
 
@@ -89,28 +91,44 @@ func (c *startCommand) Run(ctx context.Context) error {
 	}
 	status := c.statusWriter()
 	defer status.Close()
+	if c.StopWithStdin {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		go func() { // ends with the process
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
 	report := func() { fmt.Fprintln(status, n.Status().Line()) }
 	report()
 	n.OnStatus(report)
 	if n.Joined() {
 		opts.Logger.Info("ready for clients", "address", opts.Native(), "tables", opts.Tables())
 	}
-	failed := await(ctx, n, opts.Logger)
+	failed := await(ctx, n, opts.Logger, func() {
+		if c.StatusFD == 0 && c.LogFormat == "text" {
+			greetNode(os.Stdout, &opts)
+		}
+	})
 	notify(stateStopping, opts.Logger)
 	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	return errors.Join(failed, n.Close(drain))
 }
 
-// await returns when the node must stop, with the error if it has failed.
-func await(ctx context.Context, n *node.Node, log *slog.Logger) (failed error) {
+// await calls greet when the node serves clients, and returns when the node must stop, with the error if it has failed.
+func await(ctx context.Context, n *node.Node, log *slog.Logger, greet func()) (failed error) {
 	served := n.Served()
 	for {
 		select {
 		case <-served:
 			notify(stateReady, log)
+			greet()
 			served = nil
 		case <-ctx.Done():
+			log.Info("draining")
+			return nil
+		case <-n.StopRequested():
 			log.Info("draining")
 			return nil
 		case failed = <-n.Failed():
@@ -167,7 +185,7 @@ func (c *startCommand) superuser(o *config.Access) error {
 	return nil
 }
 
-// options returns the defaults, overridden by the file and then by the flags.
+// options returns the defaults, overridden by the file, then by the environment and then by the flags.
 func (c *startCommand) options() (config.Options, error) {
 	o := config.Default()
 	if c.Config != "" {
@@ -175,6 +193,10 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, err
 		}
 	}
+	if err := o.LoadEnvironment(os.Environ()); err != nil {
+		return o, err
+	}
+	o.DevelopmentMode = o.DevelopmentMode || c.Development
 	setIf(&o.ClusterName, c.ClusterName)
 	setIf(&o.DataDir, c.DataDir)
 	setIf(&o.StoragePort, c.StoragePort)
@@ -225,6 +247,7 @@ func (c *startCommand) options() (config.Options, error) {
 			return o, fmt.Errorf("--seeds: %w", err)
 		}
 	}
+	o.ApplyDevelopment()
 	o.LogLevel = new(slog.LevelVar)
 	o.Logger = c.logger(o.LogLevel)
 	return o, nil

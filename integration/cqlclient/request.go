@@ -12,7 +12,7 @@ type Value struct {
 // Options are the optional parts of a request. The zero value means ONE without paging.
 type Options struct {
 	Consistency uint16 // 0 means ONE
-	Serial      uint16 // serial consistency; 0 means that it is not sent
+	Serial      uint16 // serial consistency, or ConsistencyAny; 0 means that it is not sent
 	Values      []Value
 	PageSize    int
 	PagingState []byte
@@ -30,13 +30,10 @@ const consistencyOne = 1
 
 func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	consistency := o.Consistency
-	switch consistency {
-	case 0:
+	if consistency == 0 {
 		consistency = consistencyOne
-	case ConsistencyAny:
-		consistency = 0
 	}
-	b = appendShort(b, int(consistency))
+	b = appendConsistency(b, consistency)
 	var flags int
 	var rest []byte
 	set := func(mask int) { flags |= mask }
@@ -61,7 +58,7 @@ func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 	}
 	if o.Serial != 0 {
 		set(0x10)
-		rest = appendShort(rest, int(o.Serial))
+		rest = appendConsistency(rest, o.Serial)
 	}
 	if o.Timestamp != nil {
 		set(0x20)
@@ -81,6 +78,13 @@ func (c *Conn) appendOptions(b []byte, o *Options) []byte {
 		b = append(b, byte(flags))
 	}
 	return append(b, rest...)
+}
+
+func appendConsistency(b []byte, consistency uint16) []byte {
+	if consistency == ConsistencyAny {
+		consistency = 0
+	}
+	return appendShort(b, int(consistency))
 }
 
 func appendValues(b []byte, values []Value) []byte {
@@ -113,12 +117,18 @@ func (c *Conn) Query(text string, o Options) (*Answer, error) {
 }
 
 // Prepare prepares one statement; the Answer's Prepared contains its id and metadata.
-func (c *Conn) Prepare(text string) (*Answer, error) {
+func (c *Conn) Prepare(text string) (*Answer, error) { return c.PrepareWith(text, Options{}) }
+
+// PrepareWith is Prepare with the keyspace and the tracing flag of the options.
+func (c *Conn) PrepareWith(text string, o Options) (*Answer, error) {
 	body := appendLongString(nil, text)
-	if c.Version >= 5 {
+	switch {
+	case c.Version >= 5 && o.Keyspace != "":
+		body = appendString(appendInt(body, 1), o.Keyspace)
+	case c.Version >= 5:
 		body = appendInt(body, 0)
 	}
-	return c.answer(opPrepare, 0, body)
+	return c.answer(opPrepare, o.flags(), body)
 }
 
 // Execute executes a prepared statement.

@@ -119,7 +119,12 @@ func (p *Player) Play(d *datadriven.TestData) (string, error) {
 		return "", err
 	}
 	var out []string
-	for _, s := range split(d.Input) {
+	statements := split(d.Input)
+	if d.Cmd == "batch" {
+		p.Statements += len(statements)
+		return rq.batch(c, statements)
+	}
+	for _, s := range statements {
 		if s.err != nil {
 			return "", s.err
 		}
@@ -130,7 +135,7 @@ func (p *Player) Play(d *datadriven.TestData) (string, error) {
 		case "cql":
 			text, err = rq.settled(c, p.keyspace, s.text)
 		case "prepare":
-			text, err = describePrepared(c, s.text)
+			text, err = rq.describePrepared(c, s.text)
 		default:
 			err = fmt.Errorf("transcript: unknown directive %q", d.Cmd)
 		}
@@ -165,7 +170,7 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 	for _, a := range d.CmdArgs {
 		var n int64
 		var err error
-		if len(a.Vals) == 1 && a.Key != "mask" && a.Key != "consistency" {
+		if len(a.Vals) == 1 && !namedOptions[a.Key] {
 			if n, err = strconv.ParseInt(a.Vals[0], 10, 64); err != nil {
 				return nil, err
 			}
@@ -192,6 +197,12 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			rq.options.Now = &now
 		case "consistency":
 			rq.options.Consistency = consistencies[strings.ToUpper(a.Vals[0])]
+		case "serial":
+			rq.options.Serial = consistencies[strings.ToUpper(a.Vals[0])]
+		case "keyspace":
+			rq.options.Keyspace = a.Vals[0]
+		case "trace":
+			rq.options.Tracing = true
 		default:
 			return nil, fmt.Errorf("transcript: unknown option %q", a.Key)
 		}
@@ -199,6 +210,9 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 	rq.options.PageSize = rq.pageSize
 	return rq, nil
 }
+
+// namedOptions are the options whose value is no number.
+var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true}
 
 var consistencies = map[string]uint16{
 	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,

@@ -14,7 +14,7 @@ import (
 func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	send := func(o cqlclient.Options) (*cqlclient.Answer, error) { return c.Query(statement, o) }
 	if rq.prepared {
-		a, err := c.Prepare(statement)
+		a, err := c.PrepareWith(statement, cqlclient.Options{Keyspace: rq.options.Keyspace})
 		if err != nil || a.Err != nil {
 			return rq.render(a), err
 		}
@@ -29,7 +29,11 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 		}
 		// A server may or may not send an empty page after a page that ends with the last row.
 		if len(pages) == 0 || len(a.Rows) > 0 || a.Err != nil {
-			pages = append(pages, rq.render(a))
+			text, err := rq.withTrace(c, a)
+			if err != nil {
+				return "", err
+			}
+			pages = append(pages, text)
 		}
 		if a.PagingState == nil {
 			return strings.Join(pages, "\n-- next page\n"), nil
@@ -127,13 +131,13 @@ func (rq *request) rows(a *cqlclient.Answer) []string {
 }
 
 // describePrepared renders the result of PREPARE; the drivers' tests check the ids.
-func describePrepared(c *cqlclient.Conn, statement string) (string, error) {
-	a, err := c.Prepare(statement)
+func (rq *request) describePrepared(c *cqlclient.Conn, statement string) (string, error) {
+	a, err := c.PrepareWith(statement, rq.options)
 	if err != nil {
 		return "", err
 	}
 	if a.Err != nil {
-		return (&request{}).render(a), nil
+		return rq.withTrace(c, a)
 	}
 	columns := func(cs []cqlclient.Column) string {
 		var out []string
@@ -143,5 +147,6 @@ func describePrepared(c *cqlclient.Conn, statement string) (string, error) {
 		return "[" + strings.Join(out, ", ") + "]"
 	}
 	text := fmt.Sprintf("binds %s key %v\nresult %s", columns(a.Prepared.Binds), a.Prepared.KeyIndexes, columns(a.Prepared.Result))
-	return text, nil
+	trace, err := rq.trace(c, a)
+	return text + trace, err
 }

@@ -69,8 +69,9 @@ storage/format:
 storage/latch: ring
 storage/logguard:
 storage/merging: row
+storage/pause:
 storage/space: internal/env
-storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/rowkey storage/space
+storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring
@@ -140,7 +141,7 @@ query/system: auth internal/histogram internal/wire query/mask ring row schema t
 query/vector: query/function schema types types/similarity
 query/execution: auth cql internal/env internal/wire query/function query/guardrail query/identifier query/mask query/term query/virtual request ring schema types
 query/read: auth coordinator cql internal/env internal/wire query/access query/execution query/fragments query/function query/guardrail query/levels query/mask query/paging query/restriction query/rowview query/selection query/term query/vector query/virtual request ring row scan schema search types types/similarity
-query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
+query/write: coordinator cql internal/histogram internal/wire paxos query/access query/batchsize query/changes query/condition query/constraint query/execution query/function query/guardrail query/identifier query/levels query/mask query/operation query/restriction query/rowview query/term query/vector request ring row schema types types/similarity
 query: audit auth cql internal/env internal/histogram internal/wire query/definition query/execution query/fragments query/function query/guardrail query/identifier query/permissions query/plancache query/read query/roles query/term query/trace query/userfunction query/virtual query/write request ring schema search types udf udf/value
 azuretables/entity: auth azuretables/odata coordinator internal/env internal/wire listing paxos request ring row schema types
 
@@ -164,10 +165,11 @@ cqldtest: azuretables internal/env node node/config storage/faultfs
 
 # Programs, and what tests the whole.
 azuretables/client:
-cmd/cqld/ctl: audit node/control tlsconfig
+cmd/cqld/running:
+cmd/cqld/ctl: audit cmd/cqld/running node/control tlsconfig
 cmd/cqld/bench: azuretables azuretables/client
 cmd/cqld/certs: node/config tlsconfig tlsconfig/authority
-cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl internal/loglimit internal/memory node node/config node/control tlsconfig/authority
+cmd/cqld: azuretables cmd/cqld/bench cmd/cqld/certs cmd/cqld/ctl cmd/cqld/running internal/loglimit internal/memory node node/config node/control tlsconfig/authority
 simulation/elle:
 simulation/damage:
 simulation: azuretables/entity azuretables/odata batchlog cluster coordinator counters hints internal/env internal/model internal/wire listing messaging node/assembly paxos rebalance repair request ring row scan schema search simulation/damage simulation/elle storage storage/faultfs storage/index types view watermark

@@ -135,6 +135,9 @@ func (v View) Self() ring.NodeID { return v.Cluster.Self() }
 // Schema implements coordinator.View.
 func (v View) Schema() *schema.Schema { return v.Cluster.Metadata().Schema }
 
+// SchemaVersion implements system.View.
+func (v View) SchemaVersion(id ring.NodeID) schema.UUID { return v.Cluster.SchemaVersion(id) }
+
 // Topology implements coordinator.View.
 func (v View) Topology() *ring.Topology { return v.Cluster.Metadata().Topology }
 

@@ -50,9 +50,10 @@ func (e *Encryption) Policy() tlsconfig.Policy {
 		MaxValidity: e.MaxValidity, MinValidity: e.MinValidity}
 }
 
-// secret reports whether the configuration itself contains secrets.
-func (e *Encryption) secret() bool {
-	return strings.Contains(e.Files.PrivateKey, "-----BEGIN") || e.Files.PrivateKeyPassword != ""
+// secret reports whether the configuration itself contains secrets. The password of a key that is not used is none: every file of
+// Cassandra has one.
+func (e *Encryption) secret(used bool) bool {
+	return strings.Contains(e.Files.PrivateKey, "-----BEGIN") || used && e.Files.PrivateKeyPassword != ""
 }
 
 // validate reports what is missing.
@@ -102,12 +103,18 @@ func encryptionSettings() map[string]encryptionSetting {
 		"keystore_password":   file(password),
 		"truststore":          file(trusted),
 		"truststore_password": ignoredText,
-		"store_type":          setStoreType,
-		"algorithm":           ignoredText,
-		"protocol":            setProtocol,
-		"accepted_protocols":  setAcceptedProtocols,
-		"cipher_suites":       setCipherSuites,
-		"ssl_context_factory": setContextFactory,
+		// Files with passwords are an option of Cassandra 6; that of the truststore has no effect, like the password itself.
+		"keystore_password_file":   refusePasswordFile,
+		"truststore_password_file": ignoredText,
+		"store_type":               setStoreType,
+		"algorithm":                ignoredText,
+		"protocol":                 setProtocol,
+		"accepted_protocols":       setAcceptedProtocols,
+		"cipher_suites":            setCipherSuites,
+		"ssl_context_factory":      setContextFactory,
+
+		"certificate_validity_warn_threshold": ignoredText,
+		"require_endpoint_verification":       refuseHostCheck,
 
 		"max_certificate_validity_period": validity(func(e *Encryption) *time.Duration { return &e.MaxValidity }),
 		"min_certificate_validity":        validity(func(e *Encryption) *time.Duration { return &e.MinValidity }),
@@ -172,6 +179,18 @@ func validity(field func(*Encryption) *time.Duration) encryptionSetting {
 func ignoredText(_ *Encryption, v *yaml.Node) error {
 	_, err := scalar(v)
 	return err
+}
+
+func refusePasswordFile(*Encryption, *yaml.Node) error {
+	return errors.New("is not supported: write keystore_password, or use a key without password in a file that others cannot read")
+}
+
+// refuseHostCheck refuses to compare the names in the certificates of clients with their addresses.
+func refuseHostCheck(_ *Encryption, v *yaml.Node) error {
+	if verify, err := truthOf(v); err != nil || !verify {
+		return err
+	}
+	return errors.New("is not supported for clients: certificates of clients are not bound to addresses")
 }
 
 func setClientAuth(e *Encryption, v *yaml.Node) error {

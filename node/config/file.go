@@ -28,6 +28,8 @@ func settings() map[string]setting {
 		"datacenter":                                  text(func(o *Options) *string { return &o.Datacenter }),
 		"rack":                                        text(func(o *Options) *string { return &o.Rack }),
 		"num_tokens":                                  number(func(o *Options) *int { return &o.NumTokens }),
+		"initial_token":                               setInitialTokens,
+		"materialized_views_enabled":                  falsehood(func(o *Options) *bool { return &o.ViewsDisabled }),
 		"data_file_directories":                       setDataDirs,
 		"listen_address":                              setListenAddress,
 		"storage_port":                                port(func(o *Options) *uint16 { return &o.StoragePort }),
@@ -48,6 +50,7 @@ func settings() map[string]setting {
 		"tables_max_properties":                       number(func(o *Options) *int { return &o.TablesMaxProperties }),
 		"tables_max_entity_size":                      size(func(o *Options) *int { return &o.TablesMaxEntityBytes }),
 		"tables_max_batch_operations":                 number(func(o *Options) *int { return &o.TablesMaxBatchOperations }),
+		"paging_state_secret":                         text(func(o *Options) *string { return &o.PagingSecret }),
 		"seeds":                                       setSeeds,
 		"replace_address_first_boot":                  text(func(o *Options) *string { return &o.Replace }),
 		"control_address":                             setControlAddress,
@@ -84,6 +87,7 @@ func settings() map[string]setting {
 		"batch_size_warn_threshold":                   size(func(o *Options) *int { return &o.BatchWarnBytes }),
 		"batch_size_fail_threshold":                   size(func(o *Options) *int { return &o.BatchFailBytes }),
 	}
+	maps.Copy(all, developmentSettings())
 	maps.Copy(all, accessSettings())
 	maps.Copy(all, guardrailSettings())
 	maps.Copy(all, indexSettings())
@@ -107,9 +111,12 @@ func (o *Options) LoadFile(path string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	switch {
+	case o.PagingSecret != "":
+		err = tlsconfig.CheckPrivate(path, "paging_state_secret", info)
 	case len(o.TablesAccounts) > 0:
 		err = tlsconfig.CheckPrivate(path, "account keys", info)
-	case o.ClientEncryption.secret(), o.InternodeEncryption.secret(), o.ControlEncryption.secret():
+	case o.ClientEncryption.secret(o.ClientEncryption.Used()), o.InternodeEncryption.secret(o.InternodeEncryption.Used()),
+		o.ControlEncryption.secret(o.ControlEncryption.Used()):
 		err = tlsconfig.CheckPrivate(path, "a private key or its password", info)
 	}
 	if err != nil {
@@ -130,35 +137,30 @@ func (o *Options) parse(path string, b []byte) error {
 	if root.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s:%d: expected lines of the form `name: value`", path, root.Line)
 	}
-	known := settings()
-	seen := map[string]int{}
+	r := newReader(o)
 	var errs []error
 	for _, pair := range seedsLast(root.Content) {
 		key, value := pair[0], pair[1]
-		at := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
-		set, ok := known[key.Value]
-		switch {
-		case !ok:
-			errs = append(errs, fmt.Errorf("%s: %s", at, unknownName(key.Value, known)))
-		case seen[key.Value] > 0:
-			errs = append(errs, fmt.Errorf("%s: already set on line %d", at, seen[key.Value]))
-		default:
-			if err := set(o, value); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", at, err))
-			}
+		if err := r.set(key.Value, value, fmt.Sprintf("line %d", key.Line)); err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", path, key.Line, key.Value, err))
 		}
-		seen[key.Value] = key.Line
+	}
+	if err := o.checkInitialTokens(r.values); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", path, err))
+	}
+	if w := r.warning(); w != "" {
+		o.Warnings = append(o.Warnings, path+": "+w)
 	}
 	return errors.Join(errs...)
 }
 
 // seedsLast returns the lines of the file with the seeds at the end, because their default port is storage_port, which may
-// follow them in the file.
+// follow them in the file, and broadcast addresses, which are compared with the others.
 func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
 	var first, last [][2]*yaml.Node
 	for i := 0; i+1 < len(content); i += 2 {
 		pair := [2]*yaml.Node{content[i], content[i+1]}
-		if strings.HasPrefix(content[i].Value, "seed") {
+		if name := content[i].Value; strings.HasPrefix(name, "seed") || strings.HasPrefix(name, "broadcast_") {
 			last = append(last, pair)
 		} else {
 			first = append(first, pair)
@@ -178,7 +180,7 @@ func unknownName[S any](name string, known map[string]S) string {
 	if best != "" {
 		return "unknown option; did you mean " + best + "?"
 	}
-	return "unknown option, or one of Cassandra's that is not supported yet"
+	return "unknown option, in cqld and in Cassandra 3.11 to 6"
 }
 
 // editDistance returns the Levenshtein distance of two strings.
@@ -301,7 +303,10 @@ func setRPCAddress(o *Options, v *yaml.Node) error { return o.SetRPCAddress(v.Va
 func (o *Options) SetListenAddress(s string) error { return setOwn(s, &o.ListenAddress, &o.ListenName) }
 
 // SetRPCAddress sets the address for clients: an IP address, or a name of this machine.
-func (o *Options) SetRPCAddress(s string) error { return setOwn(s, &o.RPCAddress, &o.RPCName) }
+func (o *Options) SetRPCAddress(s string) error {
+	o.rpcSet = true
+	return setOwn(s, &o.RPCAddress, &o.RPCName)
+}
 
 func setOwn(s string, addr *netip.Addr, name *string) error {
 	a, err := ParseAddress(s)

@@ -52,7 +52,9 @@ native_transport_max_frame_size: 16MiB
 func TestBadFilesNameTheLine(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"a: 1\nclustername: x", "c.yaml:2: clustername: unknown option; did you mean cluster_name?"},
-		{"hinted_handoff_enabled: true", "c.yaml:1: hinted_handoff_enabled: unknown option, or one of Cassandra's that is not supported yet"},
+		{"hinted_handoff_enabled: false", "c.yaml:1: hinted_handoff_enabled: not supported: hints are always stored"},
+		{"wholly_unknown_name: 1", "c.yaml:1: wholly_unknown_name: unknown option, in cqld and in Cassandra 3.11 to 6"},
+		{"hinted_handof_throttle: 1", "c.yaml:1: hinted_handof_throttle: unknown option; did you mean hinted_handoff_throttle?"},
 		{"\nnum_tokens: many", `c.yaml:2: num_tokens: "many" is not a whole number`},
 		{"num_tokens: 1\nnum_tokens: 2", "c.yaml:2: num_tokens: already set on line 1"},
 		{"read_request_timeout: 5", `c.yaml:1: read_request_timeout: "5" is not a duration`},
@@ -170,7 +172,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 		if err := set(&got, doc.Content[0]); err != nil {
 			t.Errorf("%s: the documented default is refused: %v", name, err)
 		}
-		got.Logger, want.Logger = nil, nil
+		got.Logger, want.Logger, got.rpcSet = nil, nil, false
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %s is not the default", name, value)
 		}

@@ -75,12 +75,13 @@ func setInternodeEncryption(o *Options, v *yaml.Node) error {
 		return func(*Encryption, *yaml.Node) error { return fmt.Errorf(format, args...) }
 	}
 	known["enabled"] = refuse("has no effect between nodes; set internode_encryption")
-	known["legacy_ssl_storage_port_enabled"] = func(_ *Encryption, v *yaml.Node) error {
+	legacyPort := func(_ *Encryption, v *yaml.Node) error {
 		if enabled, err := truthOf(v); err != nil || !enabled {
 			return err
 		}
 		return errors.New("a separate port for TLS is not supported; with optional: true, storage_port accepts connections with and without TLS")
 	}
+	known["legacy_ssl_storage_port_enabled"], known["enable_legacy_ssl_storage_port"] = legacyPort, legacyPort
 	for _, name := range []string{"outbound_keystore", "outbound_keystore_password"} {
 		known[name] = refuse("is not supported: nodes accept and open connections with the same certificate")
 	}
@@ -124,7 +125,7 @@ func (o *Options) validateInsecure(bad func(name, format string, args ...any)) {
 			"%s): any process that reaches the port could act as a node. Set server_encryption_options with internode_encryption: all, and "+
 			"certificates that `cqld certs init` and `cqld certs node` make."+override, a, &o.InternodeEncryption)
 	}
-	if a := o.RPCAddress; reachable(a) {
+	if a := o.RPCAddress; reachable(a) && !a.IsUnspecified() && !o.DevelopmentMode {
 		if !o.Access.Authenticates() {
 			bad("rpc_address", "%s is not a loopback address, and clients do not log in: anyone who reaches the port could read and change "+
 				"everything. Set authenticator: PasswordAuthenticator."+override, a)
@@ -149,7 +150,9 @@ func (o *Options) Insecurities() (all []string) {
 				"from the address of such a node can act as that node", e.Peers, a))
 		}
 	}
-	if a := o.RPCAddress; reachable(a) {
+	if a := o.RPCAddress; o.DevelopmentMode {
+		all = append(all, givesUp)
+	} else if reachable(a) {
 		if !o.Access.Authenticates() {
 			all = append(all, fmt.Sprintf("clients do not log in, and rpc_address %s is not a loopback address: anyone who reaches it can read and change everything", a))
 		}

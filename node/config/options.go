@@ -16,6 +16,7 @@ import (
 	"cqld/messaging"
 	"cqld/query/definition"
 	"cqld/query/guardrail"
+	"cqld/ring"
 	"cqld/udf/value"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Datacenter  string
 	Rack        string
 	NumTokens   int
+	// InitialTokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses them.
+	InitialTokens []ring.Token
 
 	DataDir string
 	FS      vfs.FS // nil: the file system of the machine
@@ -53,6 +56,11 @@ type Options struct {
 	ClientEncryption Encryption
 	// InternodeEncryption is TLS of the port for other nodes.
 	InternodeEncryption InternodeEncryption
+	// BroadcastRPCAddress is the address that the node advertises to clients. If it is not valid, that is RPCAddress.
+	BroadcastRPCAddress netip.Addr
+	// DevelopmentMode serves clients of all addresses without logins and encryption: development.
+	DevelopmentMode bool
+	rpcSet          bool // rpc_address was set
 	// AllowInsecureAddresses permits addresses that other machines can reach although nodes or clients are not
 	// authenticated or not encrypted: allow_insecure_listen_addresses.
 	AllowInsecureAddresses bool
@@ -99,6 +107,7 @@ type Options struct {
 	TraceBytesMax int64 // disk space of traces on a node: trace_storage_limit
 
 	DynamicDataMasking bool // columns may be masked: dynamic_data_masking_enabled
+	ViewsDisabled      bool // CREATE MATERIALIZED VIEW is refused: materialized_views_enabled
 	DropCompactStorage bool // ALTER TABLE … DROP COMPACT STORAGE is possible: drop_compact_storage_enabled
 	Guardrails         guardrail.Guardrails
 	Indexes            definition.Indexes
@@ -115,6 +124,10 @@ type Options struct {
 	MaxRequestsInFlight int           // 0: the server's default
 
 	Access Access // authentication and authorization
+
+	// PagingSecret authenticates paging states for several clusters: paging_state_secret. Empty means that states are valid in this
+	// cluster only.
+	PagingSecret string
 
 	// TablesAccounts are the accounts of the Tables server. Those of the cluster's
 	// metadata are served as well. If there are none, the development account is, on a loopback address.
@@ -143,6 +156,9 @@ type Options struct {
 	Logger   *slog.Logger
 	LogLevel *slog.LevelVar // level of Logger, if it can be changed
 }
+
+// pagingSecretMin is the least length of paging_state_secret.
+const pagingSecretMin = 32
 
 // Default returns the options of `cqld start` without flags: one node on 127.0.0.1.
 func Default() Options {
@@ -227,6 +243,9 @@ func (o *Options) Validate() error {
 	if o.CommitLogSyncPeriod <= 0 {
 		bad("commitlog_sync_period", "must be positive")
 	}
+	if n := len(o.PagingSecret); n > 0 && n < pagingSecretMin {
+		bad("paging_state_secret", "has %d characters; use at least %d, for example of `openssl rand -base64 33`", n, pagingSecretMin)
+	}
 	o.validateClientLimits(bad)
 	if s := o.AuditSettings(); s.Validate() != nil {
 		bad("audit_logging_options", "%v", s.Validate())
@@ -258,7 +277,7 @@ func (o *Options) Validate() error {
 func (o *Options) validateAddresses(bad func(name, format string, args ...any)) {
 	check := func(name string, a netip.Addr, port uint16, portName string) {
 		switch {
-		case !a.IsValid() || a.IsUnspecified() && !a.IsLoopback():
+		case !a.IsValid() || a.IsUnspecified() && name != "rpc_address":
 			bad(name, "%s is not an address that other machines can connect to; set one", a)
 		}
 		if port == 0 {
@@ -272,6 +291,7 @@ func (o *Options) validateAddresses(bad func(name, format string, args ...any)) 
 	o.validateControl(bad)
 	check("listen_address", o.ListenAddress, o.StoragePort, "storage_port")
 	check("rpc_address", o.RPCAddress, o.NativeTransportPort, "native_transport_port")
+	o.validateAllAddresses(bad)
 	o.validateTables(bad)
 	o.ClientEncryption.validate("client_encryption_options", bad)
 	o.InternodeEncryption.validate(bad)
@@ -284,8 +304,16 @@ func (o *Options) Internode() netip.AddrPort {
 	return netip.AddrPortFrom(o.ListenAddress, o.StoragePort)
 }
 
-// Native returns the address for CQL clients.
+// Native returns the address that CQL clients connect to.
 func (o *Options) Native() netip.AddrPort {
+	if o.BroadcastRPCAddress.IsValid() {
+		return netip.AddrPortFrom(o.BroadcastRPCAddress, o.NativeTransportPort)
+	}
+	return o.NativeListener()
+}
+
+// NativeListener returns the address at which the node listens for CQL clients.
+func (o *Options) NativeListener() netip.AddrPort {
 	return netip.AddrPortFrom(o.RPCAddress, o.NativeTransportPort)
 }
 

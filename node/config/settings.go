@@ -59,6 +59,11 @@ func (o *Options) Settings() map[string]string {
 		"batch_size_warn_threshold":        size(int64(o.BatchWarnBytes)),
 		"batch_size_fail_threshold":        size(int64(o.BatchFailBytes)),
 	}
+	if o.BroadcastRPCAddress.IsValid() {
+		all["broadcast_rpc_address"] = o.BroadcastRPCAddress.String()
+	}
+	all["development"] = strconv.FormatBool(o.DevelopmentMode)
+	all["materialized_views_enabled"] = strconv.FormatBool(!o.ViewsDisabled)
 	all["allow_insecure_listen_addresses"] = strconv.FormatBool(o.AllowInsecureAddresses)
 	maps.Copy(all, o.InternodeEncryption.settings())
 	maps.Copy(all, guardrailTexts(o))

@@ -39,7 +39,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 		}
 	}
 	known := func(a azuretables.Account) bool { return a.Key == azuretables.DevelopmentKey }
-	if !o.RPCAddress.IsLoopback() && slices.ContainsFunc(o.TablesAccounts, known) {
+	if !o.RPCAddress.IsLoopback() && !o.DevelopmentMode && slices.ContainsFunc(o.TablesAccounts, known) {
 		bad("tables_accounts", "%s is not a loopback address, and the key of %s is known to everyone: who reaches it could read "+
 			"and change everything. Set tables_accounts to accounts with keys of your own (openssl rand -base64 64), rpc_address to an "+
 			"address in 127.0.0.0/8, or ::1, or tables_port to 0", o.RPCAddress, azuretables.DevelopmentAccount)
@@ -54,7 +54,7 @@ func (o *Options) validateTables(bad func(name, format string, args ...any)) {
 }
 
 // Development reports whether the development account is served while there is no other: on loopback addresses only, and
-// not if permissions are checked, because anybody can sign with its key.
+// in development mode, and not if permissions are checked, because anybody can sign with its key.
 func (o *Options) Development() bool {
-	return len(o.TablesAccounts) == 0 && o.RPCAddress.IsLoopback() && !o.Access.Authorizes()
+	return len(o.TablesAccounts) == 0 && (o.RPCAddress.IsLoopback() || o.DevelopmentMode) && !o.Access.Authorizes()
 }

@@ -16,6 +16,7 @@ var (
 	Compact         = Operation[TablesArgs, None]{Name: "compact", Changes: true}
 	Cleanup         = Operation[TablesArgs, None]{Name: "cleanup", Changes: true}
 	Drain           = Operation[None, None]{Name: "drain", Changes: true}
+	StopDaemon      = Operation[None, None]{Name: "stopdaemon", Changes: true}
 	TakeSnapshot    = Operation[SnapshotArgs, Snapshot]{Name: "snapshot", Changes: true}
 	ListSnapshots   = Operation[None, Snapshots]{Name: "listsnapshots"}
 	ClearSnapshot   = Operation[ClearArgs, Snapshots]{Name: "clearsnapshot", Changes: true}

@@ -142,6 +142,7 @@ type Bound struct {
 	among  [][]byte
 	// nowhere means that the element does not exist.
 	nowhere bool
+	never   bool // the condition does not hold
 	// err is the error for an invalid value. As in Cassandra, it is reported when the condition is evaluated, so that a statement with
 	// another condition that does not hold has no error.
 	err error
@@ -167,7 +168,11 @@ func (x *Condition) Bind(s *term.Scope) (b Bound, err error) {
 	}
 	if x.value != nil {
 		v, err := x.value.Eval(s)
-		if v.Kind == wire.ValueUnset && b.err == nil {
+		switch {
+		case v.Kind == wire.ValueUnset && x.Column.Type.MultiCell() &&
+			(x.operator == cql.Contains || x.operator == cql.ContainsKey):
+			b.never = true // as in Cassandra
+		case v.Kind == wire.ValueUnset && b.err == nil:
 			b.err = invalidf("Invalid 'unset' value in condition")
 		}
 		b.wanted = valueOrNil(v)
@@ -214,6 +219,9 @@ func (b *Bound) Holds(v *rowview.View) (bool, error) {
 	value, t, err := b.actual(v)
 	if err != nil {
 		return false, err
+	}
+	if b.never {
+		return false, nil
 	}
 	if b.operator == cql.OperatorInvalid {
 		for _, w := range b.among {

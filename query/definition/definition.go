@@ -31,9 +31,10 @@ type Definer struct {
 	// CheckFunction compiles a function; nil means that users cannot define functions (user_defined_functions_enabled).
 	CheckFunction func(f *schema.Function) error
 
-	Guard       *guardrail.Guard // nil means that the client is not bound
-	Ordinary    bool             // the client logged in and is not a superuser
-	DropCompact bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
+	Guard         *guardrail.Guard // nil means that the client is not bound
+	Ordinary      bool             // the client logged in and is not a superuser
+	ViewsDisabled bool             // views cannot be created (materialized_views_enabled)
+	DropCompact   bool             // DROP COMPACT STORAGE is possible (drop_compact_storage_enabled)
 }
 
 // Definition is the meaning of a statement: a change, the event for the client, and warnings. A nil Change means that nothing

@@ -190,7 +190,7 @@ func parseFactor(text string) (int, error) {
 	if strings.Contains(text, "/") {
 		return 0, notSupported("Transient replication")
 	}
-	n, err := strconv.ParseInt(text, 10, 32)
+	n, err := schema.ParseInt(text, 32)
 	switch {
 	case err != nil:
 		return 0, configf("For input string: \"%s\"", text)

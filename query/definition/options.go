@@ -47,6 +47,9 @@ func tableOptions(o schema.Options, of cql.Properties) (schema.Options, []string
 	if r.stringMap("extensions", &extensions, nil); extensions != nil {
 		o.Extensions = parseExtensions(extensions)
 	}
+	if o.BloomFilterFPChance == -1 { // in Cassandra, the value of an option that is not set
+		o.BloomFilterFPChance = schema.DefaultOptions().BloomFilterFPChance
+	}
 	if r.err == nil {
 		r.err = o.Validate()
 	}

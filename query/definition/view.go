@@ -13,6 +13,9 @@ import (
 )
 
 func (d *Definer) createView(stmt *cql.CreateMaterializedView) Definition {
+	if d.ViewsDisabled {
+		return refuse(invalidf("Materialized views are disabled. Enable in cassandra.yaml to use."))
+	}
 	keyspace, err := d.KeyspaceOf(stmt.View)
 	if err != nil {
 		return refuse(err)

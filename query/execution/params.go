@@ -22,7 +22,6 @@ type Params struct {
 	HasNow           bool
 	SkipMetadata     bool
 	ResultMetadataID []byte // v5 EXECUTE
-	Tracing          bool
 }
 
 // Stated reports whether USING of a batch has set the timestamp.

@@ -126,8 +126,10 @@ type Failure struct {
 func (e *Failure) Error() string { return e.Msg }
 
 // Assignable returns how well a value of type from matches a receiver of type to. It ignores whether the types are frozen.
-func Assignable(from, to *types.Type) Match {
-	from, to = from.Freeze(), to.Freeze()
+func Assignable(from, to *types.Type) Match { return AssignableAsIs(from.Freeze(), to.Freeze()) }
+
+// AssignableAsIs is Assignable, except that a frozen type does not match one that is not, or the reverse.
+func AssignableAsIs(from, to *types.Type) Match {
 	if from.Equal(to) {
 		return ExactMatch
 	}
@@ -141,10 +143,6 @@ func Assignable(from, to *types.Type) Match {
 func compatible(from, to *types.Type) bool {
 	f := from.Kind()
 	switch to.Kind() {
-	case types.Blob:
-		return true
-	case types.Text:
-		return f == types.Ascii || f == types.Text
 	case types.Varint:
 		return f == types.Varint || f == types.Int || f == types.Bigint || f == types.Timestamp
 	case types.Date:
@@ -157,24 +155,70 @@ func compatible(from, to *types.Type) bool {
 		return f == types.Timestamp || f == types.Bigint
 	case types.UUID:
 		return f == types.UUID || f == types.Timeuuid
-	case types.List, types.Set:
-		return f == to.Kind() &&
-			compatibleOrEqual(from.Elems()[0], to.Elems()[0])
-	case types.Map:
-		return f == types.Map && from.Elems()[0].Equal(to.Elems()[0]) &&
-			compatibleOrEqual(from.Elems()[1], to.Elems()[1])
-	case types.Tuple:
-		if f != types.Tuple || len(from.Elems()) > len(to.Elems()) {
-			return false
-		}
-		for i, e := range from.Elems() {
-			if !compatibleOrEqual(e, to.Elems()[i]) {
-				return false
-			}
-		}
+	case types.Blob:
 		return true
+	case types.List:
+		return sameForm(from, to) && compatibleValues(from, to, 0)
+	case types.Map: // the order of keys is part of the value
+		return sameForm(from, to) && comparable(from.Elems()[0], to.Elems()[0]) && compatibleValues(from, to, 1)
+	case types.Tuple:
+		return (f == types.Tuple || f == types.UDT) && allOf(from.Elems(), to.Elems(), compatibleOrEqual)
+	}
+	return comparable(from, to)
+}
+
+// comparable reports whether every value of type from is also a value of type to, and both types order them alike.
+func comparable(from, to *types.Type) bool {
+	f := from.Kind()
+	switch to.Kind() {
+	case types.Blob:
+		return f == types.Blob || f == types.Ascii || f == types.Text
+	case types.Text:
+		return f == types.Ascii || f == types.Text
+	case types.List, types.Set, types.Map:
+		return sameForm(from, to) && allOf(from.Elems(), to.Elems(), comparable)
+	case types.Tuple:
+		return (f == types.Tuple || f == types.UDT) && allOf(from.Elems(), to.Elems(), comparable)
+	case types.UDT: // the names of the fields do not matter
+		return sameForm(from, to) && from.UDTKeyspace() == to.UDTKeyspace() && allOf(from.Elems(), to.Elems(), comparable)
+	}
+	return from.Equal(to)
+}
+
+// compatibleValues reports whether the values of a list or map, its parts i, are compatible. If each is a cell of its
+// own, Cassandra also requires that both types have one fixed length, or none.
+func compatibleValues(from, to *types.Type, i int) bool {
+	a, b := from.Elems()[i], to.Elems()[i]
+	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || fixed(a) == fixed(b) && !a.IsCollection())
+}
+
+// fixed reports whether Cassandra's values of a type have a fixed length: its small integers, dates and times do not.
+func fixed(t *types.Type) bool {
+	switch t.Kind() {
+	case types.Boolean, types.Int, types.Bigint, types.Float, types.Double, types.Timestamp, types.UUID, types.Timeuuid:
+		return true
+	case types.Vector:
+		return fixed(t.Elems()[0])
 	}
 	return false
+}
+
+// sameForm reports whether both types are of one kind, and both or neither are frozen.
+func sameForm(from, to *types.Type) bool {
+	return from.Kind() == to.Kind() && from.MultiCell() == to.MultiCell()
+}
+
+// allOf reports whether a condition holds for the parts of from, which may lack the last ones of to.
+func allOf(from, to []*types.Type, condition func(from, to *types.Type) bool) bool {
+	if len(from) > len(to) {
+		return false
+	}
+	for i := range from {
+		if !condition(from[i], to[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func compatibleOrEqual(from, to *types.Type) bool { return from.Equal(to) || compatible(from, to) }

@@ -61,21 +61,3 @@ func (s *Source) RandomUUID() (id [16]byte) {
 	id[8] = id[8]&0x3F | 0x80
 	return id
 }
-
-// ListPath returns the path of an element that is appended to a list: after all earlier ones.
-func (s *Source) ListPath(millis int64) []byte { return s.path(s.ticks(millis)) }
-
-// listFrontMillis is the time at which the paths of prepended elements are mirrored: the later an element is prepended, the
-// smaller is its path. It is before every list's creation.
-const listFrontMillis = 1262304000000 // 2010-01-01
-
-// ListFrontPath returns the path of an element that is prepended to a list: before all existing ones.
-func (s *Source) ListFrontPath(millis int64) []byte {
-	return s.path(2*types.UUIDTicks(listFrontMillis, 0) - s.ticks(millis))
-}
-
-func (s *Source) path(ticks uint64) []byte {
-	var id [16]byte
-	types.AppendTimeuuid(id[:0], ticks, s.clockAndNode)
-	return types.Native(types.Timeuuid).AppendOrdered(nil, id[:], false)
-}

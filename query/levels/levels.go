@@ -69,15 +69,15 @@ func CheckCounter(c ring.Consistency) error {
 
 // CheckConditional refuses the levels of a conditional change that do not exist for a table.
 func CheckConditional(t *schema.Table, commit, serial ring.Consistency) error {
+	if !serial.IsSerial() {
+		return invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
+	}
 	if commit.IsSerial() {
 		return invalidf("%s is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is "+
 			"accepted but I don't care how many replicas commit it for non-SERIAL reads\"", commit)
 	}
 	if x := t.Replication; commit == ring.EachQuorum && x.Class != ring.NetworkTopology {
 		return invalidf("consistency level EACH_QUORUM not compatible with replication strategy (%s)", x.Class.Name())
-	}
-	if !serial.IsSerial() {
-		return invalidf("Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL")
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 	}
 	switch a := a.(type) {
 	case *cql.SetColumn:
-		t, err := c.ColumnTerm(a.Value, col)
+		t, err := Value(c.Compiler, a.Value, col)
 		if err != nil {
 			return nil, err
 		}
@@ -43,6 +43,27 @@ func Assignment(in *term.Compiler, a cql.Assignment) (Operation, error) {
 		return c.fieldAssignment(a, col)
 	}
 	return nil, function.NotSupported("This assignment")
+}
+
+// Value compiles the value that INSERT or SET assigns to a column that is not in the primary key. A tuple is no value
+// of such a column with a user-defined type: Cassandra answers with a server error.
+func Value(c *term.Compiler, value cql.Term, col *schema.Column) (term.Term, error) {
+	t, err := c.ColumnTerm(value, col)
+	if err == nil && col.Type.Kind() == types.UDT && isTuple(value) {
+		return nil, invalidf("Invalid tuple type literal for %s of type %s", col.Name, col.Type)
+	}
+	return t, err
+}
+
+// isTuple reports whether a term is a tuple, perhaps with type hints.
+func isTuple(t cql.Term) bool {
+	switch t := t.(type) {
+	case *cql.TupleLiteral:
+		return true
+	case *cql.TypeHint:
+		return isTuple(t.Value)
+	}
+	return false
 }
 
 func assignedColumn(a cql.Assignment) string {
@@ -118,7 +139,7 @@ func (c compiler) subtraction(a *cql.SubtractFromColumn, col *schema.Column) (Op
 	}
 	switch col.Type.Kind() {
 	case types.Map:
-		keys := types.NewSet(col.Type.Elems()[0], false)
+		keys := types.NewSet(col.Type.Elems()[0], true)
 		t, err := c.Term(a.Value, c.Receiver(col.Name, keys))
 		if err != nil {
 			return nil, invalidf("Value for a map substraction has to be a set, but was: '%s'", term.Text(a.Value))

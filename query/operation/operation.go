@@ -38,13 +38,13 @@ func (readingTarget) Reads() bool { return true }
 // Context is the input of operations: the values of a statement, and the row that it changes.
 type Context struct {
 	Scope     term.Scope
-	IDs       *identifier.Source // of elements of lists
-	Millis    int64              // the time at which the statement began
-	Timestamp int64              // of the written cells, µs
-	Now       int64              // seconds
-	TTL       int32              // seconds; 0 means no expiry
-	Found     *rowview.View      // the current row, for operations that read it
-	Memory    Memory             // nil means no bound
+	Positions *identifier.Positions // of elements that are added to lists
+	Millis    int64                 // the time at which the statement began
+	Timestamp int64                 // of the written cells, µs
+	Now       int64                 // seconds
+	TTL       int32                 // seconds; 0 means no expiry
+	Found     *rowview.View         // the current row, for operations that read it
+	Memory    Memory                // nil means no bound
 }
 
 // Memory is the memory of a request.
@@ -153,7 +153,7 @@ func (x *Context) addParts(col *schema.Column, b []byte, r *row.Row) error {
 		}
 		switch t.Kind() {
 		case types.List:
-			r.Cells = append(r.Cells, x.cell(col, x.IDs.ListPath(x.Millis), p.Bytes()))
+			r.Cells = append(r.Cells, x.cell(col, x.Positions.Append(), p.Bytes()))
 		case types.Set:
 			r.Cells = append(r.Cells, x.cell(col, rowview.ElementPath(t, p.Bytes()), nil))
 		case types.Map:
@@ -197,7 +197,7 @@ func (o *prependElements) Apply(x *Context, r *row.Row) error {
 	}
 	elements := term.SplitCollection(v.Bytes, 1)
 	for i := len(elements) - 1; i >= 0; i-- {
-		r.Cells = append(r.Cells, x.cell(o.col, x.IDs.ListFrontPath(x.Millis), elements[i]))
+		r.Cells = append(r.Cells, x.cell(o.col, x.Positions.Prepend(), elements[i]))
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (o *setIndex) Apply(x *Context, r *row.Row) error {
 		return invalidf("Invalid unset value for list index")
 	}
 	v, err := o.value.Eval(&x.Scope)
-	if err != nil || v.Kind == wire.ValueUnset {
+	if err != nil {
 		return err
 	}
 	cells := x.existing(o.col, r)
@@ -315,11 +315,12 @@ func (o *setIndex) Apply(x *Context, r *row.Row) error {
 	if i < 0 || i >= len(cells) {
 		return invalidf("List index %d out of bound, list has size %d", i, len(cells))
 	}
-	if v.Kind == wire.ValueNull {
+	switch v.Kind {
+	case wire.ValueNull:
 		r.Cells = append(r.Cells, x.tombstone(o.col, cells[i].Path))
-		return nil
+	case wire.ValueSet:
+		r.Cells = append(r.Cells, x.cell(o.col, cells[i].Path, v.Bytes))
 	}
-	r.Cells = append(r.Cells, x.cell(o.col, cells[i].Path, v.Bytes))
 	return nil
 }
 

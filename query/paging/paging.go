@@ -4,9 +4,11 @@
 package paging
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
+	"strconv"
 
 	"cqld/internal/wire"
 	"cqld/query/mask"
@@ -22,10 +24,17 @@ import (
 //	state := version table flags token key clustering given remaining | HMAC-SHA256, 16 bytes of it
 //
 // Clients could read masked key columns in it. If the table has any, the state is 2 followed by mask.Seal of the other form.
+//
+// Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another. The storage ids of
+// their tables differ, so that such a state, with version 3 (or 4 if it is sealed), has in place of it a hash of the table's name and
+// of the types and orders of its key columns, which determine the meaning of a position.
 const (
-	version  = 1
-	sealed   = 2
-	macBytes = 16
+	version      = 1
+	sealed       = 2
+	shared       = 3
+	sharedSealed = 4
+	macBytes     = 16
+	nameBytes    = 16
 
 	started = 1 << iota
 	done
@@ -37,14 +46,32 @@ type State struct {
 	Remaining uint32 // of LIMIT; 0 means no limit
 }
 
+// Keys authenticate states.
+type Keys struct {
+	Cluster []byte // the secret of this cluster
+	Shared  []byte // the secret that several clusters share; empty means that there is none
+}
+
+// sharing derives the key of shared states, so that the secret has no other use.
+func (k Keys) sharing() []byte {
+	h := hmac.New(sha256.New, k.Shared)
+	h.Write([]byte("cqld paging states"))
+	return h.Sum(nil)
+}
+
 // ErrInvalid is the error of a state that was not made with the same key for the same table.
 var ErrInvalid = errors.New("paging: invalid state")
 
-// Append appends the encoding of a state of a table. key authenticates it, and encrypts it if key columns are masked.
-func Append(dst, key []byte, table *schema.Table, s *State) []byte {
+// Append appends the encoding of a state of a table. keys authenticate it, and encrypt it if key columns are masked.
+func Append(dst []byte, keys Keys, table *schema.Table, s *State) []byte {
 	start := len(dst)
-	dst = append(dst, version)
-	dst = wire.AppendUvarint(dst, uint64(table.StorageID))
+	key, seal := keys.Cluster, byte(sealed)
+	if len(keys.Shared) > 0 {
+		key, seal = keys.sharing(), sharedSealed
+		dst = append(append(dst, shared), nameOf(table)...)
+	} else {
+		dst = wire.AppendUvarint(append(dst, version), uint64(table.StorageID))
+	}
 	var flags byte
 	if s.At.Inside {
 		flags |= started
@@ -60,9 +87,26 @@ func Append(dst, key []byte, table *schema.Table, s *State) []byte {
 	dst = wire.AppendUvarint(dst, uint64(s.Remaining))
 	dst = append(dst, mac(key, dst[start:])...)
 	if mask.Keys(table) {
-		return append(append(dst[:start:start], sealed), mask.Seal(key, dst[start:])...)
+		return append(append(dst[:start:start], seal), mask.Seal(key, dst[start:])...)
 	}
 	return dst
+}
+
+// nameOf identifies a table in all clusters. Equal hashes mean that positions in the tables have the same meaning.
+func nameOf(table *schema.Table) []byte {
+	var b []byte
+	add := func(text string) { b = append(wire.AppendUvarint(b, uint64(len(text))), text...) }
+	add(table.Keyspace)
+	add(table.Name)
+	for _, columns := range [][]*schema.Column{table.PartitionKey, table.Clustering} {
+		b = wire.AppendUvarint(b, uint64(len(columns)))
+		for _, c := range columns {
+			add(c.Type.String())
+			add(strconv.FormatBool(c.Desc))
+		}
+	}
+	sum := sha256.Sum256(b)
+	return sum[:nameBytes]
 }
 
 func mac(key, b []byte) []byte {
@@ -71,9 +115,20 @@ func mac(key, b []byte) []byte {
 	return h.Sum(nil)[:macBytes]
 }
 
-// Decode returns the state that b encodes, or ErrInvalid. The state shares no memory with b.
-func Decode(b, key []byte, table *schema.Table) (*State, error) {
-	if len(b) > 0 && b[0] == sealed {
+// Decode returns the state that b encodes, or ErrInvalid. The state shares no memory with b. States of this cluster are accepted also
+// if there is a shared secret, so that a query continues when the secret is introduced.
+func Decode(b []byte, keys Keys, table *schema.Table) (*State, error) {
+	if len(b) == 0 {
+		return nil, ErrInvalid
+	}
+	key, plain := keys.Cluster, byte(version)
+	if b[0] == shared || b[0] == sharedSealed {
+		if len(keys.Shared) == 0 {
+			return nil, ErrInvalid
+		}
+		key, plain = keys.sharing(), shared
+	}
+	if b[0] == sealed || b[0] == sharedSealed {
 		opened, err := mask.Open(key, b[1:])
 		if err != nil {
 			return nil, ErrInvalid
@@ -81,11 +136,15 @@ func Decode(b, key []byte, table *schema.Table) (*State, error) {
 		b = opened
 	}
 	n := len(b) - macBytes
-	if n < 1 || b[0] != version || !hmac.Equal(b[n:], mac(key, b[:n])) {
+	if n < 1 || b[0] != plain || !hmac.Equal(b[n:], mac(key, b[:n])) {
 		return nil, ErrInvalid
 	}
 	c := wire.NewCursor(b[1:n])
-	if schema.StorageID(c.Uvarint()) != table.StorageID {
+	if plain == shared {
+		if !bytes.Equal(c.Take(nameBytes), nameOf(table)) {
+			return nil, ErrInvalid
+		}
+	} else if schema.StorageID(c.Uvarint()) != table.StorageID {
 		return nil, ErrInvalid
 	}
 	flags := c.Uint8()

@@ -32,12 +32,12 @@ func newTable(tb testing.TB, masked bool) *schema.Table {
 
 // FuzzDecode checks that a state that is accepted is the encoding of what was decoded, and that others are refused.
 func FuzzDecode(f *testing.F) {
-	key, table := []byte("key"), newTable(f, false)
-	f.Add(Append(nil, key, table, &State{Remaining: 7}))
+	keys, table := Keys{Cluster: []byte("key")}, newTable(f, false)
+	f.Add(Append(nil, keys, table, &State{Remaining: 7}))
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if s, err := Decode(b, key, table); err == nil {
-			if again := Append(nil, key, table, s); !bytes.Equal(again, b) {
+		if s, err := Decode(b, keys, table); err == nil {
+			if again := Append(nil, keys, table, s); !bytes.Equal(again, b) {
 				t.Errorf("%x was taken for %x", b, again)
 			}
 		}
@@ -45,30 +45,31 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestStatesRoundTrip(t *testing.T) {
+	keys := Keys{Cluster: []byte("key")}
 	for _, masked := range []bool{false, true} {
 		table := newTable(t, masked)
 		s := &State{Remaining: 9}
 		s.At.Inside, s.At.Live, s.At.Given = true, true, 3
 		s.At.Key, s.At.Clustering = row.NewPartitionKey([]byte("the secret key")), []byte{4, 5}
-		b := Append([]byte("before"), []byte("key"), table, s)[len("before"):]
+		b := Append([]byte("before"), keys, table, s)[len("before"):]
 		if bytes.Contains(b, s.At.Key.Bytes) == masked {
 			t.Errorf("masked %t: the key's bytes are in the state: %x", masked, b)
 		}
-		got, err := Decode(b, []byte("key"), table)
+		got, err := Decode(b, keys, table)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again := Append(nil, []byte("key"), table, got); !masked && !bytes.Equal(again, b) {
+		if again := Append(nil, keys, table, got); !masked && !bytes.Equal(again, b) {
 			t.Errorf("%x became %x", b, again)
 		}
 		if !bytes.Equal(got.At.Key.Bytes, s.At.Key.Bytes) || got.Remaining != 9 || !got.At.Inside || got.At.Given != 3 {
 			t.Errorf("%+v", got)
 		}
-		if _, err := Decode(b, []byte("other"), table); err != ErrInvalid {
+		if _, err := Decode(b, Keys{Cluster: []byte("other")}, table); err != ErrInvalid {
 			t.Errorf("with another key: %v", err)
 		}
 		b[len(b)-1] ^= 1
-		if _, err := Decode(b, []byte("key"), table); err != ErrInvalid {
+		if _, err := Decode(b, keys, table); err != ErrInvalid {
 			t.Errorf("changed: %v", err)
 		}
 	}

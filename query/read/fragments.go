@@ -7,6 +7,7 @@ import (
 	"cqld/query/fragments"
 	"cqld/query/function"
 	"cqld/query/mask"
+	"cqld/query/paging"
 	"cqld/request"
 	"cqld/schema"
 )
@@ -47,11 +48,11 @@ func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
 		shape.Base.Name + ", cannot read its mutation fragments"}
 }
 
-// pagingKey returns the key of the paging states of the statement. A position in fragments is valid on this node only.
-func (run *reading) pagingKey() []byte {
+// pagingKeys returns the keys of the paging states of the statement. A position in fragments is valid on this node only.
+func (run *reading) pagingKeys() paging.Keys {
 	key := run.reader.pagingKey()
 	if run.plan.fragments == nil {
-		return key
+		return paging.Keys{Cluster: key, Shared: run.reader.o.SharedPaging}
 	}
-	return wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))
+	return paging.Keys{Cluster: wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))}
 }

@@ -28,6 +28,7 @@ type Options struct {
 	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	PagingKey    func() []byte // authenticates paging states
+	SharedPaging []byte        // the secret that other clusters share; empty means that there is none
 	// PageBytes ends a page; zero means 1 MiB.
 	PageBytes int
 	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.

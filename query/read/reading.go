@@ -181,7 +181,7 @@ func (run *reading) resume(params *execution.Params, limit uint32) (start *scan.
 	if len(params.PagingState) == 0 {
 		return nil, limit, nil
 	}
-	state, err := paging.Decode(params.PagingState, run.pagingKey(), run.plan.table)
+	state, err := paging.Decode(params.PagingState, run.pagingKeys(), run.plan.table)
 	if err != nil && run.plan.fragments != nil {
 		return nil, 0, invalidf(fragmentsMoved)
 	}
@@ -485,7 +485,7 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 		left = remaining - uint32(run.count)
 	}
 	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
-		rows.PagingState = paging.Append(nil, run.pagingKey(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
+		rows.PagingState = paging.Append(nil, run.pagingKeys(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
 	}
 	return rows
 }

@@ -8,16 +8,16 @@ import (
 	"cqld/types"
 )
 
-// sortedOrder compiles an ORDER BY that is not the order of the clustering, or not of selected partitions: the rows are sorted in
-// memory. It needs ALLOW FILTERING, and a LIMIT unless the partitions are selected. declared is the error of Cassandra, which refuses
-// all of these.
+// sortedOrder compiles an ORDER BY that is not the order of the clustering, or not of selected partitions: the rows
+// are sorted in memory. It needs ALLOW FILTERING, no PER PARTITION LIMIT, and a LIMIT unless the partitions are
+// selected. declared is the error of Cassandra, which refuses all of these.
 func (c *compiler) sortedOrder(p *Plan, stmt *cql.Select, columns []orderColumn, declared error) error {
 	if !stmt.AllowFiltering {
 		return declared
 	}
 	switch {
-	case p.distinct || p.aggregates():
-		return declared
+	case p.distinct || p.aggregates() || stmt.PerPartitionLimit != nil:
+		return declared // PER PARTITION LIMIT would count rows before they are sorted
 	case p.where.KeyRange && stmt.Limit == nil:
 		return invalidf("ORDER BY over all partitions needs a LIMIT of at most %d rows", sortRowsMax)
 	}

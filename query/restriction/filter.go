@@ -59,7 +59,7 @@ func (f *Filter) eval(s *term.Scope) (err error) {
 	case kindEqual:
 		f.equal, err = filterValues(s, r.equal, r.columns)
 	case kindIn:
-		f.in, err = r.evalIn(s)
+		f.in, err = r.evalFilterIn(s)
 	case kindNotIn:
 		f.in, err = r.evalNotIn(s)
 	case kindSlice:

@@ -321,7 +321,7 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 
 // listTerms returns the terms of the values of IN. Null equals nothing.
 func (p *indexedPart) listTerms(s *term.Scope, col *schema.Column) (out []row.Slice, err error) {
-	all, err := p.of.evalIn(s)
+	all, err := p.of.evalFilterIn(s)
 	if err != nil {
 		return nil, err
 	}

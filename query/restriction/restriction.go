@@ -33,6 +33,7 @@ type valueTerm struct {
 	terms  []term.Term
 	marker *term.MarkerTerm // of a tuple; terms is nil
 	bounds bool             // of BETWEEN, which refuses null
+	tuple  bool             // written as (a, b)
 }
 
 // bound is one end of a slice.
@@ -369,7 +370,7 @@ func (c compiler) tupleValue(columns []*schema.Column, t cql.Term) (*valueTerm, 
 		return nil, invalidf("Expected %d elements in value tuple, but got %d: %s",
 			len(columns), len(literal.Elements), term.Text(t))
 	}
-	v := &valueTerm{terms: make([]term.Term, len(columns))}
+	v := &valueTerm{terms: make([]term.Term, len(columns)), tuple: true}
 	for i, e := range literal.Elements {
 		var err error
 		if m, ok := e.(*cql.BindMarker); ok {
@@ -465,7 +466,7 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 		case wire.ValueSet:
 			dst = append(dst, term.NotNil(value.Bytes))
 		case wire.ValueUnset:
-			if len(v.terms) > 1 {
+			if v.tuple {
 				return nil, invalidf("Invalid unset value for tuple field number %d", i)
 			}
 			return nil, invalidf("Invalid unset value for column %s", columns[i].Name)
@@ -477,6 +478,26 @@ func (v *valueTerm) eval(s *term.Scope, columns []*schema.Column, dst [][]byte) 
 		}
 	}
 	return dst, nil
+}
+
+// evalFilterIn returns the values of an IN that filters rows. As in Cassandra, values that are not set are not in a
+// list of single columns.
+func (r *restriction) evalFilterIn(s *term.Scope) ([][][]byte, error) {
+	if r.multi || r.inMarker != nil {
+		return r.evalIn(s)
+	}
+	set := *r
+	set.in = nil
+	for _, v := range r.in {
+		x, err := v.terms[0].Eval(s)
+		if err != nil {
+			return nil, err
+		}
+		if x.Kind != wire.ValueUnset {
+			set.in = append(set.in, v)
+		}
+	}
+	return set.evalIn(s)
 }
 
 // evalIn returns the values of IN, each with as many elements as there are columns.

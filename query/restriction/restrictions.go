@@ -153,7 +153,10 @@ func (rs *Set) CheckFiltering(allowed bool) error {
 	if (rs.KeyRange || rs.usesIndex) && !allowed && !freeToFilter(rs.table) && rs.needsFiltering() {
 		return invalidf(allowFilteringMessage)
 	}
-	if rs.usesIndex && slices.ContainsFunc(rs.expected, func(r *restriction) bool { return r.multi && r.kind == kindSlice }) {
+	found := func(p indexedPart) bool {
+		return p.of.multi && p.of.kind == kindSlice && slices.Contains(rs.expected, p.of)
+	}
+	if rs.usesIndex && slices.ContainsFunc(rs.indexed, found) { // as in Cassandra; without the index it is a slice
 		return invalidf("Multi-column slice restrictions cannot be used for filtering.")
 	}
 	return nil
@@ -266,7 +269,7 @@ func (rs *Set) addClustering(r *restriction, o Options) error {
 			return x.merge(r)
 		}
 	}
-	if n := len(rs.clustering); n > 0 && !o.AllowFiltering && len(rs.supporting(r, nil)) == 0 {
+	if n := len(rs.clustering); n > 0 && !o.AllowFiltering && (o.Statement != Select || len(rs.supporting(r, nil)) == 0) {
 		last := rs.clustering[n-1]
 		if last.kind == kindSlice && r.first().Position > last.first().Position {
 			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",

@@ -48,6 +48,10 @@ func (m *metadata) Schema() *schema.Schema   { return m.schema }
 func (m *metadata) Topology() *ring.Topology { return m.ring }
 func (m *metadata) Alive(ring.NodeID) bool   { return true }
 
+func (m *metadata) SchemaVersion(ring.NodeID) schema.UUID { return m.schema.Version() }
+
+func (m *metadata) AwaitSchema(context.Context) error { return nil }
+
 func (m *metadata) ProposeRoles(_ context.Context, change auth.Change) error {
 	next, err := auth.Apply(m.roles, change)
 	if err == nil {

@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"slices"
+
 	"cqld/cql"
 	"cqld/query/function"
 	"cqld/query/term"
@@ -128,9 +130,17 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 		if err != nil {
 			return nil, nil, err
 		}
-		args[i], names[i] = x.sel, x.name
+		args[i], names[i] = argument(x.sel, fn), x.name
 	}
 	return args, names, nil
+}
+
+// argument returns a selector as an argument of a function.
+func argument(s Selector, fn *function.Function) Selector {
+	if t, ok := s.(*termSelector); ok {
+		return &termSelector{t.t, fn}
+	}
+	return s
 }
 
 // aggregate adds an aggregation.
@@ -167,7 +177,8 @@ func (b *compiler) cast(x *cql.CastSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
-	return selected{&callSelector{fn, []Selector{v.sel}}, fn.Returns, joined(named("cast("), v.name, named(" as "+t.String()+")"))}, nil
+	text := joined(named("cast("), v.name, named(" as "+t.String()+")"))
+	return selected{&callSelector{fn, []Selector{argument(v.sel, fn)}}, fn.Returns, text}, nil
 }
 
 // selectorArg is a selector as an argument of a function to be resolved.
@@ -245,6 +256,9 @@ func (a *selectorArg) typeOf(of func(*selectorArg) *types.Type) *types.Type {
 	if err != nil {
 		return nil
 	}
+	if _, hinted := a.x.(*cql.TypeHintSelector); hinted {
+		return s.typ.Freeze() // as in Cassandra, where the column of the result is not frozen
+	}
 	return s.typ
 }
 
@@ -296,13 +310,47 @@ func (a *selectorArg) Match(to *types.Type) function.Match {
 	case *cql.MapSelector, *cql.UDTSelector:
 		return a.matchTrial(to)
 	}
-	if t := a.exact(); t != nil {
-		return function.Assignable(t, to)
+	t := a.exact()
+	if t == nil {
+		return function.NoMatch
 	}
-	return function.NoMatch
+	if _, hinted := a.x.(*cql.TypeHintSelector); hinted {
+		return function.AssignableAsIs(t, to)
+	}
+	return function.Assignable(t, to)
+}
+
+// fits reports whether the parts of a literal fit those of a type.
+func (a *selectorArg) fits(to *types.Type) bool {
+	fits := func(x cql.Selector, i int) bool {
+		return i >= 0 && i < len(to.Elems()) && (&selectorArg{a.b, x}).Match(to.Elems()[i]) != function.NoMatch
+	}
+	switch x := a.x.(type) {
+	case *cql.TupleSelector:
+		for i, e := range x.Elements {
+			if !fits(e, i) {
+				return false
+			}
+		}
+	case *cql.MapSelector:
+		return !slices.ContainsFunc(x.Entries, func(e cql.MapSelectorEntry) bool {
+			return !fits(e.Key, 0) || !fits(e.Value, 1)
+		})
+	case *cql.UDTSelector:
+		for _, f := range x.Fields {
+			if to.Kind() == types.UDT && !fits(f.Value, to.FieldIndex(f.Name)) ||
+				to.Kind() == types.Map && !(fits(&cql.ColumnSelector{Column: f.Name}, 0) && fits(f.Value, 1)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (a *selectorArg) matchTrial(to *types.Type) function.Match {
+	if !a.fits(to) {
+		return function.NoMatch
+	}
 	if _, err := a.b.trial().compile(a.x, to); err != nil {
 		return function.NoMatch
 	}

@@ -137,7 +137,11 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 			return selected{}, err
 		}
 		v, err := b.compile(x.Value, t)
-		return selected{v.sel, t, joined(named("("+term.HintText(&x.Type, t)+")"), asWritten(x.Value))}, err
+		text := asWritten(x.Value)
+		if err == nil && isHinted(x.Value) {
+			text = v.name
+		}
+		return selected{v.sel, t, joined(named("("+term.HintText(t)+")"), text)}, err
 	case *cql.MetadataSelector:
 		return b.metadata(x)
 	case *cql.FieldSelector:
@@ -150,6 +154,27 @@ func (b *compiler) compile(x cql.Selector, want *types.Type) (selected, error) {
 	return b.literal(x, want)
 }
 
+// fitsHint reports whether a selector can have a type hint. A column that is not frozen is not of a frozen type.
+func (b *compiler) fitsHint(x cql.Selector, t *types.Type) bool {
+	if column, ok := x.(*cql.ColumnSelector); ok {
+		col, err := b.c.Column(column.Column)
+		return err != nil || function.AssignableAsIs(col.Type, t) != function.NoMatch
+	}
+	return (&selectorArg{b, x}).Match(t) != function.NoMatch
+}
+
+// isHinted reports whether a selector is a type hint, perhaps in parentheses: its name has names of types with their
+// keyspaces.
+func isHinted(x cql.Selector) bool {
+	switch x := x.(type) {
+	case *cql.TypeHintSelector:
+		return true
+	case *cql.TupleSelector:
+		return len(x.Elements) == 1 && isHinted(x.Elements[0])
+	}
+	return false
+}
+
 // hinted returns the type of a type hint, or why the value does not have it. The answer is determined once, because it compiles the
 // value: hints in the value would otherwise double the work with each level.
 func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
@@ -160,9 +185,9 @@ func (b *compiler) hinted(x *cql.TypeHintSelector) (*types.Type, error) {
 	if err == nil {
 		err = checkFields(x.Value, t)
 	}
-	if err == nil && (&selectorArg{b, x.Value}).Match(t) == function.NoMatch {
-		text := term.SelectorText(x)
-		err = invalidf("Cannot assign value %s to %s of type %s", text, text, t)
+	if err == nil && !b.fitsHint(x.Value, t.Freeze()) {
+		text := "(" + term.HintText(t) + ")" + term.SelectorText(x.Value)
+		err = invalidf("Cannot assign value %s to %s of type %s", text, text, t.Freeze())
 	}
 	b.hints[x] = hint{t, err}
 	return t, err
@@ -177,7 +202,7 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 		return selected{}, cannotInfer(x)
 	}
 	t, err := b.c.Term(x.Term, b.c.Receiver("[selection]", want))
-	return selected{&termSelector{t}, want, asWritten(x)}, err
+	return selected{&termSelector{t: t}, want, asWritten(x)}, err
 }
 
 // literal compiles collections, tuples and user-defined types of selectors.
@@ -230,12 +255,11 @@ func (b *compiler) literal(x cql.Selector, want *types.Type) (selected, error) {
 			}
 		}
 	case *cql.TupleSelector:
-		if t.Kind() != types.Tuple {
-			if len(x.Elements) == 1 {
-				v, err := b.compile(x.Elements[0], want)
-				v.name = joined(named("("), v.name, named(")"))
-				return v, err
-			}
+		if isTuple := t.Kind() == types.Tuple; !isTuple && len(x.Elements) == 1 {
+			v, err := b.compile(x.Elements[0], want)
+			v.name = joined(named("("), v.name, named(")"))
+			return v, err
+		} else if !isTuple && t.Kind() != types.UDT || len(x.Elements) > len(t.Elems()) {
 			return selected{}, mismatch()
 		}
 		for i, e := range x.Elements {

@@ -40,10 +40,16 @@ func (s *Column) Value(x *Context) ([]byte, error) {
 }
 
 // termSelector is a literal or bind marker.
-type termSelector struct{ t term.Term }
+type termSelector struct {
+	t  term.Term
+	of *function.Function // whose argument it is; nil means none
+}
 
 func (s *termSelector) Value(x *Context) ([]byte, error) {
 	v, err := s.t.Eval(&x.Scope)
+	if err == nil && v.Kind == wire.ValueUnset && s.of != nil {
+		err = invalidf("Invalid unset value for argument in call to function %s", s.of.Name)
+	}
 	if err != nil || v.Kind != wire.ValueSet {
 		return nil, err
 	}

@@ -46,11 +46,10 @@ func bootstrapped(n *ring.Node) string {
 	return "COMPLETED"
 }
 
-// peerRows adds the rows of system.peers or peers_v2: all other nodes that own tokens. A driver ignores a peer that is not
-// complete, or that is the node to which it is connected. The schema version is this node's: a schema change is answered after
-// every live node has applied it, so a driver that waits for agreement does not need to.
+// peerRows adds the rows of system.peers or peers_v2: all other nodes that own tokens. A driver ignores a peer that
+// is not complete, or that is the node to which it is connected. A driver waits until all show the schema version of
+// this node, before it reads the schema at any of them (package cluster).
 func (s *Source) peerRows(b *builder, v2 bool) {
-	version := s.o.View.Schema().Version()
 	addresses := map[netip.Addr]bool{}
 	for _, n := range s.o.View.Topology().Nodes() {
 		if n.ID == s.o.View.Self() || n.State == ring.Joining || len(n.Tokens) == 0 || !n.Native.IsValid() {
@@ -67,7 +66,7 @@ func (s *Source) peerRows(b *builder, v2 bool) {
 			"host_id":         uuid(n.Host),
 			"rack":            text(n.Rack),
 			"release_version": text(ReleaseVersion),
-			"schema_version":  uuid(version),
+			"schema_version":  uuid(s.o.View.SchemaVersion(n.ID)),
 			"tokens":          tokens(n),
 		}
 		if v2 {

@@ -25,6 +25,8 @@ type View interface {
 	Self() ring.NodeID
 	Schema() *schema.Schema
 	Topology() *ring.Topology
+	// SchemaVersion returns the schema version of another node, as far as this node knows.
+	SchemaVersion(ring.NodeID) schema.UUID
 }
 
 // Client is a connection in system_views.clients.

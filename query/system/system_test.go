@@ -22,6 +22,14 @@ func (v fixedView) Self() ring.NodeID        { return v.self }
 func (v fixedView) Schema() *schema.Schema   { return v.s }
 func (v fixedView) Topology() *ring.Topology { return v.t }
 
+// SchemaVersion returns a version of its own for node 4, which lacks the last change.
+func (v fixedView) SchemaVersion(id ring.NodeID) schema.UUID {
+	if id == 4 {
+		return schema.UUID{4}
+	}
+	return v.s.Version()
+}
+
 func node(id ring.NodeID, state ring.NodeState) *ring.Node {
 	addr := netip.AddrFrom4([4]byte{127, 0, 0, byte(id)})
 	return &ring.Node{ID: id, Host: ring.HostID{byte(id)}, Datacenter: "dc1", Rack: "r1", State: state,
@@ -118,6 +126,10 @@ func TestPeersAreTheOtherCompleteNodes(t *testing.T) {
 				if value(def, &p.Rows[0], column) == nil {
 					t.Errorf("%s: %s is null", table, column)
 				}
+			}
+			version := s.o.View.SchemaVersion(ring.NodeID(p.Key.Bytes[3]))
+			if got := value(def, &p.Rows[0], "schema_version"); !bytes.Equal(got, version[:]) {
+				t.Errorf("%s: schema_version %x of %v, want what the node has reported", table, got, p.Key.Bytes)
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func (a *termArg) Match(to *types.Type) function.Match {
 		if err != nil {
 			return function.NoMatch
 		}
-		return function.Assignable(typ, to)
+		return function.AssignableAsIs(typ, to)
 	case *cql.ListLiteral:
 		if to.Kind() != types.List && to.Kind() != types.Vector {
 			return function.NoMatch
@@ -180,7 +180,7 @@ func (a *termArg) matchUDT(t *cql.UDTLiteral, to *types.Type) function.Match {
 }
 
 func (a *termArg) matchTuple(t *cql.TupleLiteral, to *types.Type) function.Match {
-	if to.Kind() != types.Tuple {
+	if to.Kind() != types.Tuple && to.Kind() != types.UDT {
 		if len(t.Elements) == 1 {
 			return (&termArg{a.c, t.Elements[0]}).Match(to)
 		}

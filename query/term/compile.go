@@ -300,18 +300,21 @@ func FunctionText(n cql.QualifiedName) string {
 	return n.Name
 }
 
+// typeHint compiles (type) term. As in Cassandra, the term must fit the type, and the type the receiver, whose type the
+// term then has.
 func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	hinted, err := c.TypeOf(t.Type)
 	if err != nil {
 		return nil, err
 	}
 	if (&termArg{c, t.Value}).Match(hinted) == function.NoMatch {
-		return nil, invalidf("Cannot cast value %s to type %s", Text(t.Value), hinted)
+		return nil, invalidf("Cannot cast value %s to type %s", Text(t.Value), HintText(hinted))
 	}
-	if function.Assignable(hinted, receiver.Type) == function.NoMatch {
-		return nil, invalidf("Cannot assign value %s to %s of type %s", Text(t), receiver.Name, receiver.Type)
+	if function.AssignableAsIs(hinted, receiver.Type) == function.NoMatch {
+		return nil, invalidf("Cannot assign value (%s)%s to %s of type %s", HintText(hinted), Text(t.Value),
+			receiver.Name, receiver.Type)
 	}
-	return c.Term(t.Value, Spec{Keyspace: receiver.Keyspace, Table: receiver.Table, Name: receiver.Name, Type: hinted})
+	return c.Term(t.Value, receiver)
 }
 
 // TypeOf resolves a type as written.

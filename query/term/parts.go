@@ -120,8 +120,9 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
 
+// tupleLiteral compiles a tuple, which is also a value of a user-defined type with such fields.
 func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error) {
-	if receiver.Type.Kind() != types.Tuple {
+	if k := receiver.Type.Kind(); k != types.Tuple && k != types.UDT {
 		if len(t.Elements) == 1 {
 			return c.Term(t.Elements[0], receiver)
 		}
@@ -143,7 +144,7 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 			return nil, err
 		}
 	}
-	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
+	return fold(&partsTerm{partsTuple, receiver.Type, terms}, terms)
 }
 
 // SplitCollection returns the parts of a list, set or map; nil for bytes that are not a collection.

@@ -104,8 +104,9 @@ const (
 	partsList partsKind = iota + 1
 	partsSet
 	partsMap // alternating keys and values
-	partsFields
 	partsVector
+	partsFields // of a user-defined type
+	partsTuple
 )
 
 // partsTerm is a list, set, map, vector, tuple or user-defined type of terms.
@@ -128,9 +129,9 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 		switch {
 		case v.Kind == wire.ValueSet:
 			values[i] = NotNil(v.Bytes)
-		case t.kind == partsFields && v.Kind == wire.ValueUnset:
+		case t.kind >= partsFields && v.Kind == wire.ValueUnset:
 			return wire.Value{}, t.unsetField(i)
-		case t.kind == partsFields:
+		case t.kind >= partsFields:
 		case t.kind == partsVector:
 			return wire.Value{}, invalidf("null is not supported inside vectors")
 		case v.Kind == wire.ValueUnset:
@@ -147,7 +148,7 @@ func (t *partsTerm) Eval(s *Scope) (wire.Value, error) {
 }
 
 func (t *partsTerm) unsetField(i int) error {
-	if t.typ.Kind() == types.UDT {
+	if t.kind == partsFields {
 		return invalidf("Invalid unset value for field '%s' of user defined type %s", t.typ.FieldNames()[i], t.typ.UDTName())
 	}
 	return invalidf("Invalid unset value for tuple field number %d", i)

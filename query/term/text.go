@@ -234,38 +234,36 @@ func appendSelectors(dst []byte, in []cql.Selector) []byte {
 	return appendEach(dst, in, func(dst []byte, x *cql.Selector) []byte { return AppendSelector(dst, *x) })
 }
 
-// HintText returns a type as the name of a result column with the type hint e shows it: tuples, which are always frozen, are not
-// shown as frozen.
-func HintText(e *cql.TypeExpr, t *types.Type) string {
-	if t.Kind() == types.UDT {
-		text := t.UDTKeyspace() + "." + cql.QuoteIdentifier(t.UDTName())
-		if e.Frozen {
-			text = "frozen<" + text + ">"
-		}
-		return text
+// HintText returns a type as a type hint shows it in messages and in the names of result columns: names of user-defined
+// types have their keyspace, and tuples, which are always frozen, are not shown as frozen.
+func HintText(t *types.Type) string {
+	var text string
+	switch t.Kind() {
+	case types.UDT:
+		text = cql.QuoteIdentifier(t.UDTKeyspace()) + "." + cql.QuoteIdentifier(t.UDTName())
+	case types.Tuple:
+		return "tuple<" + hintTexts(t.Elems()) + ">"
+	case types.Vector:
+		return "vector<" + hintTexts(t.Elems()) + ", " + itoa(t.Dimensions()) + ">"
+	case types.List:
+		text = "list<" + hintTexts(t.Elems()) + ">"
+	case types.Set:
+		text = "set<" + hintTexts(t.Elems()) + ">"
+	case types.Map:
+		text = "map<" + hintTexts(t.Elems()) + ">"
+	default:
+		return t.String()
 	}
-	text := t.String()
-	for {
-		before, after, found := strings.Cut(text, "frozen<tuple<")
-		if !found {
-			return text
-		}
-		text = before + "tuple<" + withoutClosing(after)
-	}
-}
-
-// withoutClosing removes the bracket that closes the frozen<…> around a tuple from what follows "frozen<tuple<".
-func withoutClosing(text string) string {
-	depth := 2
-	for i, c := range text {
-		switch c {
-		case '<':
-			depth++
-		case '>':
-			if depth--; depth == 0 {
-				return text[:i] + text[i+1:]
-			}
-		}
+	if !t.MultiCell() {
+		text = "frozen<" + text + ">"
 	}
 	return text
+}
+
+func hintTexts(all []*types.Type) string {
+	texts := make([]string, len(all))
+	for i, t := range all {
+		texts[i] = HintText(t)
+	}
+	return strings.Join(texts, ", ")
 }

@@ -25,18 +25,22 @@ const (
 
 // Parameters are what a session shows of its statement.
 type Parameters struct {
-	Consistency, SerialConsistency ring.Consistency
-	PageSize                       int32 // 0 means no pages
-	Text                           string
-	Bound                          []term.Marker // of a prepared statement, with Values
-	Values                         []wire.Value
+	Levels   *Levels // nil for PREPARE, which has none
+	PageSize int32   // 0 means no pages
+	Text     string
+	Bound    []term.Marker // of a prepared statement, with Values
+	Values   []wire.Value
 }
+
+// Levels are the consistency levels of a statement.
+type Levels struct{ Consistency, Serial ring.Consistency }
 
 // Append appends the parameters as a value of the type map<text, text>.
 func (p *Parameters) Append(dst []byte) ([]byte, error) {
-	parts := [][]byte{
-		[]byte("consistency_level"), []byte(p.Consistency.String()),
-		[]byte("serial_consistency_level"), []byte(p.SerialConsistency.String()),
+	var parts [][]byte
+	if p.Levels != nil {
+		parts = append(parts, []byte("consistency_level"), []byte(p.Levels.Consistency.String()),
+			[]byte("serial_consistency_level"), []byte(p.Levels.Serial.String()))
 	}
 	if p.PageSize > 0 {
 		parts = append(parts, []byte("page_size"), []byte(strconv.Itoa(int(p.PageSize))))

@@ -123,10 +123,7 @@ func (writer *Writer) ExecuteStatements(r *request.Request, kind cql.BatchKind, 
 	}
 	w := writer.writings.Get().(*writing)
 	defer writer.putWriting(w)
-	timestamp := params.Timestamp
-	if !params.HasTimestamp {
-		timestamp = writer.o.Timestamps.Next()
-	}
+	timestamp := w.chooseTimestamp(writer, params)
 	var c changes.Set
 	ordered, now := false, writer.o.Moment(params)
 	for _, s := range statements {

@@ -57,9 +57,6 @@ type casRow struct {
 
 // executeConditional executes statements of which at least one has a condition.
 func (writer *Writer) executeConditional(r *request.Request, statements []Statement, batch bool, params *execution.Params) (Outcome, error) {
-	if err := levels.CheckConditional(statements[0].Modification.table, r.Consistency, r.SerialConsistency); err != nil {
-		return Outcome{}, err
-	}
 	x := &cas{writer: writer, request: r, params: params, now: writer.o.Moment(params), statements: statements, batch: batch, table: statements[0].Modification.table}
 	for _, st := range statements {
 		if !st.Modification.conditional() {
@@ -75,6 +72,9 @@ func (writer *Writer) executeConditional(r *request.Request, statements []Statem
 		return Outcome{}, err
 	}
 	if err := x.prepare(); err != nil {
+		return Outcome{}, err
+	}
+	if err := levels.CheckConditional(x.table, r.Consistency, r.SerialConsistency); err != nil {
 		return Outcome{}, err
 	}
 	r.Cost.Path = string(access.PartitionKey)
@@ -346,6 +346,7 @@ func (x *cas) update(page []byte, timestamp int64) (*row.Mutation, bool, error) 
 	defer x.writer.putWriting(w)
 	out := new(row.Mutation)
 	out.Reset(x.table.StorageID, x.key)
+	w.positions = x.writer.o.IDs.Ballot(timestamp)
 	for _, s := range x.statements {
 		w.begin(x.writer, x.request, x.params, s.Values, x.now)
 		w.known = x.known

@@ -13,13 +13,19 @@ func isCounterTable(t *schema.Table) bool {
 	return len(t.Statics) > 0 && t.Statics[0].IsCounter()
 }
 
-// checkCounterModification refuses clauses that statements on counter tables must not have.
-func (c *compiler) checkCounterModification(u cql.Using, exists bool, conditions int) error {
+// checkCounterConditions refuses conditions of statements on counter tables.
+func (c *compiler) checkCounterConditions(conditions int) error {
+	if conditions > 0 && isCounterTable(c.Table) {
+		return invalidf("Conditions on counters are not supported")
+	}
+	return nil
+}
+
+// checkCounterModification refuses, after the errors in WHERE, clauses that statements on counter tables must not have.
+func (c *compiler) checkCounterModification(u cql.Using, exists bool) error {
 	switch {
 	case !isCounterTable(c.Table):
 		return nil
-	case conditions > 0:
-		return invalidf("Conditions on counters are not supported")
 	case exists:
 		return invalidf("Conditional updates are not supported on counter tables")
 	case u.Timestamp != nil:

@@ -37,6 +37,11 @@ type Modification struct {
 	Refused error
 	// single means that every key column has one value, so that no list of keys is needed.
 	single bool
+	ranges bool // the statement deletes columns of a range of rows, which is refused unless the range is empty
+}
+
+func rangesOfColumns() error {
+	return invalidf("Range deletions are not supported for specific columns")
 }
 
 // Compile compiles an INSERT, UPDATE or DELETE of the compiler's table.
@@ -127,13 +132,15 @@ func (c *compiler) insert(stmt *cql.Insert) (*Modification, error) {
 			return nil, invalidf("The column names contains duplicates")
 		}
 		names = append(names, name)
-		t, err := c.ColumnTerm(stmt.Values[i], col)
+		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
+			if keys[col], err = c.ColumnTerm(stmt.Values[i], col); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		t, err := operation.Value(c.Compiler, stmt.Values[i], col)
 		if err != nil {
 			return nil, err
-		}
-		if col.Kind == schema.PartitionKey || col.Kind == schema.Clustering {
-			keys[col] = t
-			continue
 		}
 		m.addOperation(operation.Set(col, t))
 	}
@@ -210,7 +217,7 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Update); err != nil {
 		return nil, err
 	}
-	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+	if err := c.checkCounterConditions(len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
 	m := &Modification{kind: restriction.Update, table: c.Table}
@@ -230,6 +237,9 @@ func (c *compiler) update(stmt *cql.Update) (*Modification, error) {
 	}
 	onlyStatic := len(m.regular) == 0 && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Update, OnlyStatic: onlyStatic})
+	if err == nil {
+		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +252,7 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	if err := c.checkModifiable(restriction.Delete); err != nil {
 		return nil, err
 	}
-	if err := c.checkCounterModification(stmt.Using, stmt.IfExists, len(stmt.Conditions)); err != nil {
+	if err := c.checkCounterConditions(len(stmt.Conditions)); err != nil {
 		return nil, err
 	}
 	m := &Modification{kind: restriction.Delete, table: c.Table}
@@ -263,6 +273,9 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 	deletesStatic := len(m.static) > 0 && len(m.regular) == 0
 	onlyStatic := deletesStatic && (!m.conditional() || !m.conditions.regular())
 	rs, err := restriction.Compile(c.Compiler, stmt.Where, restriction.Options{Statement: restriction.Delete, OnlyStatic: onlyStatic})
+	if err == nil {
+		err = c.checkCounterModification(stmt.Using, stmt.IfExists)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -273,10 +286,12 @@ func (c *compiler) delete(stmt *cql.Delete) (*Modification, error) {
 		return nil, invalidf(equalities + "delete non static columns")
 	case m.conditional() && m.conditions.regular():
 		return nil, invalidf(equalities + "use IF condition on non static columns")
-	case len(m.regular) > 0:
-		return nil, invalidf("Range deletions are not supported for specific columns")
+	case m.conditional() && len(m.regular) > 0:
+		return nil, rangesOfColumns()
+	default:
+		m.ranges = len(m.regular) > 0
 	}
 	m.where = rs
-	m.single = rs.Single()
+	m.single = rs.Single() && !m.ranges
 	return m, nil
 }

@@ -10,6 +10,7 @@ import (
 	"cqld/query/changes"
 	"cqld/query/execution"
 	"cqld/query/guardrail"
+	"cqld/query/identifier"
 	"cqld/query/operation"
 	"cqld/query/restriction"
 	"cqld/query/rowview"
@@ -28,6 +29,8 @@ type writing struct {
 	env     execution.Environment
 	params  *execution.Params
 	stated  bool // the timestamp was set by USING
+	// positions are those of the list elements of all statements of a batch. The caller of begin sets them.
+	positions identifier.Positions
 
 	key        []byte
 	clustering []byte
@@ -57,8 +60,20 @@ func (w *writing) begin(writer *Writer, r *request.Request, params *execution.Pa
 		w.guard = nil
 	}
 	w.env = writer.o.Environment(r, now)
-	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, IDs: writer.o.IDs,
+	w.Context = operation.Context{Scope: term.Scope{Values: values, Env: &w.env}, Positions: &w.positions,
 		Millis: now.Millis, Now: now.Seconds, Memory: reserved}
+}
+
+// chooseTimestamp returns the timestamp of a statement or batch without its own, and sets the positions of its list
+// elements.
+func (w *writing) chooseTimestamp(writer *Writer, params *execution.Params) int64 {
+	if params.HasTimestamp {
+		w.positions = writer.o.IDs.From(writer.o.Timestamps)
+		return params.Timestamp
+	}
+	timestamp := writer.o.Timestamps.Next()
+	w.positions = writer.o.IDs.At(timestamp)
+	return timestamp
 }
 
 // attributes evaluates USING. fallback is the timestamp if the statement has none.
@@ -155,7 +170,13 @@ func (w *writing) build(m *Modification, add func(*row.Mutation) error) error {
 		return err
 	}
 	slices, err := m.where.Slices(&w.Scope)
-	if err == nil {
+	switch {
+	case err != nil:
+	case m.ranges && len(slices) == 0: // as in Cassandra
+		return nil
+	case m.ranges:
+		err = rangesOfColumns()
+	default:
 		err = restriction.CheckProduct(len(keys), len(slices))
 	}
 	if err != nil {

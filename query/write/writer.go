@@ -89,10 +89,7 @@ func (writer *Writer) Execute(r *request.Request, m *Modification, params *execu
 	w := writer.writings.Get().(*writing)
 	defer writer.putWriting(w)
 	w.begin(writer, r, params, params.Values, writer.o.Moment(params))
-	timestamp := params.Timestamp
-	if !params.HasTimestamp {
-		timestamp = writer.o.Timestamps.Next()
-	}
+	timestamp := w.chooseTimestamp(writer, params)
 	if err := w.attributes(m, timestamp); err != nil {
 		return Outcome{}, err
 	}

@@ -178,7 +178,7 @@ func (b *Batch) Append(dst []byte, v Version) []byte {
 // point into the input.
 type Params struct {
 	Consistency       ring.Consistency
-	SerialConsistency ring.Consistency // Serial if the request sets none
+	SerialConsistency ring.Consistency // Serial if the request sets none; any level
 	Values            []wire.Value
 	Names             []string // one for each value, or empty
 	SkipMetadata      bool
@@ -232,9 +232,6 @@ func (p *Params) consume(c *wire.Cursor, v Version) {
 	}
 	if flags&paramSerialConsistency != 0 {
 		p.SerialConsistency = consumeConsistency(c)
-		if p.SerialConsistency != ring.Serial && p.SerialConsistency != ring.LocalSerial {
-			c.Fail(protocolError("Invalid consistency for serial consistency: must be SERIAL or LOCAL_SERIAL"))
-		}
 	}
 	if flags&paramTimestamp != 0 {
 		p.Timestamp, p.HasTimestamp = c.Int64(), true
@@ -262,7 +259,7 @@ func (p *Params) flags() (flags uint32) {
 	set(paramSkipMetadata, p.SkipMetadata)
 	set(paramPageSize, p.PageSize != 0)
 	set(paramPagingState, p.PagingState != nil)
-	set(paramSerialConsistency, p.SerialConsistency == ring.LocalSerial)
+	set(paramSerialConsistency, p.SerialConsistency != ring.Serial)
 	set(paramTimestamp, p.HasTimestamp)
 	set(paramKeyspace, p.Keyspace != "")
 	set(paramNowInSeconds, p.HasNowInSeconds)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"math"
 	"reflect"
 	"strings"
@@ -60,14 +61,21 @@ func requests(v Version) map[string][2]body {
 		{ID: []byte{3}, Values: full(v).Values[:1]},
 	}, Params: full(v)}
 	batch.Params.Values, batch.Params.PageSize, batch.Params.PagingState, batch.Params.SkipMetadata = nil, 0, nil, false
-	return map[string][2]body{
+	pairs := map[string][2]body{}
+	for level := ring.Any; level <= ring.LocalOne; level++ { // the serial consistency of a request may be any level
+		params := Params{Consistency: ring.One, SerialConsistency: level}
+		pairs["serial "+level.String()] = [2]body{&Query{Params: params}, &Query{}}
+		pairs["batch, serial "+level.String()] = [2]body{&Batch{Params: params}, &Batch{}}
+	}
+	maps.Copy(pairs, map[string][2]body{
 		"query":       {&Query{Query: "SELECT 1", Params: full(v)}, &Query{}},
 		"named query": {&Query{Query: "SELECT ?", Params: named}, &Query{}},
 		"bare query":  {&Query{Query: "", Params: Params{Consistency: ring.One, SerialConsistency: ring.Serial}}, &Query{}},
 		"prepare":     {prepare, &Prepare{}},
 		"execute":     {execute, &Execute{}},
 		"batch":       {batch, &Batch{}},
-	}
+	})
+	return pairs
 }
 
 func TestRequestsRoundTrip(t *testing.T) {
@@ -174,7 +182,6 @@ func TestMeaninglessRequestsAreProtocolErrors(t *testing.T) {
 		want string
 	}{
 		{"consistency 12", V4, &Query{}, query(func(p *Params) { p.Consistency = 12 }), "Unknown code 12 for a consistency level"},
-		{"serial consistency QUORUM", V4, &Query{}, mustHex(t, "00000000"+"0001"+"10"+"0004"), "must be SERIAL or LOCAL_SERIAL"},
 		{"page size 0", V4, &Query{}, mustHex(t, "00000000"+"0001"+"04"+"00000000"), "page size cannot be 0"},
 		{
 			"timestamp Long.MIN", V4, &Query{}, query(func(p *Params) { p.HasTimestamp, p.Timestamp = true, math.MinInt64 }),

@@ -279,3 +279,75 @@ func TestAllGraphsAreBounded(t *testing.T) {
 	}
 	m.search()
 }
+
+// inGraphOnly returns the number of stored entries, and fails the test unless the graph has exactly their vectors.
+func (m *vectorRun) inGraphOnly() (stored int) {
+	m.t.Helper()
+	for more := true; more; {
+		found, err := m.values.Refresh([]schema.StorageID{testTable}, 100)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		more = found.More
+	}
+	nearest, pending := m.values.graphs.find(vectorIndex)
+	if nearest == nil || len(pending) > 0 {
+		m.t.Fatalf("the graph is not ready, %d changes are pending", len(pending))
+	}
+	entries, err := m.values.host.Entries(testTable, appendIndex(nil, vectorIndex), appendIndex(nil, vectorIndex+1))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer entries.Close()
+	for valid := entries.First(); valid; valid = entries.Next() {
+		stored++
+		if !nearest.Has(string(entries.Key())) {
+			m.t.Errorf("the graph lacks the entry %x", entries.Key())
+		}
+	}
+	if nearest.Len() != stored {
+		m.t.Errorf("the graph has %d vectors of %d entries", nearest.Len(), stored)
+	}
+	return stored
+}
+
+// TestRemovedVectorsLeaveTheGraph overwrites, deletes and purges vectors. The graph keeps none whose entry is
+// removed, which searches would compare and read in vain.
+func TestRemovedVectorsLeaveTheGraph(t *testing.T) {
+	m := &vectorRun{t: t, rng: rand.New(rand.NewPCG(5, 6)), disk: vfs.NewMem()}
+	m.def = vectorDefinition(similarity.Euclidean)
+	m.open()
+	defer func() { _ = m.engine.Close() }()
+	for i := range 60 {
+		m.apply(putRow(string(rune('a'+i%6)), i, 10, string(encodeVector(float32(i), 1, 2))))
+	}
+	if n := m.inGraphOnly(); n != 60 {
+		t.Fatalf("%d entries of 60 rows", n)
+	}
+	sweep := func() {
+		t.Helper()
+		for wrapped, err := false, error(nil); !wrapped; {
+			if wrapped, err = m.engine.Sweep(100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for wrapped, err := false, error(nil); !wrapped; {
+			if _, wrapped, err = m.values.Sweep(100, 1<<40); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.values.sweeps.patience = 0
+	for i := range 20 { // other vectors
+		m.apply(putRow(string(rune('a'+i%6)), i, 11, string(encodeVector(float32(i), 7, 2))))
+	}
+	sweep()
+	if n := m.inGraphOnly(); n != 60 {
+		t.Errorf("%d entries of 60 rows, of which 20 were overwritten", n)
+	}
+	m.apply(deleteKey("a", 12, 100))
+	sweep()
+	if n := m.inGraphOnly(); n != 50 {
+		t.Errorf("%d entries of 50 rows, after 10 were deleted", n)
+	}
+}

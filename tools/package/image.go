@@ -111,7 +111,7 @@ func (r *release) image(t target, base v1.Layer) (v1.Image, error) {
 
 // baseLayer returns the layer with the files that the program needs: its user, its configuration and its directories.
 func (r *release) baseLayer() (v1.Layer, error) {
-	config, err := os.ReadFile(filepath.Join(r.root, "packaging", "deb", "cqld.yaml"))
+	config, err := os.ReadFile(filepath.Join(r.root, "packaging", "image", "cqld.yaml"))
 	if err != nil {
 		return nil, err
 	}

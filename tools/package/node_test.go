@@ -121,6 +121,11 @@ func unpackedImage(t *testing.T) (v1.Image, string) {
 		unpack(t, r, root)
 		r.Close()
 	}
+	if os.Geteuid() == 0 {
+		if err := makeReachable(root); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return image, root
 }
 
@@ -198,25 +203,9 @@ func TestImageRuns(t *testing.T) {
 		t.Errorf("the configuration is %+v", c)
 	}
 	flags, probes := arguments(t)
-	container := func(args ...string) *exec.Cmd {
-		if os.Geteuid() != 0 {
-			args = slices.Clone(args)
-			for i := range args {
-				args[i] = strings.Replace(args[i], "/etc/cqld", filepath.Join(root, "etc", "cqld"), 1)
-			}
-			cmd := exec.Command(filepath.Join(root, c.Entrypoint[0]), args...)
-			cmd.Env = append(c.Env, "CQLD_DATA_DIR="+filepath.Join(root, imageData))
-			return cmd
-		}
-		cmd := exec.Command(c.Entrypoint[0], args...)
-		cmd.Env, cmd.Dir = c.Env, c.WorkingDir
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
-		return cmd
-	}
+	container := containerOf(root, &c)
 	if os.Geteuid() != 0 {
 		flags = append(flags, "--data-dir", filepath.Join(root, imageData))
-	} else if err := makeReachable(root); err != nil {
-		t.Fatal(err)
 	}
 	for range 2 {
 		if out, err := container("ctl", "ready").CombinedOutput(); err == nil {
@@ -228,6 +217,68 @@ func TestImageRuns(t *testing.T) {
 			t.Errorf("not ready: %v, %s", err, out)
 		}
 		n.stop(t)
+	}
+}
+
+// containerOf returns a function that prepares a process in a container of the image: with its files as the root directory, its variables
+// and its user if this user may do that.
+func containerOf(root string, c *v1.Config) func(args ...string) *exec.Cmd {
+	return func(args ...string) *exec.Cmd {
+		if os.Geteuid() != 0 {
+			args = slices.Clone(args)
+			for i := range args {
+				args[i] = strings.Replace(args[i], "/etc/cqld", filepath.Join(root, "etc", "cqld"), 1)
+			}
+			cmd := exec.Command(filepath.Join(root, c.Entrypoint[0]), args...)
+			cmd.Env = append(slices.Clone(c.Env), "CQLD_DATA_DIR="+filepath.Join(root, imageData))
+			return cmd
+		}
+		cmd := exec.Command(c.Entrypoint[0], args...)
+		cmd.Env, cmd.Dir = slices.Clone(c.Env), c.WorkingDir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
+		return cmd
+	}
+}
+
+// TestImageInDevelopment starts the image by variables alone. In development mode, the node prints how clients connect, says what it gives up
+// and serves the development account of Azure Tables; otherwise it does not serve clients of all networks.
+func TestImageInDevelopment(t *testing.T) {
+	image, root := unpackedImage(t)
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := file.Config
+	container := containerOf(root, &c)
+	address, ports := freePorts(t, 4)
+	variables := []string{"CQLD_LISTEN_ADDRESS=" + address, "CQLD_SEEDS=" + address, "CQLD_STORAGE_PORT=" + ports[0], "CQLD_NATIVE_TRANSPORT_PORT=" + ports[1],
+		"CQLD_TABLES_PORT=" + ports[2], "CQLD_HEALTH_ADDRESS=" + address + ":" + ports[3]}
+	refused := container(c.Cmd...)
+	refused.Env = append(append(refused.Env, variables...), "CQLD_RPC_ADDRESS=0.0.0.0")
+	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "0.0.0.0 serves clients of all networks") {
+		t.Errorf("0.0.0.0 without development mode: %v, %s", err, out)
+	}
+	cmd := container(c.Cmd...)
+	cmd.Env = append(append(cmd.Env, variables...), "CQLD_DEVELOPMENT=true", "CQLD_RPC_ADDRESS="+address)
+	n := startNode(t, cmd)
+	n.awaitReady(t, "http://"+address+":"+ports[3])
+	if out, err := container("ctl", "ready").CombinedOutput(); err != nil {
+		t.Errorf("not ready: %v, %s", err, out)
+	}
+	client := http.Client{Timeout: patience}
+	resp, err := client.Get("http://" + address + ":" + ports[2] + "/devstoreaccount1/Tables")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("Azure Tables without a signature: %s", resp.Status)
+	}
+	n.stop(t)
+	for _, want := range []string{"cqld is ready.", "cqlsh " + address + " " + ports[1], "AccountName=devstoreaccount1", "development mode: "} {
+		if !strings.Contains(n.log.String(), want) {
+			t.Errorf("the node does not print %q:\n%s", want, n.log.String())
+		}
 	}
 }
 

@@ -92,3 +92,22 @@ func TestLongTextsHaveABoundedNumberOfTerms(t *testing.T) {
 		t.Errorf("%d terms, want %d", n, termsMax)
 	}
 }
+
+// A delimiter divides texts whatever its length in UTF-8, also beside characters with some of its bytes.
+func TestDelimitersAreWholeCharacters(t *testing.T) {
+	for _, delimiter := range []string{",", " ", "é", "░", "\u0301", "\u00a0", "\uffff", ""} {
+		by := delimiter
+		if by == "" {
+			by = ","
+		}
+		a := ForSASI(map[string]string{"analyzer_class": "DelimiterAnalyzer", "delimiter": delimiter})
+		words := []string{"a", "▒", "Ã©", "日本", "x😀"}
+		var got []string
+		for _, term := range a.Terms([]byte(by + strings.Join(words, by+by) + by)) {
+			got = append(got, string(term))
+		}
+		if !slices.Equal(got, words) {
+			t.Errorf("%q divides into %q", delimiter, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Of returns the analyzer of an index of the class sai or sasi with these options, or nil if values themselves are the terms.
@@ -56,7 +57,8 @@ func ForSASI(options map[string]string) *Analyzer {
 		if !ok || delimiter == "" {
 			delimiter = ","
 		}
-		return &Analyzer{name: class, tokenize: separated(delimiter[:1])}
+		_, size := utf8.DecodeRuneInString(delimiter)
+		return &Analyzer{name: class, tokenize: separated(delimiter[:size])}
 	case "StandardAnalyzer":
 		a := &Analyzer{name: class, tokenize: words, filters: caseFilters(options, "tokenization_")}
 		if stem := stemmer(options["tokenization_locale"]); stem != nil && truth(options, "tokenization_enable_stemming") {

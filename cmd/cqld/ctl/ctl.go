@@ -55,6 +55,7 @@ type Commands struct {
 	RebuildIndex            rebuildIndexCommand       `cmd:"" name:"rebuild_index" group:"do" help:"Build secondary indexes of a table once more."`
 	Killquery               killQueryCommand          `cmd:"" group:"do" help:"End a request of a CQL client."`
 	Drain                   drainCommand              `cmd:"" group:"do" help:"Disconnect clients and flush, before the node is stopped."`
+	Stopdaemon              stopCommand               `cmd:"" group:"do" help:"Stop the node's process; it drains first."`
 	Snapshot                snapshotCommand           `cmd:"" group:"do" help:"Create a snapshot of the node's data."`
 	Listsnapshots           listSnapshotsCommand      `cmd:"" group:"do" help:"List snapshots."`
 	Clearsnapshot           clearSnapshotCommand      `cmd:"" group:"do" help:"Remove snapshots."`

@@ -1,6 +1,8 @@
 package ctl
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -45,6 +47,37 @@ type drainCommand struct{}
 // Run drains the node, so that it can be stopped.
 func (c *drainCommand) Run(s *session) error {
 	return ask(s, control.Drain, control.None{}, quiet[control.None])
+}
+
+type stopCommand struct{}
+
+// stopWait is how long the command waits for the end of the node.
+const stopWait = 30 * time.Second
+
+// Run asks the node to stop, and waits until it no longer answers.
+func (c *stopCommand) Run(s *session) error {
+	client, err := s.where.client()
+	if err != nil {
+		return err
+	}
+	return Stop(s.ctx, client, stopWait)
+}
+
+// Stop asks a node to stop and waits until it no longer answers.
+func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if _, err := control.Call(ctx, client, control.StopDaemon, control.None{}, nil); err != nil && !errors.Is(err, control.ErrStopped) {
+		return err
+	}
+	for client.Reachable(ctx) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the node at %s did not stop within %s", client.Where(), wait)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 type snapshotCommand struct {

@@ -1,23 +1,26 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"cqld/cmd/cqld/running"
 	"cqld/node/control"
 	"cqld/tlsconfig"
 )
 
 // Where selects the node that receives the operations.
 type Where struct {
-	DataDir   string `help:"Data directory of the node, or of 'cqld local'." default:"cqld-data" type:"path" env:"CQLD_DATA_DIR"`
+	DataDir   string `help:"Data directory of the node, or of 'cqld local'. Default: cqld-data, or else the ring of 'cqld local' that runs." type:"path" env:"CQLD_DATA_DIR"`
 	Node      int    `help:"Number of a node of 'cqld local'; default: the first node that responds." short:"n"`
 	Host      string `help:"control_address of the node. Default: use the control socket in the data directory." placeholder:"HOST:PORT"`
 	TLSCA     string `name:"tls-ca" help:"Certificates of the authorities that the node's certificate is from, for --host with TLS." type:"path" placeholder:"FILE"`
@@ -31,6 +34,9 @@ func (w *Where) client() (*control.Client, error) {
 	if w.Host != "" {
 		return w.remote()
 	}
+	if err := w.find(); err != nil {
+		return nil, err
+	}
 	found, err := w.sockets()
 	if err != nil {
 		return nil, err
@@ -43,6 +49,39 @@ func (w *Where) client() (*control.Client, error) {
 	return nil, fmt.Errorf("none of the %d nodes in %s is running", len(found), w.DataDir)
 }
 
+// defaultDir is the data directory of `cqld start` and `cqld local` without flags, relative to the working directory.
+const defaultDir = "cqld-data"
+
+// find sets the data directory if no flag does: the default one if a node listens there, or that of the only ring of `cqld local` that
+// runs.
+func (w *Where) find() error {
+	if w.DataDir != "" {
+		return nil
+	}
+	dir, err := filepath.Abs(defaultDir)
+	if err != nil {
+		return err
+	}
+	if w.DataDir = dir; Running(dir) {
+		return nil
+	}
+	switch rings := running.Rings(Running); len(rings) {
+	case 0:
+		return nil // the error of sockets says what is missing
+	case 1:
+		w.DataDir = rings[0]
+		return nil
+	default:
+		return fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir, strings.Join(rings, ", or --data-dir "))
+	}
+}
+
+// Running reports whether a node of a data directory, or of a ring, answers.
+func Running(dir string) bool {
+	found, err := (&Where{DataDir: dir}).sockets()
+	return err == nil && slices.ContainsFunc(found, answers)
+}
+
 func (w *Where) remote() (*control.Client, error) {
 	host, _, err := net.SplitHostPort(w.Host)
 	if err != nil {
@@ -50,7 +89,7 @@ func (w *Where) remote() (*control.Client, error) {
 	}
 	path := w.TokenFile
 	if path == "" {
-		path = filepath.Join(w.DataDir, control.TokenName)
+		path = filepath.Join(cmp.Or(w.DataDir, defaultDir), control.TokenName)
 	}
 	token, err := control.ReadToken(path)
 	if err != nil {

@@ -50,6 +50,10 @@ type Options struct {
 	Stamps bool // every write has a small explicit timestamp, so that some are equal
 	// Filters makes most queries filter on arbitrary columns.
 	Filters bool
+	// Ranges adds ranges of the clustering columns, also of several at once, to queries that filter.
+	Ranges bool
+	// Hints gives some literals type hints, and writes some user-defined types as tuples. Bound values have neither.
+	Hints bool
 	// Compact gives the table compact storage: no static columns and no collections, and one regular column if it has clustering columns.
 	Compact bool
 }

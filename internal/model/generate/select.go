@@ -119,6 +119,9 @@ func (g *Generator) where(t *text, distinct bool) (in int, filtered bool) {
 	if g.Filters {
 		parts, in, filtered = g.filters(t, distinct, parts, in, filtered)
 	}
+	if g.Ranges && filtered && !distinct && len(g.of(Clustering)) > 0 && g.oneIn(3) {
+		parts, filtered = g.rangeAndFilters(t, parts, in), true
+	}
 	if len(parts) > 0 {
 		t.add(" WHERE ")
 		t.each(len(parts), " AND ", func(i int) { parts[i]() })
@@ -147,6 +150,22 @@ func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filt
 		})
 	}
 	return parts, whereRange, true
+}
+
+// rangeAndFilters returns relations on clustering columns, and filters on other columns, instead of those of parts.
+func (g *Generator) rangeAndFilters(t *text, parts []func(), in int) []func() {
+	if in == whereRange || g.Filters {
+		parts = nil
+	} else {
+		parts = parts[:len(g.of(PartitionKey))]
+	}
+	parts = append(parts, g.clusteringRelations(t)...)
+	for _, c := range g.filterable(false) {
+		if g.oneIn(2) {
+			parts = append(parts, func() { g.filter(t, c) })
+		}
+	}
+	return parts
 }
 
 // filterable returns the columns that a filter may name.

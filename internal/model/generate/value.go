@@ -58,6 +58,30 @@ func scalars() []string {
 
 // value generates a value of t from a small domain, so that equal values occur.
 func (g *Generator) value(t *Type) Value {
+	v := g.plainValue(t)
+	if g.Hints && t.kind() != "counter" && g.oneIn(10) {
+		v.Literal = "(" + g.hint(t) + ")" + v.Literal
+	}
+	return v
+}
+
+// hint returns the type of a type hint for a value of t: mostly t, else that of another column, or with another frozen.
+func (g *Generator) hint(t *Type) string {
+	switch {
+	case g.oneIn(4):
+		return g.any(g.Columns).Type.Name
+	case g.oneIn(3):
+		if inner, frozen := strings.CutPrefix(t.Name, "frozen<"); frozen {
+			return strings.TrimSuffix(inner, ">")
+		}
+		if len(t.Elems) > 0 {
+			return "frozen<" + t.Name + ">"
+		}
+	}
+	return t.Name
+}
+
+func (g *Generator) plainValue(t *Type) Value {
 	switch kind := t.kind(); kind {
 	case "list", "set", "map":
 		return g.collectionValue(t, kind)
@@ -149,15 +173,15 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 	var keys []string
 	for range n {
 		e := g.value(t.Elems[0])
-		if kind == "map" && slices.Contains(keys, e.Literal) {
+		if kind == "map" && slices.Contains(keys, string(e.Bytes)) {
 			// Of two entries with the same key, the order decides which one counts. Cassandra does not keep the order, so a
 			// literal and a bound value might differ.
 			e = g.value(t.Elems[0])
-			if slices.Contains(keys, e.Literal) {
+			if slices.Contains(keys, string(e.Bytes)) {
 				return g.collectionValue(t, kind)
 			}
 		}
-		keys = append(keys, e.Literal)
+		keys = append(keys, string(e.Bytes))
 		b = appendBytes(b, e.Bytes)
 		if kind == "map" {
 			v := g.value(t.Elems[1])
@@ -177,19 +201,20 @@ func (g *Generator) collectionValue(t *Type, kind string) Value {
 func (g *Generator) tupleValue(t *Type) Value {
 	var b []byte
 	var parts []string
+	asTuple := t.Fields == nil || g.Hints && g.oneIn(4)
 	for i, e := range t.Elems {
 		v := g.value(e)
 		if g.oneIn(6) {
 			v = null()
 		}
 		b = appendBytes(b, v.Bytes)
-		if t.Fields != nil {
+		if !asTuple {
 			v.Literal = t.Fields[i] + ": " + v.Literal
 		}
 		parts = append(parts, v.Literal)
 	}
 	open, end := "(", ")"
-	if t.Fields != nil {
+	if !asTuple {
 		open, end = "{", "}"
 	}
 	return Value{open + strings.Join(parts, ", ") + end, b}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"cqld/azuretables"
+	"cqld/node/config"
+)
+
+// cqlshLine returns the command with which cqlsh connects.
+func cqlshLine(address string, port uint16) string {
+	if port == 9042 {
+		return "cqlsh " + address
+	}
+	return fmt.Sprintf("cqlsh %s %d", address, port)
+}
+
+// greetNode prints how clients connect to the node of `cqld start`, and where its data is.
+func greetNode(out io.Writer, o *config.Options) {
+	address := o.Native()
+	line := cqlshLine(address.Addr().String(), address.Port())
+	if o.ClientEncryption.Used() {
+		line += " --ssl"
+	}
+	if o.Access.Authenticates() {
+		line += " -u USER"
+	}
+	fmt.Fprintf(out, "\ncqld is ready.\n  %s\n  drivers: contact point %s, local data center %s\n", line, address, o.Datacenter)
+	if o.TablesPort != 0 && o.Development() {
+		m := member{address: address.Addr().String(), tables: o.TablesPort}
+		fmt.Fprintf(out, "  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString(scheme(o), m, azuretables.DevelopmentKey))
+	} else if o.TablesPort != 0 {
+		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.TablesPort)
+	}
+	dir, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		dir = o.DataDir
+	}
+	fmt.Fprintf(out, "  data: %s\n  inspect: cqld ctl%s status\n", dir, dataDirFlag(dir))
+}
+
+// scheme returns the scheme of URLs for Azure Tables.
+func scheme(o *config.Options) string {
+	if o.ClientEncryption.Used() {
+		return "https"
+	}
+	return "http"
+}

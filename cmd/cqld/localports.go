@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"cqld/node/config"
+)
+
+// ports are the ports of the first node of a ring. The other nodes have the same ones at other addresses or, if the system has only
+// 127.0.0.1, the following ones.
+type ports struct{ native, storage, tables uint16 }
+
+// portStep is the distance between the ports that rings of one machine choose; it is more than localNodesMax.
+const portStep = 100
+
+// portTries is how many rings may choose ports on one machine.
+const portTries = 50
+
+// layout assigns an address to every node: 127.0.0.1, 127.0.0.2, … with equal ports, or, if the system has only
+// 127.0.0.1, that address with consecutive ports. A ring keeps its ports; a new one without flags takes the default ports, or free ones.
+func (c *localCommand) layout() ([]member, error) {
+	kept, err := c.keptPorts()
+	if err != nil {
+		return nil, err
+	}
+	many := free("127.0.0.2", 0) == nil
+	if kept != nil {
+		members := c.members(c.withFlags(*kept), many)
+		if err := allFree(members); err != nil {
+			return nil, fmt.Errorf("%w; the ring in %s keeps its ports", err, c.DataDir)
+		}
+		return members, nil
+	}
+	for i := range uint16(portTries) {
+		p := c.withFlags(ports{9042 + i*portStep, 7000 + i*portStep, 10002 + i*portStep})
+		members := c.members(p, many)
+		err = allFree(members)
+		if err == nil {
+			return members, nil
+		}
+		if c.Port != nil && c.TablesPort != nil && c.StoragePort != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("%w; is another ring or node running? Set --port, --tables-port and --storage-port", err)
+}
+
+// keptPorts returns the ports of the ring in the data directory, or nil if there is none.
+func (c *localCommand) keptPorts() (*ports, error) {
+	present, err := ringConfigs(c.DataDir)
+	if err != nil || len(present) == 0 || c.Fresh {
+		return nil, err
+	}
+	o := config.Default()
+	if err := o.LoadFile(filepath.Join(c.DataDir, "node1", nodeConfig)); err != nil {
+		return nil, err
+	}
+	if c.StoragePort != nil && *c.StoragePort != o.StoragePort {
+		return nil, fmt.Errorf("--storage-port: the ring in %s has port %d between its nodes, and keeps it; use --fresh or another --data-dir",
+			c.DataDir, o.StoragePort)
+	}
+	return &ports{o.NativeTransportPort, o.StoragePort, o.TablesPort}, nil
+}
+
+// withFlags returns the ports with those that the flags set.
+func (c *localCommand) withFlags(p ports) ports {
+	setIf(&p.native, c.Port)
+	setIf(&p.storage, c.StoragePort)
+	setIf(&p.tables, c.TablesPort)
+	return p
+}
+
+// members returns the nodes with their addresses: many, or one with consecutive ports.
+func (c *localCommand) members(p ports, many bool) (out []member) {
+	for i := range c.Nodes {
+		m := member{index: i + 1, address: "127.0.0.1", port: p.native, storage: p.storage, tables: p.tables,
+			dir: filepath.Join(c.DataDir, fmt.Sprintf("node%d", i+1)), center: c.center(i)}
+		if many {
+			m.address = fmt.Sprintf("127.0.0.%d", i+1)
+		} else {
+			m.port += uint16(i)
+			m.storage += uint16(i)
+			if m.tables != 0 {
+				m.tables += uint16(i)
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// allFree returns an error that names the first port of the members that is in use.
+func allFree(members []member) error {
+	for _, m := range members {
+		for _, port := range []uint16{m.port, m.storage, m.tables} {
+			if port == 0 {
+				continue
+			}
+			if err := free(m.address, port); err != nil {
+				return fmt.Errorf("%s:%d is in use (%w)", m.address, port, err)
+			}
+		}
+	}
+	return nil
+}
+
+// free listens on a port for a moment, and returns why that is not possible.
+func free(address string, port uint16) error {
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port))
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			return op.Err
+		}
+		return err
+	}
+	return l.Close()
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"cqld/cmd/cqld/ctl"
+	"cqld/cmd/cqld/running"
+	"cqld/node/config"
+	"cqld/node/control"
+)
+
+// defaultDataDir is the data directory without --data-dir.
+const defaultDataDir = "cqld-data"
+
+// dataDirFlag returns the flag, after a space, with which commands find a directory; empty if they do without one.
+func dataDirFlag(dir string) string {
+	if standard, err := filepath.Abs(defaultDataDir); err == nil && standard == dir {
+		return ""
+	}
+	return " --data-dir " + shellQuoted(dir)
+}
+
+// whichRing selects a ring.
+type whichRing struct {
+	DataDir string `help:"Data directory of the ring. Default: cqld-data, or else the ring that runs." type:"path"`
+}
+
+// directory returns the data directory of the ring.
+func (w *whichRing) directory() (string, error) {
+	if w.DataDir != "" {
+		return w.DataDir, nil
+	}
+	dir, err := filepath.Abs(defaultDataDir)
+	if err != nil || ctl.Running(dir) {
+		return dir, err
+	}
+	rings := running.Rings(ctl.Running)
+	switch {
+	case len(rings) == 1:
+		return rings[0], nil
+	case len(rings) > 1:
+		return "", fmt.Errorf("several rings run: choose one with --data-dir %s", strings.Join(rings, ", or --data-dir "))
+	}
+	if present, err := ringConfigs(dir); err != nil || len(present) > 0 {
+		return dir, err
+	}
+	return "", fmt.Errorf("no ring runs, and there is none in %s: start one with cqld local, or set --data-dir", dir)
+}
+
+// ringNode is a node of a ring that another process started.
+type ringNode struct {
+	name    string // node1
+	dir     string
+	options config.Options
+}
+
+// socket returns the control socket of the node.
+func (n *ringNode) socket() string { return filepath.Join(n.dir, nodeDataDir, control.SocketName) }
+
+// runs reports whether the node answers.
+func (n *ringNode) runs() bool { return ctl.Running(filepath.Join(n.dir, nodeDataDir)) }
+
+// ringNodes returns the nodes of the ring in a directory.
+func ringNodes(dir string) (nodes []*ringNode, err error) {
+	present, err := ringConfigs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(present) == 0 {
+		return nil, fmt.Errorf("there is no ring in %s", dir)
+	}
+	for _, path := range present {
+		n := &ringNode{name: filepath.Base(filepath.Dir(path)), dir: filepath.Dir(path), options: config.Default()}
+		if err := n.options.LoadFile(path); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+type localStatusCommand struct{ whichRing }
+
+// errRingDown is the result of `local status` if not all nodes run, for scripts.
+var errRingDown = errors.New("not all nodes run")
+
+// Run prints the nodes of the ring and whether they run.
+func (c *localStatusCommand) Run(out io.Writer) error {
+	dir, err := c.directory()
+	if err != nil {
+		return err
+	}
+	nodes, err := ringNodes(dir)
+	if err != nil {
+		return err
+	}
+	up := 0
+	fmt.Fprintf(out, "%-8s %-17s %-8s %-12s %s\n", "State", "CQL address", "Node", "Data center", "Log")
+	for _, n := range nodes {
+		state := "stopped"
+		if n.runs() {
+			state = "running"
+			up++
+		}
+		fmt.Fprintf(out, "%-8s %-17s %-8s %-12s %s\n", state, n.options.Native(), n.name, n.options.Datacenter, filepath.Join(n.dir, logFile))
+	}
+	if up == len(nodes) {
+		first := &nodes[0].options
+		fmt.Fprintf(out, "\nConnect: %s. Inspect: cqld ctl%s status\n", cqlshLine(first.RPCAddress.String(), first.NativeTransportPort), dataDirFlag(dir))
+		return nil
+	}
+	return errRingDown
+}
+
+type localStopCommand struct{ whichRing }
+
+// Run stops all nodes of the ring, whoever has started them, and waits until they have ended.
+func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
+	dir, err := c.directory()
+	if err != nil {
+		return err
+	}
+	nodes, err := ringNodes(dir)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(nodes))
+	stopped := 0
+	for i, n := range nodes {
+		if !n.runs() {
+			continue
+		}
+		stopped++
+		wg.Go(func() { errs[i] = ctl.Stop(ctx, control.DialSocket(n.socket()), stopTimeout) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d of %d nodes of the ring in %s stopped.\n", stopped, len(nodes), dir)
+	return nil
+}

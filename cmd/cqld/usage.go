@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"cqld/cmd/cqld/ctl"
+)
+
+// overview is what cqld prints without a command.
+const overview = `cqld is a wide-column database for clients of Cassandra (CQL) and of Azure Tables.
+
+  cqld local           Run a ring of four nodes on this machine; also: local status, local stop
+  cqld start           Run one node
+  cqld ctl COMMAND     Inspect and manage a running node; replaces nodetool
+  cqld certs COMMAND   Make certificates for TLS
+  cqld version         Print the version
+
+Show the flags of a command with cqld COMMAND --help, all commands with cqld --help.
+`
+
+// shortcut returns the arguments that kong parses for those of the user, or prints the answer itself.
+func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
+	switch {
+	case len(args) == 0, len(args) == 1 && args[0] == "help":
+		fmt.Fprint(out, overview)
+		return nil, true
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help"), false
+	case len(args) == 1 && (args[0] == "--version" || args[0] == "-version" || args[0] == "-v"):
+		return []string{"version"}, false
+	}
+	return args, false
+}
+
+// usageError returns what is wrong with the arguments, and what to do, in a few lines.
+func usageError(k *kong.Kong, err error) string {
+	at := "cqld"
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		if n := wrong.Context.Selected(); n != nil {
+			at = n.Path()
+		} else if len(wrong.Context.Path) > 0 {
+			at = wrong.Context.Path[len(wrong.Context.Path)-1].Node().Path()
+		}
+	}
+	if !strings.HasPrefix(at, "cqld") { // kong leaves out the name of the program in the paths of commands
+		at = strings.TrimSpace("cqld " + at)
+	}
+	if at == "cqld local start" { // the default command of local
+		at = "cqld local"
+	}
+	text := "cqld: " + err.Error()
+	if word, found := strings.CutPrefix(err.Error(), "unexpected argument "); found {
+		word, _, _ = strings.Cut(word, ",")
+		text = "cqld: " + unknownCommand(k, at, word)
+	}
+	return fmt.Sprintf("%s\nShow the usage with: %s --help\n", text, at)
+}
+
+// unknownCommand returns the message for a word that is no command, with the nearest command or what replaces that of nodetool.
+func unknownCommand(k *kong.Kong, at, word string) string {
+	if text := ctl.Substitute(word); text != "" && (at == "cqld" || at == "cqld ctl") {
+		return fmt.Sprintf("cqld ctl has no command %s of nodetool: %s", word, text)
+	}
+	best, least := "", 1+len(word)/3
+	for _, n := range k.Model.Leaves(true) {
+		path := strings.Fields(n.Path()) // of a command with arguments, they follow
+		full := "cqld"
+		for _, p := range path {
+			if p == "cqld" || strings.HasPrefix(p, "<") || strings.HasPrefix(p, "[") {
+				continue
+			}
+			full += " " + p
+			d := distance(word, p)
+			if len(word) > 2 && strings.HasPrefix(p, word) {
+				d = 0
+			}
+			better := d < least || d == least && (best == "" || at == "cqld" && strings.HasPrefix(full, "cqld ctl") && best != full)
+			if better && (at == "cqld" || strings.HasPrefix(full, at+" ")) {
+				best, least = full, d
+			}
+		}
+	}
+	if best == "" {
+		return fmt.Sprintf("%s has no command or argument %q", at, word)
+	}
+	return fmt.Sprintf("%s has no command %q; did you mean: %s", at, word, best)
+}
+
+// distance returns the Levenshtein distance of two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,64 @@
+package transcript
+
+import (
+	"fmt"
+	"time"
+
+	"cqld/integration/cqlclient"
+)
+
+// traceLimit bounds the wait for a trace, which servers may write after the answer.
+const traceLimit = 20 * time.Second
+
+// withTrace renders an answer and, if the block requests it, its trace.
+func (rq *request) withTrace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error) {
+	trace, err := rq.trace(c, a)
+	return rq.render(a) + trace, err
+}
+
+// trace renders the session of the answer's trace, beginning with a newline. It is empty unless the block requests traces.
+// Events are not shown: their texts are specific to each server.
+func (rq *request) trace(c *cqlclient.Conn, a *cqlclient.Answer) (string, error) {
+	switch {
+	case !rq.options.Tracing && a.TracingID == nil:
+		return "", nil
+	case a.TracingID == nil:
+		return "\nnot traced", nil
+	case !rq.options.Tracing:
+		return "\ntraced without a request", nil
+	}
+	const query = "SELECT command, request, parameters, duration FROM system_traces.sessions WHERE session_id = ?"
+	o := cqlclient.Options{Values: []cqlclient.Value{{Bytes: a.TracingID}}}
+	for end := time.Now().Add(traceLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		s, err := c.Query(query, o)
+		if err != nil {
+			return "", err
+		}
+		if s.Err != nil {
+			return "", s.Err
+		}
+		if len(s.Rows) == 1 && s.Rows[0][1] != nil && s.Rows[0][3] != nil {
+			row := s.Rows[0]
+			return fmt.Sprintf("\ntrace: %s | %s | %s", s.Columns[0].Type.Text(row[0]), s.Columns[1].Type.Text(row[1]),
+				s.Columns[2].Type.Text(row[2])), nil
+		}
+	}
+	return "\nthe trace is missing", nil
+}
+
+// batch sends the statements of a block as one BATCH message.
+func (rq *request) batch(c *cqlclient.Conn, statements []boundStatement) (string, error) {
+	entries := make([]cqlclient.Statement, 0, len(statements))
+	for _, s := range statements {
+		if s.err != nil {
+			return "", s.err
+		}
+		entries = append(entries, cqlclient.Statement{Text: s.text, Values: s.binds})
+	}
+	a, err := c.Batch(0, entries, rq.options)
+	if err != nil {
+		return "", err
+	}
+	text, err := rq.withTrace(c, a)
+	return text + "\n", err
+}

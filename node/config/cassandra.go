@@ -1,0 +1,258 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"cqld/ring"
+)
+
+// renamed is an option under the name that it has in older versions of Cassandra.
+type renamed struct {
+	name string // the new name
+	// convert returns the value in the new form: older versions write units in the name. nil means that the values are equal.
+	convert func(value string) (string, error)
+}
+
+// renamedOptions returns the options with a meaning in cqld by their names in older versions of Cassandra.
+func renamedOptions() map[string]renamed {
+	all := map[string]renamed{
+		"batch_size_warn_threshold_in_kb":                          {"batch_size_warn_threshold", unit("KiB")},
+		"batch_size_fail_threshold_in_kb":                          {"batch_size_fail_threshold", unit("KiB")},
+		"enable_drop_compact_storage":                              {"drop_compact_storage_enabled", nil},
+		"enable_materialized_views":                                {"materialized_views_enabled", nil},
+		"enable_sasi_indexes":                                      {"sasi_indexes_enabled", nil},
+		"enable_user_defined_functions":                            {"user_defined_functions_enabled", nil},
+		"keyspace_count_warn_threshold":                            {"keyspaces_warn_threshold", nil},
+		"table_count_warn_threshold":                               {"tables_warn_threshold", nil},
+		"memtable_heap_space_in_mb":                                {"memtable_heap_space", unit("MiB")},
+		"native_transport_max_frame_size_in_mb":                    {"native_transport_max_frame_size", unit("MiB")},
+		"native_transport_max_concurrent_requests_in_bytes":        {"native_transport_max_request_data_in_flight", bytesOrDefault},
+		"native_transport_max_concurrent_requests_in_bytes_per_ip": {"native_transport_max_request_data_in_flight_per_ip", bytesOrDefault},
+		"stream_throughput_outbound_megabits_per_sec":              {"stream_throughput_outbound", megabits},
+		"user_defined_function_warn_timeout":                       {"user_defined_functions_warn_timeout", unit("ms")},
+		"user_defined_function_fail_timeout":                       {"user_defined_functions_fail_timeout", unit("ms")},
+	}
+	for _, name := range []string{"cas_contention_timeout", "commitlog_sync_period", "counter_write_request_timeout", "credentials_validity",
+		"max_hint_window", "native_transport_idle_timeout", "range_request_timeout", "read_request_timeout", "truncate_request_timeout",
+		"write_request_timeout"} {
+		all[name+"_in_ms"] = renamed{name, unit("ms")}
+	}
+	return all
+}
+
+// read returns the value of an option in its new form.
+func (r renamed) read(v *yaml.Node) (*yaml.Node, error) {
+	if r.convert == nil || v.Tag == "!!null" {
+		return v, nil
+	}
+	s, err := scalar(v)
+	if err != nil {
+		return nil, err
+	}
+	converted := *v
+	converted.Value, err = r.convert(s)
+	return &converted, err
+}
+
+// unit returns a conversion that adds a unit to a whole number.
+func unit(suffix string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
+			return "", fmt.Errorf("%q is not a whole number of %s", value, suffix)
+		}
+		return value + suffix, nil
+	}
+}
+
+// bytesOrDefault converts a number of bytes. As in Cassandra, -1 means the default, which is 0 here.
+func bytesOrDefault(value string) (string, error) {
+	if value == "-1" {
+		return "0B", nil
+	}
+	return unit("B")(value)
+}
+
+// megabits converts megabits per second, of 10^6 bits, to a rate in bytes.
+func megabits(value string) (string, error) {
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a whole number of megabits per second", value)
+	}
+	return strconv.FormatUint(n*1_000_000/8, 10) + "B/s", nil
+}
+
+// options are the options of a file that is read.
+type options map[string]*yaml.Node
+
+// promised is an option of Cassandra that promises something that cqld does not do. Only values that promise nothing are accepted.
+type promised struct {
+	harmless func(v *yaml.Node, file options) bool
+	reason   string // why other values are refused, and what to do instead
+}
+
+// promisedOptions returns these options, in the order of Cassandra's file.
+func promisedOptions() map[string]promised {
+	all := map[string]promised{
+		"cdc_enabled":                 {off, "there is no change data capture"},
+		"incremental_backups":         {off, "there are no incremental backups; use `cqld ctl snapshot`"},
+		"snapshot_before_compaction":  {off, "compaction makes no snapshots; use `cqld ctl snapshot`"},
+		"hinted_handoff_enabled":      {on, "hints are always stored; `cqld ctl disablehandoff` stops that until the next start"},
+		"auto_bootstrap":              {on, "a node that joins always streams its data"},
+		"partition_denylist_enabled":  {off, "partitions cannot be denied"},
+		"start_rpc":                   {off, "Thrift is not supported; use CQL"},
+		"listen_on_broadcast_address": {off, "a node has one address for other nodes"},
+		"default_keyspace_rf":         {oneOf("1"), "keyspaces without a replication factor get 1"},
+		"use_statements_enabled":      {on, "USE cannot be disabled"},
+		"triggers_policy":             {oneOf("enabled", "forbidden"), "there are no triggers, and CREATE TRIGGER is refused"},
+		"diagnostic_events_enabled":   {off, "there are no diagnostic events; use metrics and the log"},
+		"bulk_load_enabled":           {on, "sstables cannot be loaded"},
+		"max_comment_length":          {oneOf("128"), "the bound is 128"},
+		"max_security_label_length":   {oneOf("48"), "the bound is 48"},
+		"request_scheduler":           {oneOf("NoScheduler"), "requests are scheduled fairly by role and address"},
+		"node_proximity":              {oneOf("NoOpProximity", "NetworkTopologyProximity"), "set datacenter and rack in this file"},
+		"initial_location_provider": {oneOf("SimpleLocationProvider", "RackDCFileLocationProvider"),
+			"set datacenter and rack in this file"},
+		"crypto_provider":                         {oneOf("DefaultCryptoProvider", "JREProvider"), "cqld uses the cryptography of Go"},
+		"internode_authenticator":                 {oneOf("AllowAllInternodeAuthenticator"), "set server_encryption_options: nodes authenticate by certificates"},
+		"encryption_options":                      {nothing, "set server_encryption_options"},
+		"listen_interface":                        {nothing, "set listen_address"},
+		"rpc_interface":                           {nothing, "set rpc_address"},
+		"broadcast_address":                       {equals("listen_address"), "a node has one address for other nodes; set listen_address"},
+		"corrupted_tombstone_strategy":            {oneOf("disabled"), "blocks of files have checksums, and there is no further check"},
+		"transparent_data_encryption_options":     {disabledGroup, "data at rest is not encrypted by cqld; use an encrypted file system"},
+		"accord":                                  {disabledGroup, "there are no Accord transactions; use conditional statements and batches"},
+		"jmx_server_options":                      {disabledGroup, "there is no JMX; use `cqld ctl`, control_address and the metrics"},
+		"transient_replication_enabled":           {off, "there are no transient replicas"},
+		"scripted_user_defined_functions_enabled": {off, "functions are written in Lua, WebAssembly or Java, not in JavaScript"},
+	}
+	all["enable_transient_replication"] = all["transient_replication_enabled"]
+	all["enable_scripted_user_defined_functions"] = all["scripted_user_defined_functions_enabled"]
+	for _, name := range []string{"hinted_handoff_disabled_datacenters", "keyspace_properties_warned", "keyspace_properties_ignored",
+		"keyspace_properties_disallowed", "password_policy", "role_name_policy", "minimum_client_driver_versions_warned",
+		"minimum_client_driver_versions_disallowed"} {
+		all[name] = promised{nothing, "there is nothing like it in cqld"}
+	}
+	for _, name := range []string{"read_thresholds_enabled", "write_thresholds_enabled", "data_disk_usage_keyspace_wide_protection_enabled"} {
+		all[name] = promised{off, noGuardrail}
+	}
+	for _, name := range []string{"data_disk_usage_percentage", "minimum_timestamp", "column_ascii_value_size", "column_blob_value_size",
+		"column_text_and_varchar_value_size", "column_varchar_value_size", "collection_map_size", "collection_set_size", "collection_list_size"} {
+		all[name+"_warn_threshold"] = promised{oneOf("-1"), noGuardrail}
+		all[name+"_fail_threshold"] = promised{oneOf("-1"), noGuardrail}
+	}
+	for _, name := range []string{"sai_sstable_indexes_per_query", "partition_size", "partition_tombstones"} {
+		all[name+"_fail_threshold"] = promised{oneOf("-1"), noGuardrail}
+	}
+	return all
+}
+
+const noGuardrail = "cqld does not have this guardrail"
+
+// off accepts false.
+func off(v *yaml.Node, _ options) bool {
+	return v.Tag == "!!null" || strings.EqualFold(v.Value, "false")
+}
+
+// on accepts true.
+func on(v *yaml.Node, _ options) bool { return v.Tag == "!!null" || strings.EqualFold(v.Value, "true") }
+
+// nothing accepts an empty text, list or group.
+func nothing(v *yaml.Node, _ options) bool {
+	return v.Tag == "!!null" || v.Kind != yaml.ScalarNode && len(v.Content) == 0 || v.Kind == yaml.ScalarNode && v.Value == ""
+}
+
+// oneOf returns a check that accepts these values, or classes with these names in any package.
+func oneOf(accepted ...string) func(*yaml.Node, options) bool {
+	return func(v *yaml.Node, _ options) bool {
+		text := v.Value
+		if v.Kind == yaml.SequenceNode && len(v.Content) == 1 {
+			v = v.Content[0]
+		}
+		if name, _, err := classOf(v); err == nil {
+			text = name
+		}
+		return v.Tag == "!!null" || slices.Contains(accepted, text[strings.LastIndexByte(text, '.')+1:])
+	}
+}
+
+// equals returns a check that accepts the value of another option.
+func equals(other string) func(*yaml.Node, options) bool {
+	return func(v *yaml.Node, file options) bool {
+		return nothing(v, file) || file[other] != nil && file[other].Value == v.Value
+	}
+}
+
+// disabledGroup accepts a group of options that says enabled: false, or nothing about it.
+func disabledGroup(v *yaml.Node, file options) bool {
+	for i := 0; i+1 < len(v.Content); i += 2 {
+		if v.Content[i].Value == "enabled" {
+			return off(v.Content[i+1], file)
+		}
+	}
+	return nothing(v, file) || v.Kind == yaml.MappingNode
+}
+
+// unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they promise something.
+func unsupported(name string, v *yaml.Node) string {
+	switch {
+	case name == "auto_snapshot" && !off(v, nil):
+		return "TRUNCATE and DROP make no snapshots (auto_snapshot); use `cqld ctl snapshot` before"
+	case name == "tombstone_failure_threshold":
+		return "reads of many tombstones do not fail (tombstone_failure_threshold)"
+	}
+	return ""
+}
+
+// initialTokensMax bounds initial_token, as the cluster bounds num_tokens.
+const initialTokensMax = 1024
+
+// setInitialTokens reads initial_token: tokens of a new node, separated by commas.
+func setInitialTokens(o *Options, v *yaml.Node) error {
+	o.InitialTokens = nil
+	if v.Tag == "!!null" || v.Kind == yaml.ScalarNode && strings.TrimSpace(v.Value) == "" {
+		return nil
+	}
+	list, err := texts(v)
+	if err != nil {
+		return err
+	}
+	if len(list) == 1 {
+		list = strings.Split(list[0], ",")
+	}
+	if len(list) > initialTokensMax {
+		return fmt.Errorf("%d tokens are more than %d", len(list), initialTokensMax)
+	}
+	for _, s := range list {
+		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a token of the Murmur3Partitioner, a whole number of 64 bits", s)
+		}
+		if ring.Token(n) == ring.MinToken {
+			return fmt.Errorf("%d is the token of no key", n)
+		}
+		if slices.Contains(o.InitialTokens, ring.Token(n)) {
+			return fmt.Errorf("%d is listed twice", n)
+		}
+		o.InitialTokens = append(o.InitialTokens, ring.Token(n))
+	}
+	return nil
+}
+
+// checkInitialTokens compares initial_token with num_tokens, which defaults to the number of tokens.
+func (o *Options) checkInitialTokens(file options) error {
+	n := len(o.InitialTokens)
+	switch _, set := file["num_tokens"]; {
+	case n == 0:
+	case !set:
+		o.NumTokens = n
+	case n != o.NumTokens:
+		return errors.New("initial_token: has " + strconv.Itoa(n) + " tokens, and num_tokens is " + strconv.Itoa(o.NumTokens))
+	}
+	return nil
+}

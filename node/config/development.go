@@ -1,0 +1,59 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// givesUp is what a node in development mode gives up, for its log.
+const givesUp = "development mode: all clients that reach the ports read and change everything, without login and without encryption, " +
+	"in CQL and as the development account of Azure Tables, whose key is public; do not use it for data that matters"
+
+// developmentSettings returns the options of the development mode and of listening on all addresses.
+func developmentSettings() map[string]setting {
+	return map[string]setting{
+		"development": truth(func(o *Options) *bool { return &o.DevelopmentMode }),
+		"broadcast_rpc_address": func(o *Options, v *yaml.Node) error {
+			if v.Tag == "!!null" {
+				return nil
+			}
+			a, err := ParseAddress(v.Value)
+			if err == nil && a.IsUnspecified() {
+				err = errors.New("clients cannot connect to " + v.Value)
+			}
+			if err == nil {
+				o.BroadcastRPCAddress = a
+			}
+			return err
+		},
+	}
+}
+
+// ApplyDevelopment completes the options of the development mode, after all of them are set: unless rpc_address is set, clients of all
+// addresses are served, as a container needs it. Clients of the machine reach the node at 127.0.0.1, which the node advertises.
+func (o *Options) ApplyDevelopment() {
+	if !o.DevelopmentMode {
+		return
+	}
+	if local := netip.AddrFrom4([4]byte{127, 0, 0, 1}); o.RPCAddress == local && !o.rpcSet {
+		o.RPCAddress = netip.IPv4Unspecified()
+	}
+	if o.RPCAddress.IsUnspecified() && !o.BroadcastRPCAddress.IsValid() {
+		o.BroadcastRPCAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+}
+
+// validateAllAddresses checks rpc_address 0.0.0.0 or ::, which serves clients of all networks of the machine: only in development mode, or
+// with logins and encryption. Cassandra, too, requires the address that clients connect to.
+func (o *Options) validateAllAddresses(bad func(name, format string, args ...any)) {
+	switch {
+	case !o.RPCAddress.IsUnspecified():
+	case !o.DevelopmentMode && (!o.Access.Authenticates() || !o.ClientEncryption.Enabled || o.ClientEncryption.Optional):
+		bad("rpc_address", "%s serves clients of all networks: set authenticator: PasswordAuthenticator and client_encryption_options with enabled: true, "+
+			"or, for development only, development: true (CQLD_DEVELOPMENT=true)", o.RPCAddress)
+	case !o.BroadcastRPCAddress.IsValid():
+		bad("broadcast_rpc_address", "must be the address that clients connect to, because rpc_address is %s", o.RPCAddress)
+	}
+}

@@ -1,0 +1,58 @@
+package schema
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// ParseInt parses a decimal number of at most bits bits as Java's parseInt does: digits of all scripts count, and a sign may precede.
+func ParseInt(text string, bits int) (int64, error) {
+	return strconv.ParseInt(asciiDigits(text), 10, bits)
+}
+
+// parseUnsigned is ParseInt for 32 bits without a sign.
+func parseUnsigned(text string) (n int64, ok bool) {
+	text = asciiDigits(text)
+	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	return n, err == nil
+}
+
+// asciiDigits replaces the decimal digits of the basic multilingual plane, which are in sequences from 0 to 9, by those of ASCII.
+func asciiDigits(text string) string {
+	return strings.Map(func(r rune) rune {
+		for _, digits := range unicode.Nd.R16 {
+			if rune(digits.Lo) <= r && r <= rune(digits.Hi) {
+				return '0' + (r-rune(digits.Lo))%10
+			}
+		}
+		return r
+	}, text)
+}
+
+// ParseDouble parses a number as Java's parseDouble does: spaces around it and the suffixes f and d are ignored, and NaN and Infinity
+// are numbers only in this spelling. Hexadecimal numbers are not supported.
+func ParseDouble(text string) (float64, error) {
+	number := strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
+	switch strings.TrimLeft(number, "+-") {
+	case "NaN":
+		return math.NaN(), nil
+	case "Infinity":
+		return strconv.ParseFloat(number, 64)
+	}
+	if n := len(number); n > 1 && strings.ContainsRune("fFdD", rune(number[n-1])) {
+		number = number[:n-1]
+	}
+	if strings.ContainsFunc(number, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) }) {
+		return 0, strconv.ErrSyntax
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil && f != 0 && f*2 == f { // too large a number is infinite, without an error
+		err = nil
+	}
+	return f, err
+}
