@@ -3,7 +3,7 @@
 package integration
 
 import (
-	"encoding/hex"
+	"encoding/base64"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,9 +69,10 @@ func compileUntil(t *testing.T, address string, client int, stop chan struct{}, 
 			return
 		default:
 		}
-		module := wasmFunction(strings.Repeat("\x20\x00\x41\x01\x6a\x1a", 20_000+client*100+n))
-		text := "CREATE OR REPLACE FUNCTION m.f" + strconv.Itoa(client) + " (x int) CALLED ON NULL INPUT RETURNS int LANGUAGE wasm AS '0x" +
-			hex.EncodeToString(module) + "'"
+		name := "f" + strconv.Itoa(client)
+		module := wasmFunction(name, strings.Repeat("\x20\x00\x41\x01\x6a\x1a", 20_000+client*100+n))
+		text := "CREATE OR REPLACE FUNCTION m." + name + " (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE wasm AS '" +
+			base64.StdEncoding.EncodeToString(module) + "'"
 		a, err := c.Query(text, cqlclient.Options{})
 		if err != nil {
 			return

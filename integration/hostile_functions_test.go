@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -15,13 +16,18 @@ import (
 // functions creates functions with generated, damaged and expensive sources, and calls them.
 func (h *hostile) functions(ctx context.Context, r *rand.Rand, count *atomic.Int64) {
 	h.session(ctx, func(c *cqlclient.Conn) error {
-		name := fmt.Sprintf("h.f%d", r.IntN(8))
-		language, source := hostileFunction(r)
+		plain := fmt.Sprintf("f%d", r.IntN(8))
+		name := "h." + plain
+		language, source := hostileFunction(r, plain)
+		onNull := "CALLED"
+		if language == "wasm" {
+			onNull = "RETURNS NULL" // otherwise values are passed in memory
+		}
 		quoted := "'" + strings.ReplaceAll(source, "'", "''") + "'"
 		for _, text := range []string{
 			"CREATE TABLE IF NOT EXISTS h.r (k int, c int, v int, l list<int>, m map<int, text>, PRIMARY KEY (k, c))",
 			"INSERT INTO h.r (k, c, v) VALUES (1, 1, 1)",
-			"CREATE OR REPLACE FUNCTION " + name + " (x int) CALLED ON NULL INPUT RETURNS int LANGUAGE " + language + " AS " + quoted,
+			"CREATE OR REPLACE FUNCTION " + name + " (x int) " + onNull + " ON NULL INPUT RETURNS int LANGUAGE " + language + " AS " + quoted,
 			"SELECT " + name + "(v) FROM h.r LIMIT 10",
 			"SELECT " + name + "(" + name + "(v)) FROM h.r WHERE k = 1",
 		} {
@@ -33,8 +39,8 @@ func (h *hostile) functions(ctx context.Context, r *rand.Rand, count *atomic.Int
 	})
 }
 
-// hostileFunction returns a language and a source of 1 byte to 4 MB.
-func hostileFunction(r *rand.Rand) (language, source string) {
+// hostileFunction returns a language and a source of 1 byte to 4 MB for a function with a name.
+func hostileFunction(r *rand.Rand, name string) (language, source string) {
 	n := 1
 	for range r.IntN(6) {
 		n *= 10
@@ -45,7 +51,7 @@ func hostileFunction(r *rand.Rand) (language, source string) {
 	case 1:
 		return "java", damage(r, javaSource(r, n))
 	default:
-		return "wasm", "0x" + fmt.Sprintf("%x", damage(r, string(wasmModule(r, n))))
+		return "wasm", base64.StdEncoding.EncodeToString([]byte(damage(r, string(wasmModule(r, name, n)))))
 	}
 }
 
@@ -107,8 +113,8 @@ func javaSource(r *rand.Rand, n int) string {
 	}[r.IntN(11)]
 }
 
-// wasmModule returns a module with a function f of one int, whose body is long or nested.
-func wasmModule(r *rand.Rand, n int) []byte {
+// wasmModule returns a module with a function of one int, whose body is long or nested.
+func wasmModule(r *rand.Rand, name string, n int) []byte {
 	n = min(n, 300_000)
 	var body []byte
 	each := func(part ...byte) {
@@ -134,11 +140,11 @@ func wasmModule(r *rand.Rand, n int) []byte {
 	default: // arithmetic
 		each(0x20, 0, 0x41, 1, 0x6a, 0x1a)
 	}
-	return wasmFunction(string(body))
+	return wasmFunction(name, string(body))
 }
 
-// wasmFunction returns a module with a function f of one int, which executes a body and returns its argument.
-func wasmFunction(body string) []byte {
+// wasmFunction returns a module with a function of one int, which executes a body and returns its argument.
+func wasmFunction(name, body string) []byte {
 	code := append(append([]byte{0}, body...), 0x20, 0, 0x0b) // no locals
 	module := []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
 	section := func(id byte, content []byte) {
@@ -147,7 +153,7 @@ func wasmFunction(body string) []byte {
 	section(1, []byte{1, 0x60, 1, 0x7f, 1, 0x7f}) // (i32) → i32
 	section(3, []byte{1, 0})
 	section(5, []byte{1, 0, 1})
-	section(7, []byte{1, 1, 'f', 0, 0})
+	section(7, append(append([]byte{1, byte(len(name))}, name...), 0, 0))
 	section(10, append(leb([]byte{1}, uint64(len(code))), code...))
 	return module
 }

@@ -45,7 +45,7 @@ func together(n int, f func(i int) error) error {
 
 // unreadReplies pipelines reads of rows of m.large on connections that read no reply. The node may end them.
 func unreadReplies(ctx context.Context, address string) error {
-	const clients, requests, wait = 40, 10, 3 * time.Second
+	const clients, requests, wait = 24, 10, 5 * time.Second
 	return together(clients, func(i int) error {
 		c, err := rawConnection(address, "")
 		if err != nil {
@@ -111,7 +111,7 @@ func (m *memoryRing) batchesOfNulls(ctx context.Context) error {
 // largeCollections writes and reads lists of 100,000 elements, which take 160 times their size if they are decoded, and filters by
 // their elements.
 func (m *memoryRing) largeCollections(ctx context.Context) error {
-	const lists, elements, clients = 8, 100_000, 32
+	const lists, elements, clients = 4, 100_000, 8
 	list := int32Bytes(elements)
 	for i := range elements {
 		list = append(append(list, int32Bytes(4)...), int32Bytes(i)...)
@@ -175,7 +175,8 @@ func TestMemoryOfTools(t *testing.T) {
 		}
 	}
 	m.survives(t, "COPY", func(context.Context) error {
-		text := s.must("COPY m.copied (k, c, v) FROM 'in.csv';\nCOPY m.copied (k, c, v) TO 'out.csv';\n")
+		// cqlsh repeats what is refused as overloaded, and then ends with an error although everything was imported.
+		text, _ := s.run("COPY m.copied (k, c, v) FROM 'in.csv';\nCOPY m.copied (k, c, v) TO 'out.csv';\n")
 		s.expect(text, fmt.Sprint(rows, " rows imported from 1 files in "), fmt.Sprint(rows, " rows exported to 1 files in "))
 		return nil
 	})
