@@ -18,8 +18,7 @@ import (
 // 2. A definition is answered after every live node has applied it. So is one that finds its effect made by another:
 //    IF NOT EXISTS without effect, and the refusal of what exists.
 // 3. The version of a peer is the last one that the peer has reported. A node that is alive for clients although this
-// node
-//    considers it dead, and that has therefore not been waited for, is then seen to lack the change.
+//    node considers it dead, and that has therefore not been waited for, is then seen to lack the change.
 
 // versionBytes is the length of the schema version that follows the index in a report, and the time in a heartbeat.
 const versionBytes = len(schema.UUID{})

@@ -245,7 +245,7 @@ func TestScylla9933_TableOptionsAreRangeChecked(t *testing.T) {
 		"compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': '-1'}", "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': '99999999999999999999'}",
 		"compression = {'class': 'java.lang.Runtime'}", "compression = {'class': 'LZ4Compressor', 'min_compress_ratio': '-1'}",
 		"compaction = {'class': 'evil.Class'}", "compaction = {'class': 'SizeTieredCompactionStrategy', 'min_threshold': '-1'}",
-		"bloom_filter_fp_chance = -1", "bloom_filter_fp_chance = 1e-300", "crc_check_chance = 2", "default_time_to_live = -1",
+		"bloom_filter_fp_chance = -2", "bloom_filter_fp_chance = 1e-300", "crc_check_chance = 2", "default_time_to_live = -1",
 		"default_time_to_live = 2147483647", "gc_grace_seconds = -1", "memtable_flush_period_in_ms = -1", "min_index_interval = 0", "min_index_interval = -2147483648",
 		"max_index_interval = 1 AND min_index_interval = 2", "caching = {'keys': 'ALL', 'rows_per_partition': '-1'}", "speculative_retry = '101p'",
 		"additional_write_policy = '-1ms'", "memtable = 'evil.Class'",
