@@ -8,8 +8,8 @@ import (
 	"cqld/ring"
 )
 
-// TestNodesJoinWithTheirInitialTokens founds a cluster and joins nodes with given tokens. Tokens of another node are refused; a node
-// keeps its own when it restarts.
+// TestNodesJoinWithTheirInitialTokens founds a cluster and joins nodes with given tokens. Tokens of another node are
+// refused; a node keeps its own when it restarts.
 func TestNodesJoinWithTheirInitialTokens(t *testing.T) {
 	first := newTestNode(t, 1)
 	first.tokens = []ring.Token{300, -100}

@@ -7,8 +7,8 @@ import (
 )
 
 // TestConditionalChangesAllocateLittle checks how much a conditional change on a ring of four allocates on all nodes
-// together, including the messages, which the test copies. The ring of the test makes about 26 of them, to know when its
-// goroutines have ended.
+// together, including the messages, which the test copies. The ring of the test makes about 26 of them, to know when
+// its goroutines have ended.
 func TestConditionalChangesAllocateLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

@@ -15,8 +15,8 @@ import (
 	"cqld/integration/process"
 )
 
-// TestStopDuringCompilations sends SIGTERM to a node that compiles WebAssembly while further compilations wait. A compilation cannot be
-// interrupted, and must not keep the process.
+// TestStopDuringCompilations sends SIGTERM to a node that compiles WebAssembly while further compilations wait. A
+// compilation cannot be interrupted, and must not keep the process.
 func TestStopDuringCompilations(t *testing.T) {
 	const clients = 8
 	binary, dir := cqld(t)

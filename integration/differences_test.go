@@ -11,9 +11,9 @@ import (
 // differencesPage describes the deliberate differences from Cassandra.
 const differencesPage = "../docs/differences.md"
 
-// TestDifferencesAreDocumented plays statements whose answers differ from Cassandra's. Each block quotes the page that describes it, and
-// fails if the page has no such text, if cqld's answer changes, or if it becomes Cassandra's: then the page is to be corrected. With
-// CQLD_ORACLE, the answers of Cassandra are compared, and recorded with -rewrite.
+// TestDifferencesAreDocumented plays statements whose answers differ from Cassandra's. Each block quotes the page that
+// describes it, and fails if the page has no such text, if cqld's answer changes, or if it becomes Cassandra's: then
+// the page is to be corrected. With CQLD_ORACLE, the answers of Cassandra are compared, and recorded with -rewrite.
 func TestDifferencesAreDocumented(t *testing.T) {
 	const recorded, own = "testdata/differences/cassandra.txt", "testdata/differences/cqld.txt"
 	page, err := os.ReadFile(differencesPage)

@@ -22,8 +22,8 @@
 // right to mount one, a partition that to make a namespace.
 //
 // The tests of memory (memory*_test.go) run nodes in memory cgroups of version 1 or 2, which needs the right to make
-// one. TestMemoryOfTools mounts a /proc as the packaged unit sees it. CQLD_HOSTILE=1h lets TestHostile run for an hour; "make level" is not part of "make test" and has the build
-// tag "level", too.
+// one. TestMemoryOfTools mounts a /proc as the packaged unit sees it. CQLD_HOSTILE=1h lets TestHostile run for an hour;
+// "make level" is not part of "make test" and has the build tag "level", too.
 //
 // The tests have the build tag "integration". Tools they need are installed by tools/install.sh into .tools; a missing
 // one skips its test, or fails it when CI=true.

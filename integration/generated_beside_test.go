@@ -18,8 +18,8 @@ const (
 	besideObjects = 3
 )
 
-// TestGeneratedBesideObjectsAnswerAsCassandra executes generated queries, and changes that are refused, on Cassandra, at the address
-// CQLD_ORACLE, and on a node: again after an index, a view or a mask was added to their table.
+// TestGeneratedBesideObjectsAnswerAsCassandra executes generated queries, and changes that are refused, on Cassandra,
+// at the address CQLD_ORACLE, and on a node: again after an index, a view or a mask was added to their table.
 func TestGeneratedBesideObjectsAnswerAsCassandra(t *testing.T) {
 	players := openBoth(t)
 	d := &differential{t: t, oracle: players[0], node: players[1]}

@@ -238,8 +238,8 @@ func (c *comparison) sasiContains() bool {
 		})
 }
 
-// conditionsOfOneColumn matches a batch with several conditions on one column, one of which is a comparison with null. One
-// of the servers finds that one first.
+// conditionsOfOneColumn matches a batch with several conditions on one column, one of which is a comparison with null.
+// One of the servers finds that one first.
 func (c *comparison) conditionsOfOneColumn() bool {
 	const null = "INVALID: Invalid comparison with null for operator "
 	if !strings.Contains(c.input, "BEGIN BATCH") ||

@@ -75,8 +75,8 @@ func (w *localWorld) ended(after string) {
 	}
 }
 
-// TestLocalRingsSideBySide starts two rings with --detach on one machine: the second one chooses other ports. `ctl`, `local status` and
-// `local stop` find them, each ring keeps its ports, and no process remains.
+// TestLocalRingsSideBySide starts two rings with --detach on one machine: the second one chooses other ports. `ctl`,
+// `local status` and `local stop` find them, each ring keeps its ports, and no process remains.
 func TestLocalRingsSideBySide(t *testing.T) {
 	w := newLocalWorld(t)
 	second := filepath.Join(w.dir, "second")
@@ -109,8 +109,8 @@ func TestLocalRingsSideBySide(t *testing.T) {
 	w.run(false, "stopped", "local", "status", "--data-dir", second)
 }
 
-// TestLocalKnowsNodesStartedByHand kills a node of a ring and starts it by hand: the ring reports that, and Ctrl-C stops the node as well.
-// When the process of the ring is killed, its nodes end.
+// TestLocalKnowsNodesStartedByHand kills a node of a ring and starts it by hand: the ring reports that, and Ctrl-C
+// stops the node as well. When the process of the ring is killed, its nodes end.
 func TestLocalKnowsNodesStartedByHand(t *testing.T) {
 	w := newLocalWorld(t)
 	start := func() (*exec.Cmd, *output) {

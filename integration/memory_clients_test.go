@@ -90,7 +90,8 @@ func compressedZeros(ctx context.Context, address string) error {
 	})
 }
 
-// batchesOfNulls sends batches with as many values as fit into a frame, each of which a node decodes to eight times its size.
+// batchesOfNulls sends batches with as many values as fit into a frame, each of which a node decodes to eight times its
+// size.
 func (m *memoryRing) batchesOfNulls(ctx context.Context) error {
 	const clients, statements, rounds = 16, 30, 3
 	nulls := make([]cqlclient.Value, math.MaxUint16)
@@ -108,8 +109,8 @@ func (m *memoryRing) batchesOfNulls(ctx context.Context) error {
 	})
 }
 
-// largeCollections writes and reads lists of 100,000 elements, which take 160 times their size if they are decoded, and filters by
-// their elements.
+// largeCollections writes and reads lists of 100,000 elements, which take 160 times their size if they are decoded, and
+// filters by their elements.
 func (m *memoryRing) largeCollections(ctx context.Context) error {
 	const lists, elements, clients = 4, 100_000, 8
 	list := int32Bytes(elements)
@@ -136,8 +137,8 @@ func (m *memoryRing) largeCollections(ctx context.Context) error {
 	})
 }
 
-// TestMemoryOfTools copies rows from and to files with cqlsh and dsbulk. The node sees no /proc/meminfo, as the packaged unit
-// does, and takes the limit of its cgroup nevertheless.
+// TestMemoryOfTools copies rows from and to files with cqlsh and dsbulk. The node sees no /proc/meminfo, as the
+// packaged unit does, and takes the limit of its cgroup nevertheless.
 func TestMemoryOfTools(t *testing.T) {
 	const (
 		limit = 400 << 20

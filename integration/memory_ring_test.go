@@ -39,8 +39,8 @@ type memoryRing struct {
 	idle           *process.Server // without a bound of memory
 }
 
-// startInMemory starts a ring with default options, each node in a memory cgroup with the limit. prepare is called with each server
-// before it starts. startInMemory skips the test if no cgroup can be made, and fails it if CI=true.
+// startInMemory starts a ring with default options, each node in a memory cgroup with the limit. prepare is called with
+// each server before it starts. startInMemory skips the test if no cgroup can be made, and fails it if CI=true.
 func startInMemory(t *testing.T, limit int64, o process.Options, prepare ...func(*process.Server)) *memoryRing {
 	t.Helper()
 	binary, dir := cqld(t)

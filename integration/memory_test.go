@@ -140,8 +140,9 @@ func (m *memoryRing) largeRows(t *testing.T, size int) {
 	})
 }
 
-// TestMemoryOfLargeRequests reads large rows and whole partitions with many clients, writes wide batches, and sends what costs a node more
-// than its clients: replies that are not read, compressed zeros, values without bytes, and large collections.
+// TestMemoryOfLargeRequests reads large rows and whole partitions with many clients, writes wide batches, and sends
+// what costs a node more than its clients: replies that are not read, compressed zeros, values without bytes, and large
+// collections.
 func TestMemoryOfLargeRequests(t *testing.T) {
 	const (
 		wide   = 20_000 // rows of the large partition

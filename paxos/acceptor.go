@@ -304,8 +304,8 @@ func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadComman
 	a.prepare(epoch, b, previous, cmd.Clone(), true, done)
 }
 
-// prepare is Prepare with a command that it may retain. own means that it comes from this node, whose request has reserved the
-// memory of the page.
+// prepare is Prepare with a command that it may retain. own means that it comes from this node, whose request has
+// reserved the memory of the page.
 func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, own bool, done func(*Promise, error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
 	if a.enterFree(partition) {
@@ -331,7 +331,8 @@ func (a *Acceptor) promise(
 }
 
 // promiseGuest is promiseHere for another node. The memory of a large page is reserved until answer has returned, which
-// passes it to the transport. Other requests of the partition wait meanwhile, at most as long as the pool lets this one.
+// passes it to the transport. Other requests of the partition wait meanwhile, at most as long as the pool lets this
+// one.
 func (a *Acceptor) promiseGuest(
 	partition string, epoch uint64, b, previous Ballot, cmd *row.ReadCommand, answer func(*Promise, error),
 ) {

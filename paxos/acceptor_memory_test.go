@@ -30,8 +30,8 @@ func (l *respondLater) promise(cmd *row.ReadCommand, b Ballot) (err error) {
 	return err
 }
 
-// The page that an acceptor reads for another node is reserved until the transport has it, and is refused if there is no
-// memory in time. The page for a request of this node belongs to that request.
+// The page that an acceptor reads for another node is reserved until the transport has it, and is refused if there is
+// no memory in time. The page for a request of this node belongs to that request.
 func TestPagesOfPromisesAreReserved(t *testing.T) {
 	acceptor, _, table := newAcceptor(t)
 	const page = 1 << 20

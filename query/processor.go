@@ -88,8 +88,8 @@ func (p *Processor) Query(r *request.Request, s *Session, text string, params *P
 	})
 }
 
-// keyspaceOf returns the keyspace of unqualified names: the request's, which must exist even if the statement has no such
-// names, or the session's.
+// keyspaceOf returns the keyspace of unqualified names: the request's, which must exist even if the statement has no
+// such names, or the session's.
 func (p *Processor) keyspaceOf(s *Session, keyspace string) (string, error) {
 	if keyspace == "" {
 		return s.Keyspace, nil

@@ -16,8 +16,8 @@ import (
 	"cqld/types"
 )
 
-// traced executes f, with a trace that it writes afterwards if the client requested one. params are nil for PREPARE. bound
-// are the markers of a prepared statement, whose values the trace shows.
+// traced executes f, with a trace that it writes afterwards if the client requested one. params are nil for PREPARE.
+// bound are the markers of a prepared statement, whose values the trace shows.
 func (p *Processor) traced(r *request.Request, params *Params, what, text string, bound []term.Marker, f func() (*Result, error)) (*Result, error) {
 	if !r.Tracing {
 		return f()

@@ -45,8 +45,8 @@ func reservePage(a *memory.Account, limits row.Limits) error {
 	return nil
 }
 
-// ReservePage reserves memory for a page that another node bounds and that ReadPage reads. It may wait, so its caller holds
-// nothing that others wait for without a bound. The caller releases the memory when it has passed the page on.
+// ReservePage reserves memory for a page that another node bounds and that ReadPage reads. It may wait, so its caller
+// holds nothing that others wait for without a bound. The caller releases the memory when it has passed the page on.
 func (l *Local) ReservePage(limits row.Limits) (release func(), err error) {
 	if l.memory == nil || limits.Bytes <= pageMemoryFree {
 		return func() {}, nil

@@ -26,7 +26,8 @@ type Request struct {
 	Deadline time.Duration
 	// Consistency and SerialConsistency determine how many replicas must respond.
 	Consistency, SerialConsistency ring.Consistency
-	// Tracing means that the client requested a trace, and TraceID is its session once the request was executed, else nil.
+	// Tracing means that the client requested a trace, and TraceID is its session once the request was executed, else
+	// nil.
 	Tracing bool
 	TraceID *[16]byte
 	// Trace receives the events of a traced request; nil means that the request is not traced.

@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// ParseInt parses a decimal number of at most bits bits as Java's parseInt does: digits of all scripts count, and a sign may precede.
+// ParseInt parses a decimal number of at most bits bits as Java's parseInt does: digits of all scripts count, and a
+// sign may precede.
 func ParseInt(text string, bits int) (int64, error) {
 	return strconv.ParseInt(asciiDigits(text), 10, bits)
 }
@@ -22,7 +23,8 @@ func parseUnsigned(text string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// asciiDigits replaces the decimal digits of the basic multilingual plane, which are in sequences from 0 to 9, by those of ASCII.
+// asciiDigits replaces the decimal digits of the basic multilingual plane, which are in sequences from 0 to 9, by those
+// of ASCII.
 func asciiDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		for _, digits := range unicode.Nd.R16 {
@@ -34,8 +36,8 @@ func asciiDigits(text string) string {
 	}, text)
 }
 
-// ParseDouble parses a number as Java's parseDouble does: spaces around it and the suffixes f and d are ignored, and NaN and Infinity
-// are numbers only in this spelling. Hexadecimal numbers are not supported.
+// ParseDouble parses a number as Java's parseDouble does: spaces around it and the suffixes f and d are ignored, and
+// NaN and Infinity are numbers only in this spelling. Hexadecimal numbers are not supported.
 func ParseDouble(text string) (float64, error) {
 	number := strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
 	switch strings.TrimLeft(number, "+-") {

@@ -91,8 +91,8 @@ func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 	}
 }
 
-// A request whose first part has arrived and that waits for memory is not slow: clients that need the memory of first parts
-// do not end its connection.
+// A request whose first part has arrived and that waits for memory is not slow: clients that need the memory of first
+// parts do not end its connection.
 func TestWaitingForMemoryIsNotSlow(t *testing.T) {
 	for _, v := range []frame.Version{4, 5} {
 		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20, ReceivingBytesMax: 1 << 20}})

@@ -91,7 +91,8 @@ func wireSchemaChange(s *query.SchemaChange) frame.SchemaChange {
 	return frame.SchemaChange{Change: s.Change, Target: s.Target, Keyspace: s.Keyspace, Name: s.Name, ArgTypes: s.Args}
 }
 
-// appendErrorReply appends the ERROR envelope that answers h, with the session of its trace and its custom payload; nil means none.
+// appendErrorReply appends the ERROR envelope that answers h, with the session of its trace and its custom payload; nil
+// means none.
 func appendErrorReply(dst []byte, h header, e *frame.Error, traceID *[16]byte, payload map[string][]byte) []byte {
 	start := len(dst)
 	flags := traceFlag(traceID) | payloadFlag(payload)

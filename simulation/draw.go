@@ -54,9 +54,9 @@ func DrawnOptions(seed uint64) Options {
 	return o
 }
 
-// drawConditional makes a fifth of the seeds runs of conditional changes alone, under which their state must survive: power cuts
-// with commits at every level, and changes of the ring with three replicas. Commits are often lost, so that decisions are for a
-// long time in the state of acceptors alone.
+// drawConditional makes a fifth of the seeds runs of conditional changes alone, under which their state must survive:
+// power cuts with commits at every level, and changes of the ring with three replicas. Commits are often lost, so that
+// decisions are for a long time in the state of acceptors alone.
 func (o *Options) drawConditional(seed uint64) {
 	switch seed % 10 {
 	case 3:

@@ -107,8 +107,8 @@ func satisfies(a levelAt, r ring.Replication, of []string, set int) bool {
 	return all >= a.level.BlockFor(r, a.dc)
 }
 
-// TestPaxosStateMovesWithItsRange runs seeds in which nodes gain ranges whose decisions are in the state of acceptors alone. Among
-// them is one that finds it if the state stays where it was.
+// TestPaxosStateMovesWithItsRange runs seeds in which nodes gain ranges whose decisions are in the state of acceptors
+// alone. Among them is one that finds it if the state stays where it was.
 func TestPaxosStateMovesWithItsRange(t *testing.T) {
 	for i := range max(2, *seeds/15) {
 		o := DrawnOptions(358 + 10*uint64(i))

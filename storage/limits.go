@@ -21,8 +21,9 @@ const (
 	// one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
-	// logBytesPerSync is the number of bytes of the log after which the disk is asked to write them, while nothing waits
-	// for them. When a memtable is full, all writes wait until the rest of its log is on disk: 3 MiB instead of all of it.
+	// logBytesPerSync is the number of bytes of the log after which the disk is asked to write them, while nothing
+	// waits for them. When a memtable is full, all writes wait until the rest of its log is on disk: 3 MiB instead of
+	// all of it.
 	logBytesPerSync = 2 << 20
 	// slowSync is the duration from which a sync of the log is logged: requests time out after 2 s.
 	slowSync = time.Second

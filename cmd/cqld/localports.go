@@ -9,8 +9,8 @@ import (
 	"cqld/node/config"
 )
 
-// ports are the ports of the first node of a ring. The other nodes have the same ones at other addresses or, if the system has only
-// 127.0.0.1, the following ones.
+// ports are the ports of the first node of a ring. The other nodes have the same ones at other addresses or, if the
+// system has only 127.0.0.1, the following ones.
 type ports struct{ native, storage, tables uint16 }
 
 // portStep is the distance between the ports that rings of one machine choose; it is more than localNodesMax.
@@ -20,7 +20,8 @@ const portStep = 100
 const portTries = 50
 
 // layout assigns an address to every node: 127.0.0.1, 127.0.0.2, … with equal ports, or, if the system has only
-// 127.0.0.1, that address with consecutive ports. A ring keeps its ports; a new one without flags takes the default ports, or free ones.
+// 127.0.0.1, that address with consecutive ports. A ring keeps its ports; a new one without flags takes the default
+// ports, or free ones.
 func (c *localCommand) layout() ([]member, error) {
 	kept, err := c.keptPorts()
 	if err != nil {

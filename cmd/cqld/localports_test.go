@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNewRingsTakeFreePorts lays out rings of two nodes while the ports of others are in use: without flags, all three ports change
-// together; with flags, they are kept or refused. A ring keeps its ports when it starts again.
+// TestNewRingsTakeFreePorts lays out rings of two nodes while the ports of others are in use: without flags, all three
+// ports change together; with flags, they are kept or refused. A ring keeps its ports when it starts again.
 func TestNewRingsTakeFreePorts(t *testing.T) {
 	if free("127.0.0.2", 0) != nil {
 		t.Skip("the system has one loopback address")

@@ -223,8 +223,8 @@ func (r *localRing) print() {
 // watchEvery is how often the ring looks for nodes that the user has started again.
 const watchEvery = time.Second
 
-// watch reports nodes that exit, and those that the user starts again by hand, until ctx ends or no node runs. interrupted is true if
-// ctx has ended.
+// watch reports nodes that exit, and those that the user starts again by hand, until ctx ends or no node runs.
+// interrupted is true if ctx has ended.
 func (r *localRing) watch(ctx context.Context, every time.Duration) (interrupted bool) {
 	poll := time.NewTicker(every)
 	defer poll.Stop()

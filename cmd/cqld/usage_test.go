@@ -26,7 +26,8 @@ func answer(t *testing.T, args string) string {
 	return out.String()
 }
 
-// TestWrongArgumentsAreAnsweredBriefly checks the answers to wrong arguments: they have at most ten lines, and name what to do.
+// TestWrongArgumentsAreAnsweredBriefly checks the answers to wrong arguments: they have at most ten lines, and name
+// what to do.
 func TestWrongArgumentsAreAnsweredBriefly(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                "cqld local ",

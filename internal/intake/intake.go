@@ -192,8 +192,8 @@ func (b *Body) Received(n int) {
 	b.in.mu.Unlock()
 }
 
-// Complete marks the body as fully received: it keeps its memory until End, and is no longer aborted. It does nothing if b
-// is nil.
+// Complete marks the body as fully received: it keeps its memory until End, and is no longer aborted. It does nothing
+// if b is nil.
 func (b *Body) Complete() {
 	if b == nil {
 		return

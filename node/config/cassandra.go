@@ -15,7 +15,8 @@ import (
 // renamed is an option under the name that it has in older versions of Cassandra.
 type renamed struct {
 	name string // the new name
-	// convert returns the value in the new form: older versions write units in the name. nil means that the values are equal.
+	// convert returns the value in the new form: older versions write units in the name. nil means that the values are
+	// equal.
 	convert func(value string) (string, error)
 }
 
@@ -90,7 +91,8 @@ func megabits(value string) (string, error) {
 // options are the options of a file that is read.
 type options map[string]*yaml.Node
 
-// promised is an option of Cassandra that promises something that cqld does not do. Only values that promise nothing are accepted.
+// promised is an option of Cassandra that promises something that cqld does not do. Only values that promise nothing
+// are accepted.
 type promised struct {
 	harmless func(v *yaml.Node, file options) bool
 	reason   string // why other values are refused, and what to do instead
@@ -198,7 +200,8 @@ func disabledGroup(v *yaml.Node, file options) bool {
 	return nothing(v, file) || v.Kind == yaml.MappingNode
 }
 
-// unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they promise something.
+// unsupported returns a note about options that cqld accepts because they are in every file of Cassandra, although they
+// promise something.
 func unsupported(name string, v *yaml.Node) string {
 	switch {
 	case name == "auto_snapshot" && !off(v, nil):

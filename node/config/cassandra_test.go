@@ -30,8 +30,8 @@ func stockFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// TestStockFilesOfCassandraAreAccepted reads the options of cassandra.yaml as versions 3.11 to 6 ship it, from files that others
-// may read: they are valid, and one warning names the options without effect.
+// TestStockFilesOfCassandraAreAccepted reads the options of cassandra.yaml as versions 3.11 to 6 ship it, from files
+// that others may read: they are valid, and one warning names the options without effect.
 func TestStockFilesOfCassandraAreAccepted(t *testing.T) {
 	for name, text := range stockFiles(t) {
 		path := filepath.Join(t.TempDir(), "cassandra.yaml")
@@ -125,7 +125,8 @@ func TestEachOptionHasOneMeaning(t *testing.T) {
 	}
 }
 
-// TestRenamedOptions sets each renamed option under both names: the options are equal afterwards. Setting both is an error.
+// TestRenamedOptions sets each renamed option under both names: the options are equal afterwards. Setting both is an
+// error.
 func TestRenamedOptions(t *testing.T) {
 	for _, c := range [][2]string{
 		{"read_request_timeout_in_ms: 7000", "read_request_timeout: 7s"},

@@ -31,8 +31,9 @@ func developmentSettings() map[string]setting {
 	}
 }
 
-// ApplyDevelopment completes the options of the development mode, after all of them are set: unless rpc_address is set, clients of all
-// addresses are served, as a container needs it. Clients of the machine reach the node at 127.0.0.1, which the node advertises.
+// ApplyDevelopment completes the options of the development mode, after all of them are set: unless rpc_address is set,
+// clients of all addresses are served, as a container needs it. Clients of the machine reach the node at 127.0.0.1,
+// which the node advertises.
 func (o *Options) ApplyDevelopment() {
 	if !o.DevelopmentMode {
 		return
@@ -45,8 +46,8 @@ func (o *Options) ApplyDevelopment() {
 	}
 }
 
-// validateAllAddresses checks rpc_address 0.0.0.0 or ::, which serves clients of all networks of the machine: only in development mode, or
-// with logins and encryption. Cassandra, too, requires the address that clients connect to.
+// validateAllAddresses checks rpc_address 0.0.0.0 or ::, which serves clients of all networks of the machine: only in
+// development mode, or with logins and encryption. Cassandra, too, requires the address that clients connect to.
 func (o *Options) validateAllAddresses(bad func(name, format string, args ...any)) {
 	switch {
 	case !o.RPCAddress.IsUnspecified():

@@ -50,8 +50,8 @@ func (e *Encryption) Policy() tlsconfig.Policy {
 		MaxValidity: e.MaxValidity, MinValidity: e.MinValidity}
 }
 
-// secret reports whether the configuration itself contains secrets. The password of a key that is not used is none: every file of
-// Cassandra has one.
+// secret reports whether the configuration itself contains secrets. The password of a key that is not used is none:
+// every file of Cassandra has one.
 func (e *Encryption) secret(used bool) bool {
 	return strings.Contains(e.Files.PrivateKey, "-----BEGIN") || used && e.Files.PrivateKeyPassword != ""
 }
@@ -103,7 +103,8 @@ func encryptionSettings() map[string]encryptionSetting {
 		"keystore_password":   file(password),
 		"truststore":          file(trusted),
 		"truststore_password": ignoredText,
-		// Files with passwords are an option of Cassandra 6; that of the truststore has no effect, like the password itself.
+		// Files with passwords are an option of Cassandra 6; that of the truststore has no effect, like the password
+		// itself.
 		"keystore_password_file":   refusePasswordFile,
 		"truststore_password_file": ignoredText,
 		"store_type":               setStoreType,

@@ -12,8 +12,8 @@ import (
 // EnvironmentPrefix precedes the names of options, in capitals, in the environment: CQLD_CLUSTER_NAME.
 const EnvironmentPrefix = "CQLD_"
 
-// LoadEnvironment sets the options that the environment, NAME=VALUE, has. Values are written as in the file. A variable with the prefix
-// that is similar to an option is reported in a warning; others belong to other programs.
+// LoadEnvironment sets the options that the environment, NAME=VALUE, has. Values are written as in the file. A variable
+// with the prefix that is similar to an option is reported in a warning; others belong to other programs.
 func (o *Options) LoadEnvironment(environment []string) error {
 	r := newReader(o)
 	var errs []error
@@ -46,7 +46,8 @@ func (o *Options) LoadEnvironment(environment []string) error {
 	return errors.Join(errs...)
 }
 
-// inOrder returns the variables sorted, with those of seeds and broadcast addresses last: as in the file, they depend on others.
+// inOrder returns the variables sorted, with those of seeds and broadcast addresses last: as in the file, they depend
+// on others.
 func inOrder(environment []string) []string {
 	last := func(entry string) int {
 		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") || strings.HasPrefix(entry, EnvironmentPrefix+"BROADCAST_") {
@@ -64,7 +65,8 @@ func elsewhere(name string) bool {
 	return slices.Contains([]string{"data_dir", "config", "log_level", "log_format", "superuser", "superuser_password", "superuser_password_file"}, name)
 }
 
-// environmentValue parses a value as the file has it. A text that YAML would read as something else, such as `a: b`, stays a text.
+// environmentValue parses a value as the file has it. A text that YAML would read as something else, such as `a: b`,
+// stays a text.
 func environmentValue(text string) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
@@ -76,8 +78,8 @@ func environmentValue(text string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// typos is the greatest distance of a name from that of an option that is taken for a typing error in the environment, which has
-// variables of other programs.
+// typos is the greatest distance of a name from that of an option that is taken for a typing error in the environment,
+// which has variables of other programs.
 const typos = 2
 
 // similar returns an option of cqld with nearly the same name; empty if there is none.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestEnvironmentSetsEveryOption sets each option that has a default in words by a variable and in the file: the results are equal.
+// TestEnvironmentSetsEveryOption sets each option that has a default in words by a variable and in the file: the
+// results are equal.
 func TestEnvironmentSetsEveryOption(t *testing.T) {
 	for name, value := range map[string]string{"cluster_name": "shop", "num_tokens": "8", "seeds": "127.0.0.1,127.0.0.2", "data_file_directories": "[/tmp/x]",
 		"rpc_address": "127.0.0.7", "authenticator": "PasswordAuthenticator", "read_request_timeout": "7s", "read_request_timeout_in_ms": "7000",

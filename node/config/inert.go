@@ -2,8 +2,9 @@ package config
 
 import "strings"
 
-// inert returns the names of the options of Cassandra 3.11 to 6 that have no meaning in cqld, under their new and old names: they
-// configure threads, files, caches, compaction, gossip and parts of Cassandra's machinery that cqld does not have.
+// inert returns the names of the options of Cassandra 3.11 to 6 that have no meaning in cqld, under their new and old
+// names: they configure threads, files, caches, compaction, gossip and parts of Cassandra's machinery that cqld does
+// not have.
 func inert() map[string]bool {
 	all := map[string]bool{}
 	for _, name := range strings.Fields(inertNames) {

@@ -37,7 +37,8 @@ type Options struct {
 	Datacenter  string
 	Rack        string
 	NumTokens   int
-	// InitialTokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses them.
+	// InitialTokens are the tokens of this node when it joins: initial_token. If there are none, the cluster chooses
+	// them.
 	InitialTokens []ring.Token
 
 	DataDir string
@@ -125,8 +126,8 @@ type Options struct {
 
 	Access Access // authentication and authorization
 
-	// PagingSecret authenticates paging states for several clusters: paging_state_secret. Empty means that states are valid in this
-	// cluster only.
+	// PagingSecret authenticates paging states for several clusters: paging_state_secret. Empty means that states are
+	// valid in this cluster only.
 	PagingSecret string
 
 	// TablesAccounts are the accounts of the Tables server. Those of the cluster's

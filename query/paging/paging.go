@@ -25,9 +25,9 @@ import (
 //
 // Clients could read masked key columns in it. If the table has any, the state is 2 followed by mask.Seal of the other form.
 //
-// Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another. The storage ids of
-// their tables differ, so that such a state, with version 3 (or 4 if it is sealed), has in place of it a hash of the table's name and
-// of the types and orders of its key columns, which determine the meaning of a position.
+// Clusters that share a secret accept each other's states: ZDM's dual reads carry them from one cluster to another. The
+// storage ids of their tables differ, so that such a state, with version 3 (or 4 if it is sealed), has in place of it a
+// hash of the table's name and of the types and orders of its key columns, which determine the meaning of a position.
 const (
 	version      = 1
 	sealed       = 2
@@ -115,8 +115,8 @@ func mac(key, b []byte) []byte {
 	return h.Sum(nil)[:macBytes]
 }
 
-// Decode returns the state that b encodes, or ErrInvalid. The state shares no memory with b. States of this cluster are accepted also
-// if there is a shared secret, so that a query continues when the secret is introduced.
+// Decode returns the state that b encodes, or ErrInvalid. The state shares no memory with b. States of this cluster are
+// accepted also if there is a shared secret, so that a query continues when the secret is introduced.
 func Decode(b []byte, keys Keys, table *schema.Table) (*State, error) {
 	if len(b) == 0 {
 		return nil, ErrInvalid

@@ -35,8 +35,8 @@ func tableOf(t *testing.T, others int, name string, masked bool, clustering ...s
 	return s.Table("ks", name)
 }
 
-// TestSharedStates decodes the states of one cluster in another: with the same secret, for tables with the same name and key columns,
-// they are accepted, whatever the storage ids and the secrets of the clusters are.
+// TestSharedStates decodes the states of one cluster in another: with the same secret, for tables with the same name
+// and key columns, they are accepted, whatever the storage ids and the secrets of the clusters are.
 func TestSharedStates(t *testing.T) {
 	column := func(kind types.Kind, desc bool) schema.ColumnSpec {
 		return schema.ColumnSpec{Name: "c", Kind: schema.Clustering, Type: types.Native(kind), Desc: desc}

@@ -48,7 +48,8 @@ func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
 		shape.Base.Name + ", cannot read its mutation fragments"}
 }
 
-// pagingKeys returns the keys of the paging states of the statement. A position in fragments is valid on this node only.
+// pagingKeys returns the keys of the paging states of the statement. A position in fragments is valid on this node
+// only.
 func (run *reading) pagingKeys() paging.Keys {
 	key := run.reader.pagingKey()
 	if run.plan.fragments == nil {

@@ -10,9 +10,9 @@ const (
 	statementBytes = 128
 )
 
-// DecodedBytes returns how many bytes of memory are needed for the decoded statements and values of a body of QUERY, EXECUTE
-// or BATCH, in addition to the body and to the copies of its texts, which are no larger than it. A null value of 4 bytes takes
-// valueBytes. It allocates nothing and leaves errors to Consume. c is after the prefix.
+// DecodedBytes returns how many bytes of memory are needed for the decoded statements and values of a body of QUERY,
+// EXECUTE or BATCH, in addition to the body and to the copies of its texts, which are no larger than it. A null value
+// of 4 bytes takes valueBytes. It allocates nothing and leaves errors to Consume. c is after the prefix.
 func DecodedBytes(op Opcode, c wire.Cursor, v Version) int {
 	switch op {
 	case OpQuery:

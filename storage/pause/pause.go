@@ -1,9 +1,9 @@
 // Package pause counts the commits that took long, by what they waited for.
 //
 // Commits of an engine are serialized, so all writes of the node wait while one does. Pebble counts only the waits that
-// it imposes itself ("write stalls"), for too many memtables or files. A commit also waits for a latch, and for the switch
-// to a new log when a memtable is full. What remains of its duration is the time in which its goroutine did not run: the
-// processor was busy, or the memory of a new memtable was not yet mapped.
+// it imposes itself ("write stalls"), for too many memtables or files. A commit also waits for a latch, and for the
+// switch to a new log when a memtable is full. What remains of its duration is the time in which its goroutine did not
+// run: the processor was busy, or the memory of a new memtable was not yet mapped.
 package pause
 
 import (

@@ -220,8 +220,8 @@ func TestImageRuns(t *testing.T) {
 	}
 }
 
-// containerOf returns a function that prepares a process in a container of the image: with its files as the root directory, its variables
-// and its user if this user may do that.
+// containerOf returns a function that prepares a process in a container of the image: with its files as the root
+// directory, its variables and its user if this user may do that.
 func containerOf(root string, c *v1.Config) func(args ...string) *exec.Cmd {
 	return func(args ...string) *exec.Cmd {
 		if os.Geteuid() != 0 {
@@ -240,8 +240,9 @@ func containerOf(root string, c *v1.Config) func(args ...string) *exec.Cmd {
 	}
 }
 
-// TestImageInDevelopment starts the image by variables alone. In development mode, the node prints how clients connect, says what it gives up
-// and serves the development account of Azure Tables; otherwise it does not serve clients of all networks.
+// TestImageInDevelopment starts the image by variables alone. In development mode, the node prints how clients connect,
+// says what it gives up and serves the development account of Azure Tables; otherwise it does not serve clients of all
+// networks.
 func TestImageInDevelopment(t *testing.T) {
 	image, root := unpackedImage(t)
 	file, err := image.ConfigFile()

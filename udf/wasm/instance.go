@@ -145,9 +145,9 @@ func (i *instance) stackBytes() (n int64) {
 	return n
 }
 
-// stacksOf returns the stacks of the runtime's callers of functions, which may be nil. The runtime does not export them,
-// and allocates them without a bound that could be set. It returns nil if this version of the runtime has no such field:
-// then reserveFrames assumes that all operations of a call are calls.
+// stacksOf returns the stacks of the runtime's callers of functions, which may be nil. The runtime does not export
+// them, and allocates them without a bound that could be set. It returns nil if this version of the runtime has no such
+// field: then reserveFrames assumes that all operations of a call are calls.
 func stacksOf(functions ...api.Function) (stacks []reflect.Value) {
 	for _, f := range functions {
 		if f == nil {

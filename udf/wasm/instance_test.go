@@ -228,8 +228,8 @@ func TestCallsReserveMemory(t *testing.T) {
 	}
 }
 
-// TestStacksOfTheRuntimeAreKnown fails if an upgrade of the runtime renames or removes the field that contains its stack,
-// or if that no longer grows with the depth of calls: then calls reserve many times more than they use.
+// TestStacksOfTheRuntimeAreKnown fails if an upgrade of the runtime renames or removes the field that contains its
+// stack, or if that no longer grows with the depth of calls: then calls reserve many times more than they use.
 func TestStacksOfTheRuntimeAreKnown(t *testing.T) {
 	recursion := code(get, 0, cond, 0x7f, get, 0, i32, 1, 0x6b, get, 1, 0x10, 0, els, i32, 0, end)
 	p, err := compiledBytes(stateful(1, false, recursion))

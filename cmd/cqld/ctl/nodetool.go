@@ -2,7 +2,8 @@ package ctl
 
 import "strings"
 
-// Substitute says what to use instead of a command of nodetool that `cqld ctl` does not have. It is empty for other names.
+// Substitute says what to use instead of a command of nodetool that `cqld ctl` does not have. It is empty for other
+// names.
 func Substitute(name string) string {
 	for text, names := range map[string]string{
 		"there is no gossip: membership is in the metadata log; see cqld ctl members":                 "disablegossip enablegossip statusgossip failuredetector checktokenmetadata reloadseeds",

@@ -8,7 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// nodetoolCommands are the commands of nodetool in Cassandra 5.0, without the subcommands of repair_admin, and some of later versions.
+// nodetoolCommands are the commands of nodetool in Cassandra 5.0, without the subcommands of repair_admin, and some of
+// later versions.
 const nodetoolCommands = `assassinate autorepairstatus bootstrap checktokenmetadata cidrfilteringstats cleanup clearsnapshot clientstats compact
 compactionhistory compactionstats datapaths decommission describecluster describering disableauditlog disableautocompaction disablebackup
 disablebinary disablefullquerylog disablegossip disablehandoff disablehintsfordc disableoldprotocolversions drain dropcidrgroup enableauditlog
@@ -28,8 +29,8 @@ setmaxhintwindow setsnapshotthrottle setstreamthroughput settimeout settraceprob
 statusautocompaction statusbackup statusbinary statusgossip statushandoff stop stopdaemon tablehistograms tablestats toppartitions tpstats
 truncatehints updatecidrgroup upgradesstables verify version viewbuildstatus cms`
 
-// TestEveryCommandOfNodetoolIsKnown checks that each command of nodetool exists, or that its substitute is named; and not both. Commands
-// of `cqld ctl` that a substitute names exist.
+// TestEveryCommandOfNodetoolIsKnown checks that each command of nodetool exists, or that its substitute is named; and
+// not both. Commands of `cqld ctl` that a substitute names exist.
 func TestEveryCommandOfNodetoolIsKnown(t *testing.T) {
 	var cli struct {
 		Ctl Commands `cmd:""`

@@ -1,5 +1,5 @@
-// Package running remembers which directories hold rings of `cqld local` that run, so that `cqld ctl` and `cqld local stop` find them
-// without --data-dir. It knows nothing about nodes: whether they run, their control sockets tell.
+// Package running remembers which directories hold rings of `cqld local` that run, so that `cqld ctl` and `cqld local
+// stop` find them without --data-dir. It knows nothing about nodes: whether they run, their control sockets tell.
 package running
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// directory returns the directory with a file for each ring, in the user's cache, which only the user can change. It is empty if
-// there is none, for example in a container without a home directory.
+// directory returns the directory with a file for each ring, in the user's cache, which only the user can change. It is
+// empty if there is none, for example in a container without a home directory.
 func directory() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -21,7 +21,8 @@ func directory() string {
 	return filepath.Join(cache, "cqld", "rings")
 }
 
-// Add remembers the directory of a ring until forget is called. If that is not possible, the directory must be named with --data-dir.
+// Add remembers the directory of a ring until forget is called. If that is not possible, the directory must be named
+// with --data-dir.
 func Add(ring string) (forget func()) {
 	dir := directory()
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {

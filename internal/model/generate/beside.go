@@ -30,8 +30,8 @@ func (g *Generator) Beside(name string) Object {
 	return Object{t.String(), "DROP INDEX IF EXISTS " + name}
 }
 
-// Refused generates an UPDATE or DELETE that is refused because of its WHERE: a range or a gap in the clustering columns, or a column that
-// is not in the primary key.
+// Refused generates an UPDATE or DELETE that is refused because of its WHERE: a range or a gap in the clustering
+// columns, or a column that is not in the primary key.
 func (g *Generator) Refused() Statement {
 	t := &text{}
 	deletes := g.oneIn(2)
