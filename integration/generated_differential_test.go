@@ -126,7 +126,7 @@ func (d *differential) end(statements []string) {
 var signatures = regexp.MustCompile(`(known type|following) signatures: .*\)`)
 
 // experimental matches warnings of Cassandra that cqld does not send, or sends less often.
-var experimental = regexp.MustCompile(`(?m)^warning: (SAI ANN indexes on vector columns are experimental.*(\n.*)*?\n ?\* Filters on columns.*)\n`)
+var experimental = regexp.MustCompile(`(?m)^warning: (SELECT queries with ORDER BY \.\.\. ANN OF.*(\n.*)*?\n ?\* Filters on columns.*)\n`)
 
 // staticOfView matches an error that names one of several columns, in the order of a hash table.
 var staticOfView = regexp.MustCompile(`static column '\w+' in materialized view`)

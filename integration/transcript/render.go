@@ -56,7 +56,7 @@ func (rq *request) render(a *cqlclient.Answer) string {
 	var out []string
 	for _, w := range a.Warnings {
 		if !strings.HasPrefix(w, rareWarning) && !strings.HasPrefix(w, viewWarning) {
-			out = append(out, "warning: "+w)
+			out = append(out, "warning: "+vectorWarning.ReplaceAllString(w, vectorWarningHere))
 		}
 	}
 	switch a.Kind {
@@ -99,6 +99,12 @@ func sortSignatures(list string) string {
 
 // viewWarning is the start of a warning that cqld does not send.
 const viewWarning = "Materialized views are experimental"
+
+// vectorWarning matches the start of Cassandra's warning about indexes on vectors, of which cqld sends the rest.
+var vectorWarning = regexp.MustCompile(`(?s)^SAI ANN indexes on vector columns are experimental.*LOCAL_ONE\.`)
+
+// vectorWarningHere is what cqld sends instead.
+const vectorWarningHere = "SELECT queries with ORDER BY ... ANN OF on the indexed column do not support:"
 
 // rareWarning is the start of a warning that Cassandra returns only for the first statement prepared after USE.
 const rareWarning = "`USE <keyspace>` with prepared statements"

@@ -15,11 +15,10 @@ import (
 // LegacyIndexName is the name in USING of indexes without a class.
 const LegacyIndexName = "legacy_local_table"
 
-// Cassandra's warnings about indexes.
+// Warnings about indexes. Cassandra's about vectors also says that they are experimental, and lists levels above ONE.
 const (
 	sasiWarning        = "SASI indexes are experimental and are not recommended for production use."
-	vectorIndexWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
-		"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
+	vectorIndexWarning = "SELECT queries with ORDER BY ... ANN OF on the indexed column do not support:\n * Paging.\n" +
 		" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
 		" * Filters on columns without a SAI index."
 )
