@@ -1,5 +1,5 @@
 // Package running remembers which directories hold rings of `cqld local` that run, so that `cqld ctl` and `cqld local
-// stop` find them without --data-dir. It knows nothing about nodes: whether they run, their control sockets tell.
+// stop` find them without --data-dir. It knows nothing about nodes: whether they run, their control sockets show.
 package running
 
 import (
