@@ -76,7 +76,7 @@ func (c *extensionCase) compareSorted(equal func(what string, got, want []string
 	slices.SortStableFunc(want, func(a, b string) int {
 		x, y := strings.Split(a, " | "), strings.Split(b, " | ")
 		n := compareShown(x[i], y[i])
-		if descending {
+		if descending && i != j { // the last direction of a column counts
 			n = -n
 		}
 		return cmp.Or(n, compareShown(x[j], y[j]))

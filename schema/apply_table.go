@@ -331,7 +331,7 @@ func (t *Table) alterAdd(specs []ColumnSpec, ifNotExists bool) error {
 // reuse gives c the id and drop time of the dropped column with its name.
 func (c *Column) reuse(d *DroppedColumn) error {
 	switch {
-	case !d.Type.Equal(c.Type):
+	case !readable(c.Type, d.Type):
 		return invalidf("Cannot add a column '%s' of type %s, incompatible with previously dropped column '%s' of type %s",
 			c.Name, c.Type, d.Name, d.Type)
 	case d.Kind != c.Kind:
@@ -376,6 +376,7 @@ func (t *Table) alterDrop(c *AlterTable) error {
 		// One entry for each name. Its time never decreases: cells hidden by an earlier drop must not reappear after a later drop
 		// with an older timestamp.
 		d := DroppedColumn{Column: *col, Micros: max(c.DropMicros, col.DroppedMicros)}
+		d.Type = expandUserTypes(d.Type)
 		if at, again := dropped[name]; again {
 			t.Dropped[at] = d
 			continue

@@ -112,10 +112,10 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 	return computeInt(op, to, x, y)
 }
 
-// operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers are converted by way of a
-// double, and therefore have one digit after the decimal point.
+// operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers and floats are converted
+// by way of a double: integers have one digit after the decimal point, and floats those of the double.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
-	if t.IsInteger() && t.Kind() != types.Varint {
+	if t.IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
 		x, ok := t.Float64(v)
 		if !ok {
 			return nil, false

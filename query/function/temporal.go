@@ -114,7 +114,10 @@ func (l *Library) addFloor() {
 			if d.Months != 0 || d.Days != 0 || d.Nanos > nanosPerDay {
 				return nil, invalidf("For time values, the floor can only be computed for durations smaller that a day")
 			}
-			if d.Nanos <= 0 {
+			if d.Nanos < 0 {
+				return nil, invalidf("Negative durations are not supported by the floor function")
+			}
+			if d.Nanos == 0 {
 				return nil, invalidf("The floor cannot be computed for a zero or negative duration")
 			}
 			c := wire.NewCursor(a[0])
@@ -128,12 +131,13 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	if !ok || len(a[0]) == 0 {
 		return nil, nil
 	}
-	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
+	switch text := native(types.Duration).AppendText(nil, a[1]); {
+	case from.Kind() == types.Date && d.Nanos != 0:
+		return nil, invalidf("The floor on date values cannot be computed for the %s duration as precision is below 1 day", text)
+	case from.Kind() != types.Date && d.Nanos%nanosPerMilli != 0:
+		return nil, invalidf("The floor cannot be computed for the %s duration as precision is below 1 millisecond", text)
+	case d.Months < 0 || d.Days < 0 || d.Nanos < 0:
 		return nil, invalidf("Negative durations are not supported by the floor function")
-	}
-	if from.Kind() == types.Date && d.Nanos%nanosPerDay != 0 {
-		return nil, invalidf("The floor on date values cannot be computed for the %s duration as precision is below 1 day",
-			native(types.Duration).AppendText(nil, a[1]))
 	}
 	ms := millisOf(from, a[0])
 	if start > ms {

@@ -28,6 +28,11 @@ func (c *compiler) orderBy(p *Plan, stmt *cql.Select) error {
 		if err != nil {
 			return err
 		}
+		// As in Cassandra, a column that occurs again keeps its place and has the last direction.
+		if at := slices.IndexFunc(columns, func(o orderColumn) bool { return o.col == col }); at >= 0 {
+			columns[at].descending = o.Descending
+			continue
+		}
 		columns = append(columns, orderColumn{col, o.Descending})
 	}
 	if err := p.declaredOrder(columns); err != nil {

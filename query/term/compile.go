@@ -2,6 +2,7 @@ package term
 
 import (
 	"errors"
+	"strings"
 
 	"cqld/cql"
 	"cqld/internal/wire"
@@ -165,6 +166,9 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 	}
 	if t.Kind == cql.LiteralNull {
 		return &constTerm{}, nil
+	}
+	if t.Kind == cql.LiteralString && receiver.Type.Kind() == types.Timestamp && strings.EqualFold(t.Text, "now") {
+		return c.call(t, cql.QualifiedName{Name: "current_timestamp"}, nil, receiver)
 	}
 	b, err := receiver.Type.FromLiteral(literalKind(t.Kind), t.Text)
 	if err != nil {
