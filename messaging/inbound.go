@@ -1,6 +1,7 @@
 package messaging
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type inbound struct {
 	from    ring.NodeID // the id that the peer sent; only that of a member while conn is bound
 	slots   chan struct{}
 	running sync.WaitGroup
+	// refused is the service of the first message that was refused because the peer is not known as a member.
+	refused string
 
 	mu sync.Mutex
 	// cancels contains the cancelable requests in progress, at most as many as there are slots.
@@ -50,6 +53,9 @@ func (t *StreamTransport) serve(inbound *inboundConn) {
 	stop()
 	in.cancelAll()
 	in.running.Wait()
+	if in.refused != "" && !inbound.bound.Load() {
+		t.refused.report(in.refused, from, errUnknownPeer)
+	}
 }
 
 // admit executes the handshakes of a connection that a peer opened. It returns the connection for frames, and the node id
@@ -94,7 +100,7 @@ func (in *inbound) receive(e envelope) {
 	case service.Any != nil:
 		in.callAny(service, Sender{in.from, in.conn.addr, bound}, e.payload, respond)
 	case !bound:
-		in.t.refused.note(service.Name, in.from, errUnknownPeer)
+		in.refuseUnknown(service.Name)
 		respond(nil, &RemoteError{Code: CodeUnknownPeer, Message: errUnknownPeer.Error()})
 	case service.Handler == nil:
 		respond(nil, fmt.Errorf("messaging: no handler for verb %d", e.verb))
@@ -103,6 +109,13 @@ func (in *inbound) receive(e envelope) {
 	default:
 		in.dispatch(service, &e, call, respond)
 	}
+}
+
+// refuseUnknown counts a message of a peer that is not known as a member. It is logged when the connection ends and the peer is
+// still unknown: a node that joins may send heartbeats before this node has the metadata that make it a member.
+func (in *inbound) refuseUnknown(service string) {
+	in.t.refused.add("")
+	in.refused = cmp.Or(in.refused, service)
 }
 
 // responder returns the Respond of a message. Apart from it, a request that runs on the connection's goroutine allocates

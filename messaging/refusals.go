@@ -29,16 +29,23 @@ func newRefusals(log *slog.Logger, event string) *refusals {
 
 // note counts a refusal, and logs it unless one was logged less than refusalsEvery ago.
 func (r *refusals) note(what string, from ring.NodeID, err error) {
-	var s *SecurityError
-	reason := ""
-	if errors.As(err, &s) {
-		reason = s.Reason
-	}
+	r.add(reasonOf(err))
+	r.report(what, from, err)
+}
+
+// add counts a refusal.
+func (r *refusals) add(reason string) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.count++
 	if reason != "" {
 		r.byReason[reason]++
 	}
+}
+
+// report logs a refusal that was counted, unless one was logged less than refusalsEvery ago.
+func (r *refusals) report(what string, from ring.NodeID, err error) {
+	r.mu.Lock()
 	now := time.Now()
 	if !r.logged.IsZero() && now.Sub(r.logged) < refusalsEvery {
 		r.silent++
@@ -48,7 +55,16 @@ func (r *refusals) note(what string, from ring.NodeID, err error) {
 	silent := r.silent
 	r.silent, r.logged = 0, now
 	r.mu.Unlock()
-	r.log.Warn(r.event, "what", what, "claimed node", from, "err", err, "reason", reason, "not logged", silent)
+	r.log.Warn(r.event, "what", what, "claimed node", from, "err", err, "reason", reasonOf(err), "not logged", silent)
+}
+
+// reasonOf returns the reason of a handshake that failed; empty for other errors.
+func reasonOf(err error) string {
+	var s *SecurityError
+	if errors.As(err, &s) {
+		return s.Reason
+	}
+	return ""
 }
 
 // reasons returns the number of handshakes by the reason for which they failed.
