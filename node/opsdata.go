@@ -54,8 +54,10 @@ func (n *Node) compactionWork(a control.TablesArgs) jobWork {
 		after, done := string(j.Checkpoint()), int64(0)
 		for i, t := range tables {
 			if name(t) > after {
-				j.Progress(done, total, "compacting "+name(t))
-				if err := n.engine.CompactTable(ctx, t.StorageID); err != nil && !n.dropped(t.StorageID, err) {
+				what := "compacting " + name(t)
+				j.Progress(done, total, what)
+				part := func(n, parts int) { j.Progress(done+sizes[i]*int64(n)/int64(parts), total, what) }
+				if err := n.engine.CompactTable(ctx, t.StorageID, part); err != nil && !n.dropped(t.StorageID, err) {
 					return err
 				}
 				j.SetCheckpoint([]byte(name(t)))

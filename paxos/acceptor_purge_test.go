@@ -294,7 +294,7 @@ func BenchmarkPurge(b *testing.B) {
 			})
 		}
 		size := func(name string) {
-			if err := engine.CompactTable(b.Context(), schema.PaxosTable); err != nil {
+			if err := engine.CompactTable(b.Context(), schema.PaxosTable, nil); err != nil {
 				b.Fatal(err)
 			}
 			bytes, err := engine.SizeOf(schema.PaxosTable, ring.FullRange())

@@ -160,7 +160,7 @@ func (n *Node) compact() {
 	for _, kind := range workloadKinds() {
 		for _, t := range kind.tables {
 			if table := n.cluster.table(t.Table); table != nil {
-				if err := n.process.engine.CompactTable(context.Background(), table.StorageID); err != nil {
+				if err := n.process.engine.CompactTable(context.Background(), table.StorageID, nil); err != nil {
 					n.cluster.fail("node %d cannot compact: %v", n.id, err)
 				}
 			}

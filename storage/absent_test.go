@@ -30,7 +30,7 @@ func TestAbsentKeysReadNoBlock(t *testing.T) {
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.CompactTable(context.Background(), testTable); err != nil {
+	if err := e.CompactTable(context.Background(), testTable, nil); err != nil {
 		t.Fatal(err)
 	}
 	if size, err := e.TableSize(testTable); err != nil || size.Levels[6] == 0 || size.Levels[6] != size.Files {
@@ -125,7 +125,7 @@ func TestAbsentPartitionsReadNoBlock(t *testing.T) {
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.CompactTable(context.Background(), testTable); err != nil {
+	if err := e.CompactTable(context.Background(), testTable, nil); err != nil {
 		t.Fatal(err)
 	}
 	after := []row.Slice{{Start: clusteringOf(3)}}

@@ -2,22 +2,46 @@ package storage
 
 import (
 	"context"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"cqld/ring"
 	"cqld/schema"
 	"cqld/storage/rowkey"
 )
 
-// CompactTable purges the dead data of a table, and compacts the rest into the lowest level. It stops when ctx ends.
-func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID) error {
-	if err := e.failedErr(); err != nil {
+// CompactTable purges the dead data of a table, and compacts the rest into the lowest level. It works on parts of about
+// compactPartBytes, in the order of their tokens, and calls progress, if it is not nil, after each. It stops when ctx
+// ends.
+func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID, progress func(done, parts int)) error {
+	size, err := e.TableSize(id)
+	if err != nil {
 		return err
 	}
-	if err := e.sweepTable(ctx, id); err != nil {
-		return err
+	parts := int(min(1+size.Bytes/compactPartBytes, compactPartsMax))
+	return e.compactTable(ctx, id, parts, progress)
+}
+
+func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts int, progress func(done, parts int)) error {
+	start := rowkey.AppendTable(nil, id)
+	for i := 1; i <= parts; i++ {
+		end := rowkey.AppendTableEnd(nil, id)
+		if i < parts { // tokens are hashes, so equal ranges of them have about as many bytes
+			end = rowkey.AppendToken(nil, id, ring.Token(uint64(i)*(math.MaxUint64/uint64(parts))^1<<63))
+		}
+		if err := e.purgeSpan(ctx, &sweepSpan{position: start, end: end}); err != nil {
+			return err
+		}
+		if err := e.db.Compact(ctx, start, end, true); err != nil {
+			return e.failure(err)
+		}
+		if progress != nil {
+			progress(i, parts)
+		}
+		start = end
 	}
-	return e.failure(e.db.Compact(ctx, rowkey.AppendTable(nil, id), rowkey.AppendTableEnd(nil, id), true))
+	return nil
 }
 
 // TableSize is the approximate size of a table on disk, without memtables.

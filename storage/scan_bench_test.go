@@ -65,7 +65,7 @@ func benchScan(b *testing.B, rows int, headers, clustering bool) {
 	if err := e.Flush(); err != nil {
 		b.Fatal(err)
 	}
-	if err := e.CompactTable(context.Background(), testTable); err != nil {
+	if err := e.CompactTable(context.Background(), testTable, nil); err != nil {
 		b.Fatal(err)
 	}
 	slices.SortFunc(keys, row.PartitionKey.Compare)

@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/internal/wire"
-	"cqld/schema"
 	"cqld/storage/rowkey"
 )
 
@@ -134,10 +133,9 @@ func (e *Engine) measureSuspects() error {
 	return nil
 }
 
-// sweepTable purges all dead data of a table. It stops when ctx ends.
-func (e *Engine) sweepTable(ctx context.Context, id schema.StorageID) error {
+// purgeSpan purges all dead data of a span. It stops when ctx ends.
+func (e *Engine) purgeSpan(ctx context.Context, x *sweepSpan) error {
 	s := &e.sweeper
-	x := &sweepSpan{position: rowkey.AppendTable(nil, id), end: rowkey.AppendTableEnd(nil, id)}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err

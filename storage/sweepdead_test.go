@@ -2,7 +2,9 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -177,11 +179,41 @@ func TestCompactTablePurges(t *testing.T) {
 	defer e.Close()
 	mustApply(t, e, deletePartition("a", 5, clock.Now().Unix()))
 	clock.advance(time.Hour)
-	if err := e.CompactTable(context.Background(), testTable); err != nil {
+	if err := e.CompactTable(context.Background(), testTable, nil); err != nil {
 		t.Fatal(err)
 	}
 	if internal, found := steps(t, e); found != 200 || internal > 500 {
 		t.Errorf("%d keys, found in %d steps", found, internal)
+	}
+}
+
+// TestCompactionOfPartsPurges compacts a table in parts, which are reported one after the other. Together they purge what
+// the compaction of the whole purges, and each partition is in one of them.
+func TestCompactionOfPartsPurges(t *testing.T) {
+	clock := newTestClock()
+	e := openTest(t, Options{Inline: true, Clock: clock, Sync: SyncNone, Table: tableWith(GCTimeout, 10)})
+	defer e.Close()
+	for i := range 100 {
+		mustApply(t, e, putRow(fmt.Sprint(i), 1, 5, "x"), putRow(fmt.Sprint(i), 2, 5, "x"))
+		if i%2 == 0 {
+			mustApply(t, e, deletePartition(fmt.Sprint(i), 6, clock.Now().Unix()))
+		}
+	}
+	clock.advance(time.Hour)
+	var reports []int
+	if err := e.compactTable(t.Context(), testTable, 7, func(done, parts int) { reports = append(reports, done, parts) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 7, 2, 7, 3, 7, 4, 7, 5, 7, 6, 7, 7, 7}; !slices.Equal(reports, want) {
+		t.Errorf("reports %v", reports)
+	}
+	if n := entries(t, e); n != 100 {
+		t.Errorf("%d entries, want those of 50 partitions with 2 rows", n)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := e.compactTable(ended, testTable, 7, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a compaction that is canceled: %v", err)
 	}
 }
 
