@@ -16,9 +16,11 @@ import (
 const stopsVariable = "CQLD_STOPS"
 
 // TestStopsUnderPacedClients stops nodes under the Go drivers with 64 goroutines of one session, each with at most one
-// insert in 300 ms, in step or not. In 20 stops, requests may fail at most once, and once more for each time that the
-// machine did not schedule this process; those that fail within rollingTogether count as one. CQLD_STOPS is the number
-// of stops by each method. With CQLD_STOPS_KILL=1, nodes are also killed, which shows what the drain avoids.
+// insert in 300 ms, in step or not. In step, requests may fail at most once in 20 stops. Requests at times that are spread
+// over the interval cross the end of a connection in one of 5 to 10 stops (ADR 20), so they may fail once in three stops,
+// or at two times. One more is permitted for each time that the machine did not schedule this process; requests that fail
+// within rollingTogether count as one. CQLD_STOPS is the number of stops by each method. With CQLD_STOPS_KILL=1, nodes are
+// also killed, which shows what the drain avoids.
 func TestStopsUnderPacedClients(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {
@@ -88,7 +90,7 @@ func (p *pacedStops) run(t *testing.T) {
 			missing(t, "the "+l.name+" driver", l.installed.Error())
 		case l.err != nil:
 			t.Errorf("%s: the program failed: %v", l.name, l.err)
-		case !p.kills && times > max(p.stops/20, 1)+stalled:
+		case !p.kills && times > p.permitted()+stalled:
 			t.Errorf("%s: requests failed %d times in %d stops", l.name, times, p.stops)
 		case answered < 100*p.stops:
 			t.Errorf("%s: only %d requests were answered", l.name, answered)
@@ -99,6 +101,14 @@ func (p *pacedStops) run(t *testing.T) {
 			}
 		}
 	}
+}
+
+// permitted returns at how many times requests of one driver may fail.
+func (p *pacedStops) permitted() int {
+	if p.program == "step" {
+		return max(p.stops/20, 1)
+	}
+	return max(p.stops/3, 2)
 }
 
 // failures returns how many requests failed and were answered, and at how many times some failed.
