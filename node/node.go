@@ -74,7 +74,7 @@ type Node struct {
 	answered      tablesFigures
 	control       *control.Server
 	health        *health.Server                  // nil: health_address is not set
-	beating       atomic.Pointer[cluster.Cluster] // whose loop runs; nil: it does not run yet, or any more
+	beating       atomic.Pointer[cluster.Cluster] // whose loop runs; nil before the loop starts and after it ends
 	audit         *audit.Log
 	certificates  certificates
 	started       time.Time

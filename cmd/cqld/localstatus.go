@@ -120,7 +120,7 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 
 type localStopCommand struct{ whichRing }
 
-// Run stops all nodes of the ring, whoever has started them, and waits until they have ended.
+// Run stops all nodes of the ring, including those that were started by hand, and waits until they have ended.
 func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
 	dir, err := c.directory()
 	if err != nil {

@@ -23,7 +23,7 @@ const overview = `cqld is a wide-column database for clients of Cassandra (CQL) 
 Show the flags of a command with cqld COMMAND --help, all commands with cqld --help.
 `
 
-// shortcut returns the arguments that kong parses for those of the user, or prints the answer itself.
+// shortcut translates the user's arguments into the arguments that kong parses, or prints the answer itself.
 func shortcut(args []string, out io.Writer) (parsed []string, done bool) {
 	switch {
 	case len(args) == 0, len(args) == 1 && args[0] == "help":

@@ -103,8 +103,8 @@ func encryptionSettings() map[string]encryptionSetting {
 		"keystore_password":   file(password),
 		"truststore":          file(trusted),
 		"truststore_password": ignoredText,
-		// Files with passwords are an option of Cassandra 6; that of the truststore has no effect, like the password
-		// itself.
+		// Cassandra 6 reads passwords from files. The truststore's password has no effect here, so its file has none
+		// either.
 		"keystore_password_file":   refusePasswordFile,
 		"truststore_password_file": ignoredText,
 		"store_type":               setStoreType,

@@ -113,7 +113,7 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 }
 
 // operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers and floats are converted
-// by way of a double: integers have one digit after the decimal point, and floats those of the double.
+// to a double first: an integer gets one digit after the decimal point, and a float gets all digits of the double.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	if t.IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
 		x, ok := t.Float64(v)

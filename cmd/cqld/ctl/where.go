@@ -52,8 +52,8 @@ func (w *Where) client() (*control.Client, error) {
 // defaultDir is the data directory of `cqld start` and `cqld local` without flags, relative to the working directory.
 const defaultDir = "cqld-data"
 
-// find sets the data directory if no flag does: the default one if a node listens there, or that of the only ring of
-// `cqld local` that runs.
+// find chooses the data directory if --data-dir is not set: the default directory if a node listens there, otherwise the
+// directory of the only running ring of `cqld local`.
 func (w *Where) find() error {
 	if w.DataDir != "" {
 		return nil
