@@ -104,7 +104,8 @@ func (n *testNode) open() error {
 	}
 	c, err := Open(Options{Name: "test", Dir: "raft", FS: n.fs, Network: network, Clock: wallClock{time.Now()},
 		Rand: rand.New(rand.NewPCG(n.seed, uint64(time.Now().UnixNano()))), Logger: slog.New(slog.DiscardHandler), Seeds: n.seeds,
-		Self: NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: n.numTokens(), Tokens: n.tokens,
+		Self: NodeSpec{Datacenter: "dc1", Rack: "r1", Internode: n.addr, Native: n.addr, NumTokens: n.numTokens(),
+			Tokens:  n.tokens,
 			Replace: n.replace},
 		LookUpSeeds: n.lookUp, ReplicationFactor: 4, Fatal: fatal})
 	if err != nil {

@@ -105,7 +105,8 @@ func newBenchRing(b testing.TB, n int) []*benchNode {
 				b.Error(err)
 			}
 		})
-		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, running: running, services: map[messaging.Verb]messaging.Service{}}
+		nodes[i] = &benchNode{id: id, nodes: nodes, schema: s, engine: engine, running: running,
+			services: map[messaging.Verb]messaging.Service{}}
 		members = append(members, &ring.Node{ID: id, Datacenter: "dc1", Rack: "r1", State: ring.Normal, Tokens: []ring.Token{ring.Token(i) << 60}})
 	}
 	b.Cleanup(running.end) // a quorum answers the client before the last replica has done its work

@@ -44,7 +44,8 @@ func (b *builder) parameterType(token antlr.Token, ctx grammar.IDataTypeContext)
 	case grammar.CqlLexerK_VECTOR:
 		dimensions, err := strconv.ParseInt(ctx.INTEGER().GetText(), 10, 32)
 		if err != nil {
-			b.fail("Failed parsing statement: [" + b.text + "] reason: NumberFormatException For input string: \"" + ctx.INTEGER().GetText() + "\"")
+			b.fail("Failed parsing statement: [" + b.text + "] reason: NumberFormatException For input string: \"" +
+				ctx.INTEGER().GetText() + "\"")
 		}
 		return TypeExpr{Kind: TypeVector, Args: args, Dimensions: int(dimensions)}
 	}

@@ -20,7 +20,8 @@ import (
 func TestStopDuringCompilations(t *testing.T) {
 	const clients = 8
 	binary, dir := cqld(t)
-	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()), process.Options{Nodes: 1, YAML: []string{"user_defined_functions_enabled: true"}})
+	ring, err := process.NewRing(binary, filepath.Join(dir, t.Name()),
+		process.Options{Nodes: 1, YAML: []string{"user_defined_functions_enabled: true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,8 @@ func TestStopDuringCompilations(t *testing.T) {
 	}
 	end := func() { once.Do(func() { close(stop) }); all.Wait() }
 	defer end()
-	for late := time.Now().Add(ringStart); serverMetric(t, s, "functions_compiling") == 0; time.Sleep(time.Millisecond) {
+	compiling := func() int64 { return serverMetric(t, s, "functions_compiling") }
+	for late := time.Now().Add(ringStart); compiling() == 0; time.Sleep(time.Millisecond) {
 		select {
 		case <-stop:
 			t.FailNow() // a compilation was refused
@@ -71,7 +73,8 @@ func compileUntil(t *testing.T, address string, client int, stop chan struct{}, 
 		}
 		name := "f" + strconv.Itoa(client)
 		module := wasmFunction(name, strings.Repeat("\x20\x00\x41\x01\x6a\x1a", 20_000+client*100+n))
-		text := "CREATE OR REPLACE FUNCTION m." + name + " (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE wasm AS '" +
+		text := "CREATE OR REPLACE FUNCTION m." + name +
+			" (x int) RETURNS NULL ON NULL INPUT RETURNS int LANGUAGE wasm AS '" +
 			base64.StdEncoding.EncodeToString(module) + "'"
 		a, err := c.Query(text, cqlclient.Options{})
 		if err != nil {

@@ -99,7 +99,8 @@ func ctlCases(address string) []ctlCase {
 
 // ctlElsewhere returns the commands that other tests, or the end of this one, execute.
 func ctlElsewhere() []string {
-	return []string{"drain", "stopdaemon", "decommission", "removenode", "move", "rebuild", "abort", "killquery", "help"}
+	return []string{"drain", "stopdaemon", "decommission", "removenode", "move", "rebuild", "abort", "killquery",
+		"help"}
 }
 
 // TestControl executes every command of "cqld ctl" on a real ring and checks its table and its JSON.

@@ -26,7 +26,8 @@ func TestGeneratedBesideObjectsAnswerAsCassandra(t *testing.T) {
 	for seed := *generatedSeed; d.compared < *generatedCount; seed++ {
 		r := rand.New(rand.NewPCG(seed, 4))
 		table := fmt.Sprintf("b%d", seed)
-		g := generate.New(r, table, generate.Options{Types: seed%2 == 0, Filters: seed%4 < 2, Ranges: true, Hints: seed%3 == 0})
+		g := generate.New(r, table, generate.Options{Types: seed%2 == 0, Filters: seed%4 < 2, Ranges: true,
+			Hints: seed%3 == 0})
 		d.begin(seed, g.Definitions())
 		for i := range besideRows {
 			d.run(block(g.Row(), i%2 == 0), false)

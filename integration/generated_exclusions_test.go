@@ -37,11 +37,14 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"INVALID: value (t_u)1 is not of type int\n", nil, "names of types in hints"},
 		{nil, "INSERT INTO t (p0, l) VALUES (1, [(t_u)1]);", "INVALID: value (ks.t_u)1 is not of type int\n",
 			"INVALID: value (t_u)1 is not of type text\n", nil, ""},
-		{nil, "BEGIN BATCH DELETE FROM t WHERE p0 = 0 IF v0 < null; UPDATE t SET v0 = 1 WHERE p0 = 0 IF v0 = 1; APPLY BATCH;",
+		{nil, "BEGIN BATCH DELETE FROM t WHERE p0 = 0 IF v0 < null; UPDATE t SET v0 = 1 WHERE p0 = 0 IF v0 = 1; " +
+			"APPLY BATCH;",
 			"[applied] boolean\nfalse\n(1 rows)\n", "INVALID: Invalid comparison with null for operator \"<\"\n", nil,
 			"conditions on one column in a random order"},
-		{nil, "BEGIN BATCH DELETE FROM t WHERE p0 = 0 IF v0 < null; UPDATE t SET v0 = 1 WHERE p0 = 0 IF v1 = 1; APPLY BATCH;",
-			"[applied] boolean\nfalse\n(1 rows)\n", "INVALID: Invalid comparison with null for operator \"<\"\n", nil, ""},
+		{nil, "BEGIN BATCH DELETE FROM t WHERE p0 = 0 IF v0 < null; UPDATE t SET v0 = 1 WHERE p0 = 0 IF v1 = 1; " +
+			"APPLY BATCH;",
+			"[applied] boolean\nfalse\n(1 rows)\n", "INVALID: Invalid comparison with null for operator \"<\"\n", nil,
+			""},
 		{[]string{"INSERT INTO t (p0, v0) VALUES (1, '');"}, "SELECT p0 FROM t_w1;", one + "-- next page\nSERVER_ERROR: java.lang.NullPointerException\n",
 			one + "-- next page\n" + one, []string{"page=1"}, "pages of a view after an empty partition key"},
 		{[]string{"INSERT INTO t (p0, v0) VALUES (1, 'a');"}, "SELECT p0 FROM t_w1;", one + "-- next page\nSERVER_ERROR: java.lang.NullPointerException\n",

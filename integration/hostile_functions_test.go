@@ -27,7 +27,8 @@ func (h *hostile) functions(ctx context.Context, r *rand.Rand, count *atomic.Int
 		for _, text := range []string{
 			"CREATE TABLE IF NOT EXISTS h.r (k int, c int, v int, l list<int>, m map<int, text>, PRIMARY KEY (k, c))",
 			"INSERT INTO h.r (k, c, v) VALUES (1, 1, 1)",
-			"CREATE OR REPLACE FUNCTION " + name + " (x int) " + onNull + " ON NULL INPUT RETURNS int LANGUAGE " + language + " AS " + quoted,
+			"CREATE OR REPLACE FUNCTION " + name + " (x int) " + onNull + " ON NULL INPUT RETURNS int LANGUAGE " +
+				language + " AS " + quoted,
 			"SELECT " + name + "(v) FROM h.r LIMIT 10",
 			"SELECT " + name + "(" + name + "(v)) FROM h.r WHERE k = 1",
 		} {

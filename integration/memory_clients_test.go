@@ -127,7 +127,8 @@ func (m *memoryRing) largeCollections(ctx context.Context) error {
 		return err
 	}
 	return m.each(ctx, clients, func(ctx context.Context, i int, c *cqlclient.Conn) error {
-		for _, text := range []string{fmt.Sprintf("SELECT l FROM m.lists WHERE k = %d", i%lists), "SELECT * FROM m.lists",
+		for _, text := range []string{fmt.Sprintf("SELECT l FROM m.lists WHERE k = %d", i%lists),
+			"SELECT * FROM m.lists",
 			"SELECT k FROM m.lists WHERE l CONTAINS -1 ALLOW FILTERING"} {
 			if _, err := pages(ctx, c, text, cqlclient.Options{PageSize: 100}); err != nil {
 				return err
@@ -178,7 +179,8 @@ func TestMemoryOfTools(t *testing.T) {
 	m.survives(t, "COPY", func(context.Context) error {
 		// cqlsh repeats what is refused as overloaded, and then ends with an error although everything was imported.
 		text, _ := s.run("COPY m.copied (k, c, v) FROM 'in.csv';\nCOPY m.copied (k, c, v) TO 'out.csv';\n")
-		s.expect(text, fmt.Sprint(rows, " rows imported from 1 files in "), fmt.Sprint(rows, " rows exported to 1 files in "))
+		s.expect(text, fmt.Sprint(rows, " rows imported from 1 files in "),
+			fmt.Sprint(rows, " rows exported to 1 files in "))
 		return nil
 	})
 	jars, out := filepath.Join(root, ".tools/dsbulk/lib"), filepath.Join(s.dir, "out")

@@ -150,11 +150,17 @@ func TestMemoryOfLargeRequests(t *testing.T) {
 		batch  = 200    // partitions of a batch
 	)
 	m := startInMemory(t, 1<<30, process.Options{Nodes: 1})
-	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))", "CREATE TABLE m.large (k int, c int, v blob, PRIMARY KEY (k, c))",
-		"CREATE TABLE m.wide (k int, c int, v blob, PRIMARY KEY (k, c))", "CREATE TABLE m.lists (k int PRIMARY KEY, l list<int>)")
+	run(t, m.dial(t), "CREATE TABLE m.t (k int, c int, v blob, PRIMARY KEY (k, c))",
+		"CREATE TABLE m.large (k int, c int, v blob, PRIMARY KEY (k, c))",
+		"CREATE TABLE m.wide (k int, c int, v blob, PRIMARY KEY (k, c))",
+		"CREATE TABLE m.lists (k int PRIMARY KEY, l list<int>)")
 	m.largeRows(t, 4<<20)
-	m.survives(t, "clients that do not read", func(ctx context.Context) error { return unreadReplies(ctx, m.Servers[0].Address) })
-	m.survives(t, "compressed zeros", func(ctx context.Context) error { return compressedZeros(ctx, m.Servers[0].Address) })
+	m.survives(t, "clients that do not read", func(ctx context.Context) error {
+		return unreadReplies(ctx, m.Servers[0].Address)
+	})
+	m.survives(t, "compressed zeros", func(ctx context.Context) error {
+		return compressedZeros(ctx, m.Servers[0].Address)
+	})
 	m.survives(t, "batches of nulls", m.batchesOfNulls)
 	m.survives(t, "large collections", m.largeCollections)
 	m.survives(t, "a large partition", func(ctx context.Context) error {
@@ -280,7 +286,9 @@ func TestMemoryOfARing(t *testing.T) {
 	down := m.Servers[2]
 	down.Kill()
 	m.Servers = m.Servers[:2]
-	m.survives(t, "writes for a node that is down", func(ctx context.Context) error { return m.fill(ctx, "m.t", rows/2, 20, 2000) })
+	m.survives(t, "writes for a node that is down", func(ctx context.Context) error {
+		return m.fill(ctx, "m.t", rows/2, 20, 2000)
+	})
 	m.Servers = append(m.Servers, down)
 	m.survives(t, "hints and repair", func(ctx context.Context) error {
 		if err := down.Start(); err != nil {

@@ -34,7 +34,8 @@ func (l *logText) contains(s string) bool {
 func TestNewMembersCauseNoWarning(t *testing.T) {
 	for _, joins := range []bool{true, false} {
 		log := new(logText)
-		b := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.63.1.2:0"), Limits: DefaultLimits(),
+		b := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.63.1.2:0"),
+			Limits:   DefaultLimits(),
 			Security: suiteSecurity(t), Logger: slog.New(slog.NewTextHandler(log, nil))})
 		b.SetSelf(2)
 		Register(b, Service{Verb: VerbTruncate, Name: "truncate", Handler: func(ring.NodeID, []byte, Respond) {}})

@@ -39,7 +39,8 @@ func TestAbsentKeysAreInsertedWithoutReads(t *testing.T) {
 			if err := engine.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			if err := engine.CompactTable(context.Background(), r.storage("k", strings.TrimPrefix(name, "k.")), nil); err != nil {
+			if err := engine.CompactTable(context.Background(), r.storage("k", strings.TrimPrefix(name, "k.")),
+				nil); err != nil {
 				t.Fatal(err)
 			}
 			next := 10

@@ -275,7 +275,8 @@ func (c figuresCollector) storage(m metricSink) {
 	m.counter("storage_stalls", "Times that the storage engine stalled writes.", s.Stalls)
 	for cause, n := range s.PausesByCause {
 		m.send(prometheus.CounterValue, "storage_commit_pauses_total",
-			"Commits that took 0.1 s or longer without the fsync of the log.", float64(n), []string{"cause"}, []string{cause})
+			"Commits that took 0.1 s or longer without the fsync of the log.", float64(n), []string{"cause"},
+			[]string{cause})
 	}
 	m.counter("storage_slow_syncs", "Commits that waited 0.1 s or longer for the fsync of the log.", s.SlowSyncs)
 	m.counter("storage_entries_read", "Entries scanned by reads.", s.Looked)

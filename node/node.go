@@ -135,7 +135,8 @@ func open(ctx context.Context, opts config.Options, f faults) (*Node, error) {
 			return nil, err
 		}
 	}
-	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1), retired: make(chan struct{}), stopRequested: make(chan struct{}),
+	n := &Node{opts: opts, faults: f, log: opts.Logger, started: time.Now(), failed: make(chan error, 1),
+		retired: make(chan struct{}), stopRequested: make(chan struct{}),
 		served: make(chan struct{}), hashing: newHashing(), memory: newRequestMemory(&opts)}
 	for _, w := range append(opts.Insecurities(), opts.Warnings...) {
 		n.log.Warn("configuration", "problem", w)
@@ -314,7 +315,8 @@ func (n *Node) clusterOptions() cluster.Options {
 		Name: n.opts.ClusterName, Dir: filepath.Join(n.opts.DataDir, metadataDir), FS: n.opts.FS, Network: n.transport, Clock: n.clock,
 		Rand: newSecureRand(seed), Logger: n.log, Seeds: n.opts.Seeds, LookUpSeeds: lookUp, ReplicationFactor: replicationFactor, Base: schema.Initial(),
 		Self: cluster.NodeSpec{Datacenter: n.opts.Datacenter, Rack: n.opts.Rack, Internode: n.opts.Internode(),
-			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Tokens: n.opts.InitialTokens, Replace: n.opts.Replace},
+			Native: n.opts.Native(), NumTokens: n.opts.NumTokens, Tokens: n.opts.InitialTokens,
+			Replace: n.opts.Replace},
 		Fatal: n.fail,
 	}
 }
@@ -359,11 +361,13 @@ func (n *Node) openServer() error {
 		SharedPaging: []byte(n.opts.PagingSecret),
 		TraceBudget:  n.traces.Admit,
 		Stored:       func(cmd *row.ReadCommand) ([]byte, error) { return n.engine.Read(nil, cmd) },
-		Audit:        n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate, IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
+		Audit:        n.audit, ClusterName: n.opts.ClusterName, Estimate: n.estimates.tableEstimate,
+		IndexEntries: n.indexEntries, DynamicDataMasking: n.opts.DynamicDataMasking, Indexes: n.opts.Indexes,
 		Guardrails: &n.opts.Guardrails, IsSuperuser: func(role string) bool { return n.roles().IsSuperuser(role) },
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
-		FunctionMemory: n.opts.Memory.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage, ViewsDisabled: n.opts.ViewsDisabled,
-		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
+		FunctionMemory: n.opts.Memory.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage,
+		ViewsDisabled: n.opts.ViewsDisabled,
+		Timeouts:      query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout, CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead, TimestampAheadWarn: n.opts.WarnTimestampAhead},
 	})

@@ -306,7 +306,8 @@ func (a *Acceptor) Prepare(epoch uint64, b, previous Ballot, cmd *row.ReadComman
 
 // prepare is Prepare with a command that it may retain. own means that it comes from this node, whose request has
 // reserved the memory of the page.
-func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, own bool, done func(*Promise, error)) {
+func (a *Acceptor) prepare(epoch uint64, b, previous Ballot, cmd *row.ReadCommand, own bool,
+	done func(*Promise, error)) {
 	partition := contention.Partition(cmd.Table, cmd.Key)
 	if a.enterFree(partition) {
 		a.promise(partition, epoch, b, previous, cmd, own, done)

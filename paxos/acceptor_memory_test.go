@@ -39,7 +39,8 @@ func TestPagesOfPromisesAreReserved(t *testing.T) {
 	acceptor.replica.SetMemory(pool)
 	l := &respondLater{loopback: loopback{services: map[messaging.Verb]messaging.Service{}}, pool: pool}
 	Serve(l, acceptor)
-	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")), Slices: []row.Slice{row.AllRows()},
+	cmd := &row.ReadCommand{Table: table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+		Slices: []row.Slice{row.AllRows()},
 		Limits: row.Limits{Bytes: page}}
 	if err := l.promise(cmd, ballot(10, 1)); err != nil || l.used != page {
 		t.Errorf("%v, %d bytes are reserved for a page of %d", err, l.used, page)

@@ -30,9 +30,10 @@ func (p *Processor) auditBatch(r *request.Request, s *Session, plans []*plan, pa
 		if err != nil {
 			p.audit(r, s, nil, b.Text, nil, err)
 		} else {
-			b.Executed(cmp.Or(params.Keyspace, s.Keyspace), p.services.IDs.RandomUUID(), len(plans), func(i int) (audit.Subject, string) {
-				return audit.Classify(plans[i].keyspace, plans[i].stmt), plans[i].text
-			})
+			b.Executed(cmp.Or(params.Keyspace, s.Keyspace), p.services.IDs.RandomUUID(), len(plans),
+				func(i int) (audit.Subject, string) {
+					return audit.Classify(plans[i].keyspace, plans[i].stmt), plans[i].text
+				})
 		}
 	}
 }

@@ -106,7 +106,8 @@ func TestTraces(t *testing.T) {
 	if got != "'Parsing INSERT INTO t (k, v) VALUES (1, 2)'\n" {
 		t.Errorf("events %q", got)
 	}
-	got = collectPages(t, p, s, "SELECT count(duration) FROM system_traces.sessions WHERE session_id = "+wireUUID(*r.TraceID), 0)
+	got = collectPages(t, p, s, "SELECT count(duration) FROM system_traces.sessions WHERE session_id = "+
+		wireUUID(*r.TraceID), 0)
 	if got != "1\n" {
 		t.Errorf("%q durations", got)
 	}

@@ -300,7 +300,8 @@ func (c *pagingCase) refusedWithIndex(text string, err error) bool {
 			})
 		})
 	}
-	return strings.HasPrefix(err.Error(), "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported") ||
+	return strings.HasPrefix(err.Error(), "Select on indexed columns and with IN clause for the PRIMARY KEY are not "+
+		"supported") ||
 		strings.HasPrefix(err.Error(), "ORDER BY with 2ndary indexes is not supported")
 }
 

@@ -58,7 +58,8 @@ func New(o Options) *Processor {
 	p.traces = traces{secret: o.PagingKey, budget: o.TraceBudget}
 	p.userFunctions = userfunction.New(p.runtime, !o.NoUserFunctions)
 	p.reader = read.New(read.Options{Services: p.services, Stored: o.Stored, Estimate: o.Estimate, IndexEntries: o.IndexEntries,
-		PageBytes: o.PageBytes, PagingKey: o.PagingKey, SharedPaging: o.SharedPaging, Hidden: p.hidden, Visible: p.visible})
+		PageBytes: o.PageBytes, PagingKey: o.PagingKey, SharedPaging: o.SharedPaging, Hidden: p.hidden,
+		Visible: p.visible})
 	p.writer = write.New(write.Options{Services: p.services, BatchWarnBytes: o.Limits.BatchWarnBytes, BatchFailBytes: o.Limits.BatchFailBytes,
 		BatchPartitions:   o.Limits.BatchPartitions,
 		TimestampAheadMax: o.Limits.TimestampAheadMax, TimestampAheadWarn: o.Limits.TimestampAheadWarn})

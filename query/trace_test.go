@@ -14,7 +14,8 @@ import (
 func TestTracesShowBoundValues(t *testing.T) {
 	p, s := newTestProcessor(t, &modelStore{}, "CREATE TABLE t (p int, c int, v text, m map<text, int>, l frozen<list<int>>, b blob, PRIMARY KEY (p, c))")
 	parameters := func(r *request.Request) string {
-		return collectPages(t, p, s, "SELECT parameters FROM system_traces.sessions WHERE session_id = "+wireUUID(*r.TraceID), 0)
+		return collectPages(t, p, s, "SELECT parameters FROM system_traces.sessions WHERE session_id = "+
+			wireUUID(*r.TraceID), 0)
 	}
 	value := func(b ...byte) wire.Value { return wire.BytesValue(b) }
 	text := "INSERT INTO t (p, c, v, m, l, b) VALUES (?, :name, ?, ?, ?, ?)"
@@ -50,7 +51,8 @@ func TestTracesShowBoundValues(t *testing.T) {
 		}
 	}
 	r := tracedAt(ring.One)
-	if _, err := p.Query(r, s, "DELETE FROM t WHERE p = ?", &Params{Values: []wire.Value{value(0, 0, 0, 1)}}); err != nil {
+	if _, err := p.Query(r, s, "DELETE FROM t WHERE p = ?",
+		&Params{Values: []wire.Value{value(0, 0, 0, 1)}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := parameters(r); strings.Contains(got, "bound_var") {
@@ -103,7 +105,8 @@ func TestEveryRequestHasATrace(t *testing.T) {
 			t.Errorf("%s: trace %v, %v", name, r.TraceID, err)
 			continue
 		}
-		const text = "SELECT parameters['consistency_level'], parameters['query'] FROM system_traces.sessions WHERE session_id = "
+		const text = "SELECT parameters['consistency_level'], parameters['query'] FROM system_traces.sessions WHERE " +
+			"session_id = "
 		if got := collectPages(t, p, s, text+wireUUID(*r.TraceID), 0); got != c.parameters+"\n" {
 			t.Errorf("%s: parameters %s, want %s", name, got, c.parameters)
 		}

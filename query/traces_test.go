@@ -127,7 +127,8 @@ func TestTracesOverTheBudgetAreNotStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := collectPages(t, p, s, "SELECT count(*) FROM system_traces.sessions WHERE session_id = "+wireUUID(*r.TraceID), 0); got != want {
+		if got := collectPages(t, p, s, "SELECT count(*) FROM system_traces.sessions WHERE session_id = "+
+			wireUUID(*r.TraceID), 0); got != want {
 			t.Errorf("trace %d: %s sessions", i, got)
 		}
 		if len(r.Warnings) != i {

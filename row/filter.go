@@ -170,7 +170,9 @@ func (m *FilterMatcher) Reset(f *Filter, now int64) {
 		}
 		m.paths = append(m.paths, m.path(c))
 	}
-	slices.SortStableFunc(m.regular, func(i, j int) int { return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column) })
+	slices.SortStableFunc(m.regular, func(i, j int) int {
+		return cmp.Compare(f.Conditions[i].Column, f.Conditions[j].Column)
+	})
 }
 
 // path returns the path of the element that a condition names, or nil if it names none by its path.

@@ -42,7 +42,8 @@ func TestFilterOfEncodedRows(t *testing.T) {
 func TestMemoryOfFilters(t *testing.T) {
 	large := encoded(largeCollection(100_000))
 	list := types.NewList(types.Native(types.Int), false)
-	f := &Filter{Conditions: []Condition{{Kind: schema.Regular, Column: 1, Operator: FilterContains, Type: list, Values: [][]byte{{9, 9, 9, 9}}}}}
+	f := &Filter{Conditions: []Condition{{Kind: schema.Regular, Column: 1, Operator: FilterContains, Type: list,
+		Values: [][]byte{{9, 9, 9, 9}}}}}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var s Streamer

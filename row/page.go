@@ -88,7 +88,8 @@ func (w *PageWriter) EncodedRow(clustering, encoded []byte) {
 
 // Canonical appends what Streamer.Canonical leaves of an encoded row, and returns it; nil means that it is empty and
 // nothing was appended. It is valid until the page changes.
-func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (left []byte, live bool, err error) {
+func (w *PageWriter) Canonical(s *Streamer, clustering, encoded []byte, d Deletion, gcBefore, now int64) (left []byte,
+	live bool, err error) {
 	mark := len(w.b)
 	w.b = slices.Grow(w.b, EncodedRowLen(clustering, encoded)+8)
 	w.b = append(w.b, 1)

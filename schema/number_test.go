@@ -6,7 +6,8 @@ import (
 )
 
 func TestNumbersAreParsedAsInJava(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "+1": 1, "-1": -1, "１": 1, "٣٤": 34, "१०": 10, "2147483647": 2147483647} {
+	for text, want := range map[string]int64{"0": 0, "+1": 1, "-1": -1, "１": 1, "٣٤": 34, "१०": 10,
+		"2147483647": 2147483647} {
 		if n, err := ParseInt(text, 32); err != nil || n != want {
 			t.Errorf("ParseInt(%q) = %d, %v", text, n, err)
 		}
@@ -16,7 +17,8 @@ func TestNumbersAreParsedAsInJava(t *testing.T) {
 			t.Errorf("ParseInt(%q) = %d", text, n)
 		}
 	}
-	for text, want := range map[string]float64{"1": 1, " 1\t": 1, "1d": 1, "1.5F": 1.5, ".5": .5, "5.": 5, "1e3": 1000, "-1E-1": -0.1,
+	for text, want := range map[string]float64{"1": 1, " 1\t": 1, "1d": 1, "1.5F": 1.5, ".5": .5, "5.": 5, "1e3": 1000,
+		"-1E-1":    -0.1,
 		"Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "1e400": math.Inf(1), "1e-400": 0} {
 		if f, err := ParseDouble(text); err != nil || f != want {
 			t.Errorf("ParseDouble(%q) = %v, %v", text, f, err)
@@ -25,12 +27,14 @@ func TestNumbersAreParsedAsInJava(t *testing.T) {
 	if f, err := ParseDouble("+NaN"); err != nil || !math.IsNaN(f) {
 		t.Errorf("NaN is %v, %v", f, err)
 	}
-	for _, text := range []string{"", " ", "nan", "inf", "Inf", "infinity", "NAN", "１", "1_0", "d", "1dd", "1 1", "\u00a01"} {
+	for _, text := range []string{"", " ", "nan", "inf", "Inf", "infinity", "NAN", "１", "1_0", "d", "1dd", "1 1",
+		"\u00a01"} {
 		if f, err := ParseDouble(text); err == nil {
 			t.Errorf("ParseDouble(%q) = %v", text, f)
 		}
 	}
-	for text, want := range map[string]bool{"1": true, "１": true, "+1": false, "-1": false, "": false, " 1": false, "2147483648": false} {
+	for text, want := range map[string]bool{"1": true, "１": true, "+1": false, "-1": false, "": false, " 1": false,
+		"2147483648": false} {
 		if _, ok := parseUnsigned(text); ok != want {
 			t.Errorf("parseUnsigned(%q): %v", text, ok)
 		}

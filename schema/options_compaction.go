@@ -107,7 +107,8 @@ func checkLevels(size, fanout string) error {
 	bytes := new(big.Int).Exp(number(fanout, fanoutDefault), big.NewInt(levels), nil)
 	bytes.Mul(bytes, number(size, sizeLeast)).Lsh(bytes, 20)
 	if !bytes.IsInt64() {
-		return misconfiguredf("At most %d bytes may be in a compaction level; your maxSSTableSize must be absurdly high to compute %s",
+		return misconfiguredf("At most %d bytes may be in a compaction level; your maxSSTableSize must be absurdly "+
+			"high to compute %s",
 			int64(math.MaxInt64), bytes)
 	}
 	return nil
@@ -269,7 +270,8 @@ func unifiedOptions() map[string]optionCheck {
 			}
 			return nil
 		},
-		"expired_sstable_check_frequency_seconds": integerFrom(64, 1, "Invalid configuration, %s should be positive: %d"),
+		"expired_sstable_check_frequency_seconds": integerFrom(64, 1,
+			"Invalid configuration, %s should be positive: %d"),
 		"unsafe_aggressive_sstable_expiration": func(name, value string) error {
 			if !isBool(value) {
 				return misconfiguredf("%s should either be 'true' or 'false', not %s", name, value)
@@ -278,7 +280,8 @@ func unifiedOptions() map[string]optionCheck {
 		},
 		"overlap_inclusion_method": func(_, value string) error {
 			if !slices.Contains([]string{"NONE", "SINGLE", "TRANSITIVE"}, strings.ToUpper(value)) {
-				return misconfiguredf("Invalid overlap inclusion method %s. The valid options are [NONE, SINGLE, TRANSITIVE].", value)
+				return misconfiguredf("Invalid overlap inclusion method %s. The valid options are [NONE, SINGLE, "+
+					"TRANSITIVE].", value)
 			}
 			return nil
 		},

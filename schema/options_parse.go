@@ -125,18 +125,22 @@ func checkCompressor(name, value string) error {
 	switch name {
 	case "compression_level":
 		if err != nil {
-			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.NumberFormatException For input string: \"%s\"", value)
+			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.NumberFormatException For "+
+				"input string: \"%s\"", value)
 		}
 		if n < zstdLevelMin || n > zstdLevelMax {
-			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.IllegalArgumentException compression_level=%d is invalid", n)
+			return misconfiguredf("ZstdCompressor.create() threw an error: java.lang.IllegalArgumentException "+
+				"compression_level=%d is invalid", n)
 		}
 	case "lz4_compressor_type":
 		if value != "fast" && value != "high" {
-			return misconfiguredf("Invalid compressor type '%s' specified for LZ4 parameter 'lz4_compressor_type'. Valid options are [high, fast].", value)
+			return misconfiguredf("Invalid compressor type '%s' specified for LZ4 parameter 'lz4_compressor_type'. "+
+				"Valid options are [high, fast].", value)
 		}
 	case "lz4_high_compressor_level":
 		if err != nil || n < 1 || n > 17 {
-			return misconfiguredf("Invalid value [%s] for parameter 'lz4_high_compressor_level'. Value must be between 1 and 17.", value)
+			return misconfiguredf("Invalid value [%s] for parameter 'lz4_high_compressor_level'. Value must be "+
+				"between 1 and 17.", value)
 		}
 	}
 	return nil

@@ -128,7 +128,8 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	_, addr := start(t, Options{Processor: &fake{
 		execute: func(r *request.Request, s *query.Session, id []byte, p *query.Params) (*query.Result, error) {
 			executed = fmt.Sprint(id, r.Consistency, r.SerialConsistency, p.Values, p.Names, p.PageSize, p.PagingState, p.HasTimestamp,
-				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, r.Tracing, s.Version)
+				p.Timestamp, p.SkipMetadata, p.ResultMetadataID, p.Keyspace, p.HasNow, p.NowInSeconds, r.Tracing,
+				s.Version)
 			return void()
 		},
 		batch: func(r *request.Request, _ *query.Session, p *query.BatchParams) (*query.Result, error) {

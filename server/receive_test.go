@@ -95,7 +95,8 @@ func TestSlowBodiesHoldNoNeededMemory(t *testing.T) {
 // parts do not end its connection.
 func TestWaitingForMemoryIsNotSlow(t *testing.T) {
 	for _, v := range []frame.Version{4, 5} {
-		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20, ReceivingBytesMax: 1 << 20}})
+		s, addr := start(t, Options{Limits: Limits{FrameBytesMax: 1 << 20, InFlightBytesMax: 8 << 20,
+			ReceivingBytesMax: 1 << 20}})
 		large := envelope(v, frame.OpQuery, 1, 0, queryBody(v, strings.Repeat("x", 700<<10)))
 		if v >= 5 {
 			large = frame.AppendSegments(nil, large, nil)

@@ -98,7 +98,8 @@ func meetingTests() [][3]string {
 		{"coordinator", "TestHandOverWhileBatchesCome", "decommission × batch log"},
 		{"rebalance", "TestStreamScenarios", "join × kill, schema change"},
 		{"simulation", "TestSearches", opIndex + ", " + opBuild + " × what the seeds draw"},
-		{"simulation", "TestSearchesWhileTheRingChanges", opIndex + ", " + opBuild + " × join, decommission, partition"},
+		{"simulation", "TestSearchesWhileTheRingChanges", opIndex + ", " + opBuild +
+			" × join, decommission, partition"},
 		{"simulation", "TestIngestionsThatVoidNothingAreFound", opBuild + " × join, decommission"},
 		{"simulation", "TestNearestWhileTheRingChanges", opIndex + ", " + opBuild + " × join, decommission, partition"},
 		{"storage/index", "TestIndexOfRowsThatCameWhileItWasUnknown", opIndex + " × hints, join, restart"},
@@ -143,14 +144,16 @@ func classified() map[string]map[string]string {
 			"status": "- reads", "ring": "- reads", "describecluster": "- reads", "describering": "- reads", "getendpoints": "- reads", "info": "- reads",
 			"tablestats": "- reads", "tablehistograms": "- reads", "toppartitions": "- reads", "tpstats": "- reads", "compactionstats": "- reads",
 			"netstats": "- reads", "clientstats": "- reads", "killquery": "- one request", "flush": "- where rows are on a disk", "compact": "- where rows are on a disk",
-			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot, "listsnapshots": "- reads", "clearsnapshot": opSnapshot,
+			"cleanup": opDecommission, "drain": opRestart, "stopdaemon": opRestart, "snapshot": opSnapshot,
+			"listsnapshots": "- reads", "clearsnapshot": opSnapshot,
 			"statusbinary": "- reads", "ready": "- reads", "setbinary": opRestart, "statushandoff": "- reads", "sethandoff": opHints, "listpendinghints": "- reads",
 			"gettimeout": "- reads", "getseeds": "- reads", "getlogginglevels": "- reads", "setlogginglevel": "- what is logged", "getauditlog": "- reads", "setauditlog": "- what is logged",
 			"repair":       opRepair + ", " + opRepairSome,
 			"decommission": opDecommission, "removenode": opDecommission, "move": opMove, "rebuild": opRebuild,
 			"abort": opJoin + ", " + opDecommission + ", " + opMove, "operations": "- reads",
-			"updatecidrgroup": opRoles, "dropcidrgroup": opRoles, "listcidrgroups": "- reads", "getcidrgroupsofip": "- reads",
-			"tablesaccounts": "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema, "removetablesaccount": opSchema, "settablesconsistency": opSchema,
+			"updatecidrgroup": opRoles, "dropcidrgroup": opRoles, "listcidrgroups": "- reads",
+			"getcidrgroupsofip": "- reads",
+			"tablesaccounts":    "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema, "removetablesaccount": opSchema, "settablesconsistency": opSchema,
 			"rebuild_index": opBuild, "viewbuildstatus": "- reads",
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
 			"reloadssl": "- which certificates are used",
@@ -173,7 +176,8 @@ func classified() map[string]map[string]string {
 			"CreateView": opView + ", " + opBuild, "AlterView": opView, "DropView": opView,
 		},
 		"role change": {
-			"CreateRole": opRoles, "AlterRole": opRoles, "DropRole": opRoles, "GrantRole": opRoles, "RevokeRole": opRoles,
+			"CreateRole": opRoles, "AlterRole": opRoles, "DropRole": opRoles, "GrantRole": opRoles,
+			"RevokeRole":       opRoles,
 			"GrantPermissions": opRoles, "RevokePermissions": opRoles, "AddIdentity": opRoles, "DropIdentity": opRoles,
 			"ResourcesCreated": opRoles + ", " + opSchema, "ResourcesDropped": opRoles + ", " + opSchema,
 			"SetCIDRGroup": opRoles, "DropCIDRGroup": opRoles, "FirstSuperuser": opRoles, "ResetSuperuser": opRoles,
@@ -304,7 +308,8 @@ func meetingsDocument(t *testing.T) []byte {
 	b.WriteString("\n## Where the operations of the code belong\n\n`TestEveryOperationIsClassified` fails when the code has one that is not here.\n\n" +
 		"| kind | name | operation of the table, or why none |\n|---|---|---|\n")
 	table := classified()
-	kinds := []string{"fault", "workload", "cluster command", "control operation", "verb", "schema change", "role change"}
+	kinds := []string{"fault", "workload", "cluster command", "control operation", "verb", "schema change",
+		"role change"}
 	for _, kind := range kinds {
 		for _, name := range inCode(t)[kind] {
 			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", kind, name, strings.TrimPrefix(table[kind][name], "- "))

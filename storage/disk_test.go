@@ -30,10 +30,11 @@ func TestIdleEngineRests(t *testing.T) {
 	var free, checks atomic.Int64
 	free.Store(1 << 40)
 	clock := newTestClock()
-	e := openTest(t, Options{FS: vfs.NewMem(), Clock: clock, BallastBytes: -1, NoSweep: true, FreeSpace: func() (int64, int64) {
-		checks.Add(1)
-		return free.Load(), 1 << 40
-	}})
+	e := openTest(t, Options{FS: vfs.NewMem(), Clock: clock, BallastBytes: -1, NoSweep: true,
+		FreeSpace: func() (int64, int64) {
+			checks.Add(1)
+			return free.Load(), 1 << 40
+		}})
 	defer e.Close()
 	// advance moves the clock to the next timer once it is armed for one of the given times.
 	advance := func(want ...time.Duration) {

@@ -50,8 +50,9 @@ func TestShippedTableEqualsModel(t *testing.T) {
 			m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newTestClock(), disk: vfs.NewCrashableMem()}
 			info := TableInfo{Exists: true, GC: GCDisabled}
 			m.model.GCBefore = info.gcBefore
-			m.opts = Options{Clock: m.clock, Inline: seed%2 == 0, NoSweep: true, MemTableBytes: 1 << (14 + m.rng.IntN(6)),
-				Table: func(schema.StorageID) TableInfo { return info }}
+			m.opts = Options{Clock: m.clock, Inline: seed%2 == 0, NoSweep: true,
+				MemTableBytes: 1 << (14 + m.rng.IntN(6)),
+				Table:         func(schema.StorageID) TableInfo { return info }}
 			m.open()
 			for range 400 {
 				m.step()

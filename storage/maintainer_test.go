@@ -373,8 +373,9 @@ func runMaintained(t testing.TB, seed uint64, ops int, ignored string) (found []
 		ignored: ignored, seen: map[string]int{}, extra: testTable + 2,
 	}
 	info := TableInfo{Exists: true, GCGraceSeconds: metaGrace, GC: GCTimeout}
-	m.opts = Options{Clock: m.clock, Inline: m.rng.IntN(2) == 0, NoSweep: true, MemTableBytes: 1 << (14 + m.rng.IntN(8)),
-		Table: func(schema.StorageID) TableInfo { return info }}
+	m.opts = Options{Clock: m.clock, Inline: m.rng.IntN(2) == 0, NoSweep: true,
+		MemTableBytes: 1 << (14 + m.rng.IntN(8)),
+		Table:         func(schema.StorageID) TableInfo { return info }}
 	m.open()
 	defer func() { _ = m.engine.Close() }()
 	for i := 0; i < ops && len(q.errors) == 0; i++ {

@@ -23,7 +23,8 @@ func (e *Engine) CompactTable(ctx context.Context, id schema.StorageID, progress
 	return e.compactTable(ctx, id, parts, progress)
 }
 
-func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts int, progress func(done, parts int)) error {
+func (e *Engine) compactTable(ctx context.Context, id schema.StorageID, parts int,
+	progress func(done, parts int)) error {
 	start := rowkey.AppendTable(nil, id)
 	for i := 1; i <= parts; i++ {
 		end := rowkey.AppendTableEnd(nil, id)

@@ -79,7 +79,8 @@ func TestFullLogIsNearlyOnDisk(t *testing.T) {
 			value := strings.Repeat("v", 16<<10)
 			for i := range 1500 { // memtables of 256 KiB, 512 KiB, ... 8 MiB, 8 MiB
 				done := make(chan error, 1)
-				if err := e.Apply([]*row.Mutation{putRow("k", i, 1, value)}, false, func(err error) { done <- err }); err != nil {
+				if err := e.Apply([]*row.Mutation{putRow("k", i, 1, value)}, false,
+					func(err error) { done <- err }); err != nil {
 					t.Fatal(err)
 				}
 				if err := <-done; err != nil {
@@ -91,7 +92,8 @@ func TestFullLogIsNearlyOnDisk(t *testing.T) {
 			}
 			// Pebble keeps the last MiB, which may be written again.
 			if bound := int64(logBytesPerSync + 1<<20 + 64<<10); fs.most > bound || fs.written < 20<<20 {
-				t.Fatalf("a sync of the log had %d bytes to write, of %d; at most %d are allowed", fs.most, fs.written, bound)
+				t.Fatalf("a sync of the log had %d bytes to write, of %d; at most %d are allowed", fs.most, fs.written,
+					bound)
 			}
 		})
 	}

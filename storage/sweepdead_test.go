@@ -201,7 +201,8 @@ func TestCompactionOfPartsPurges(t *testing.T) {
 	}
 	clock.advance(time.Hour)
 	var reports []int
-	if err := e.compactTable(t.Context(), testTable, 7, func(done, parts int) { reports = append(reports, done, parts) }); err != nil {
+	if err := e.compactTable(t.Context(), testTable, 7,
+		func(done, parts int) { reports = append(reports, done, parts) }); err != nil {
 		t.Fatal(err)
 	}
 	if want := []int{1, 7, 2, 7, 3, 7, 4, 7, 5, 7, 6, 7, 7, 7}; !slices.Equal(reports, want) {

@@ -20,7 +20,8 @@ func compileJava(f *schema.Function) (program, error) {
 	var unsupported *java.Unsupported
 	switch {
 	case errors.As(err, &unsupported):
-		return nil, &Refused{fmt.Sprintf("LANGUAGE java: %s. Only a subset of Java is executed; write the function in Lua or WebAssembly instead",
+		return nil, &Refused{fmt.Sprintf("LANGUAGE java: %s. Only a subset of Java is executed; write the function "+
+			"in Lua or WebAssembly instead",
 			unsupported.Error())}
 	case err != nil:
 		return nil, &Refused{"Java source compilation failed:\n" + err.Error() + "\n"}

@@ -27,10 +27,12 @@ func greetNode(out io.Writer, o *config.Options) {
 	if o.Access.Authenticates() {
 		line += " -u USER"
 	}
-	fmt.Fprintf(out, "\ncqld is ready.\n  %s\n  drivers: contact point %s, local data center %s\n", line, address, o.Datacenter)
+	fmt.Fprintf(out, "\ncqld is ready.\n  %s\n  drivers: contact point %s, local data center %s\n", line, address,
+		o.Datacenter)
 	if o.TablesPort != 0 && o.Development() {
 		m := member{address: address.Addr().String(), tables: o.TablesPort}
-		fmt.Fprintf(out, "  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString(scheme(o), m, azuretables.DevelopmentKey))
+		fmt.Fprintf(out, "  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n",
+			connectionString(scheme(o), m, azuretables.DevelopmentKey))
 	} else if o.TablesPort != 0 {
 		fmt.Fprintf(out, "  Azure Tables: %s://%s:%d/ACCOUNT\n", scheme(o), address.Addr(), o.TablesPort)
 	}

@@ -55,7 +55,8 @@ func (c *localCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("--datacenters: %d nodes cannot be divided evenly into %d data centers", c.Nodes, c.Datacenters)
 	}
 	if ctl.Running(c.DataDir) {
-		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir", c.DataDir, dataDirFlag(c.DataDir))
+		return fmt.Errorf("a ring in %s runs already: see cqld local status%s, or choose another --data-dir",
+			c.DataDir, dataDirFlag(c.DataDir))
 	}
 	if c.Detach {
 		return c.detach(ctx)
@@ -243,7 +244,8 @@ func centers(nodes []*localNode) string {
 // greetOpen prints how clients connect to a ring without TLS and logins.
 func greetOpen(nodes []*localNode, points []string) {
 	first := nodes[0].member
-	fmt.Printf("\nConnect:\n  %s\n  drivers: contact points %s, local data center %s\n", cqlshLine(first.address, first.port), strings.Join(points, ", "), centers(nodes))
+	fmt.Printf("\nConnect:\n  %s\n  drivers: contact points %s, local data center %s\n",
+		cqlshLine(first.address, first.port), strings.Join(points, ", "), centers(nodes))
 	if first.tables != 0 {
 		fmt.Printf("  Azure Tables: AZURE_STORAGE_CONNECTION_STRING=%q\n", connectionString("http", first, azuretables.DevelopmentKey))
 	}

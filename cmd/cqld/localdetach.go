@@ -36,7 +36,8 @@ func (c *localCommand) detach(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool { return strings.HasPrefix(a, "--detach") })
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]),
+		func(a string) bool { return strings.HasPrefix(a, "--detach") })
 	cmd := exec.Command(self, append(args, "--supervised")...)
 	cmd.Stdout, cmd.Stderr = log, log
 	outlive(cmd)
@@ -44,7 +45,8 @@ func (c *localCommand) detach(ctx context.Context) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the process, which this one does not wait for once the ring is ready
+	// ends with the process, which this one does not wait for once the ring is ready
+	go func() { ended <- cmd.Wait() }()
 	return c.awaitDetached(ctx, cmd.Process, ended, path)
 }
 

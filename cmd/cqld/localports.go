@@ -60,7 +60,8 @@ func (c *localCommand) keptPorts() (*ports, error) {
 		return nil, err
 	}
 	if c.StoragePort != nil && *c.StoragePort != o.StoragePort {
-		return nil, fmt.Errorf("--storage-port: the ring in %s has port %d between its nodes, and keeps it; use --fresh or another --data-dir",
+		return nil, fmt.Errorf("--storage-port: the ring in %s has port %d between its nodes, and keeps it; use "+
+			"--fresh or another --data-dir",
 			c.DataDir, o.StoragePort)
 	}
 	return &ports{o.NativeTransportPort, o.StoragePort, o.TablesPort}, nil

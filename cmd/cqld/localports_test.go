@@ -26,11 +26,13 @@ func TestNewRingsTakeFreePorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := members[0]
-	if p.port-9042 != p.storage-7000 || p.port-9042 != p.tables-10002 || members[1].port != p.port || members[1].address != "127.0.0.2" {
+	if p.port-9042 != p.storage-7000 || p.port-9042 != p.tables-10002 || members[1].port != p.port ||
+		members[1].address != "127.0.0.2" {
 		t.Errorf("%+v", members)
 	}
 	c.Port = &busy
-	if _, err := c.layout(); err == nil || !strings.Contains(err.Error(), "is in use") || !strings.Contains(err.Error(), "--port") {
+	if _, err := c.layout(); err == nil || !strings.Contains(err.Error(), "is in use") ||
+		!strings.Contains(err.Error(), "--port") {
 		t.Errorf("a port in use: %v", err)
 	}
 	c.Port, c.TablesPort = nil, &none

@@ -86,7 +86,8 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 	if err != nil {
 		return err
 	}
-	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1", "--stop-with-stdin"}, flags...)...)
+	n.cmd = exec.Command(binary, append([]string{"start", "--config", n.config(), "--status-fd", "1",
+		"--stop-with-stdin"}, flags...)...)
 	n.cmd.Stdout, n.cmd.Stderr = write, n.log // the log is written to the standard error output
 	separate(n.cmd)
 	stdin, life, err := os.Pipe()
@@ -94,7 +95,9 @@ func (n *localNode) start(binary string, flags []string, changed func()) error {
 		return errors.Join(err, read.Close(), write.Close())
 	}
 	n.cmd.Stdin, n.life = stdin, life
-	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, config.EnvironmentPrefix) })
+	n.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, config.EnvironmentPrefix)
+	})
 	err = n.cmd.Start()
 	stdin.Close()
 	write.Close()
@@ -151,7 +154,8 @@ func (r *localRing) awaitAgreement(ctx context.Context, timeout time.Duration) e
 		case <-ctx.Done():
 			return errors.New("interrupted")
 		case <-limit.C:
-			return fmt.Errorf("the ring did not start: no progress for %s; see %s", timeout, filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", logFile))
+			return fmt.Errorf("the ring did not start: no progress for %s; see %s", timeout,
+				filepath.Join(filepath.Dir(r.nodes[0].dir), "node*", logFile))
 		}
 	}
 }
@@ -216,7 +220,8 @@ func (r *localRing) print() {
 		case ended:
 			state = "DN"
 		}
-		fmt.Printf("  %-6s %-17s %-6d %-12s %-8s %s\n", state, n.native(), n.index, n.center, process, filepath.Join(n.dir, logFile))
+		fmt.Printf("  %-6s %-17s %-6d %-12s %-8s %s\n", state, n.native(), n.index, n.center, process,
+			filepath.Join(n.dir, logFile))
 	}
 }
 

@@ -45,7 +45,8 @@ func (w *whichRing) directory() (string, error) {
 	case len(rings) == 1:
 		return rings[0], nil
 	case len(rings) > 1:
-		return "", fmt.Errorf("several rings run: choose one with --data-dir %s", strings.Join(rings, ", or --data-dir "))
+		return "", fmt.Errorf("several rings run: choose one with --data-dir %s",
+			strings.Join(rings, ", or --data-dir "))
 	}
 	if present, err := ringConfigs(dir); err != nil || len(present) > 0 {
 		return dir, err
@@ -108,11 +109,13 @@ func (c *localStatusCommand) Run(out io.Writer) error {
 			state = "running"
 			up++
 		}
-		fmt.Fprintf(out, "%-8s %-17s %-8s %-12s %s\n", state, n.options.Native(), n.name, n.options.Datacenter, filepath.Join(n.dir, logFile))
+		fmt.Fprintf(out, "%-8s %-17s %-8s %-12s %s\n", state, n.options.Native(), n.name, n.options.Datacenter,
+			filepath.Join(n.dir, logFile))
 	}
 	if up == len(nodes) {
 		first := &nodes[0].options
-		fmt.Fprintf(out, "\nConnect: %s. Inspect: cqld ctl%s status\n", cqlshLine(first.RPCAddress.String(), first.NativeTransportPort), dataDirFlag(dir))
+		fmt.Fprintf(out, "\nConnect: %s. Inspect: cqld ctl%s status\n",
+			cqlshLine(first.RPCAddress.String(), first.NativeTransportPort), dataDirFlag(dir))
 		return nil
 	}
 	return errRingDown

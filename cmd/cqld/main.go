@@ -54,7 +54,9 @@ func main() {
 
 // newParser returns the parser of the command line, which sets cli.
 func newParser(ctx context.Context, cli *commands) *kong.Kong {
-	return kong.Must(cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(os.Stdout, (*io.Writer)(nil)),
-		kong.Description("A wide-column database that is compatible with Cassandra drivers, cqlsh and Azure Tables clients."),
+	return kong.Must(cli, kong.Name("cqld"), kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindTo(os.Stdout, (*io.Writer)(nil)),
+		kong.Description("A wide-column database that is compatible with Cassandra drivers, cqlsh and Azure Tables "+
+			"clients."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.ExplicitGroups(ctl.Groups()))
 }

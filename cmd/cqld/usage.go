@@ -81,7 +81,8 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 			if len(word) > 2 && strings.HasPrefix(p, word) {
 				d = 0
 			}
-			better := d < least || d == least && (best == "" || at == "cqld" && strings.HasPrefix(full, "cqld ctl") && best != full)
+			better := d < least || d == least && (best == "" || at == "cqld" && strings.HasPrefix(full, "cqld ctl") &&
+				best != full)
 			if better && (at == "cqld" || strings.HasPrefix(full, at+" ")) {
 				best, least = full, d
 			}

@@ -23,24 +23,27 @@ type renamed struct {
 // renamedOptions returns the options with a meaning in cqld by their names in older versions of Cassandra.
 func renamedOptions() map[string]renamed {
 	all := map[string]renamed{
-		"batch_size_warn_threshold_in_kb":                          {"batch_size_warn_threshold", unit("KiB")},
-		"batch_size_fail_threshold_in_kb":                          {"batch_size_fail_threshold", unit("KiB")},
-		"enable_drop_compact_storage":                              {"drop_compact_storage_enabled", nil},
-		"enable_materialized_views":                                {"materialized_views_enabled", nil},
-		"enable_sasi_indexes":                                      {"sasi_indexes_enabled", nil},
-		"enable_user_defined_functions":                            {"user_defined_functions_enabled", nil},
-		"keyspace_count_warn_threshold":                            {"keyspaces_warn_threshold", nil},
-		"table_count_warn_threshold":                               {"tables_warn_threshold", nil},
-		"memtable_heap_space_in_mb":                                {"memtable_heap_space", unit("MiB")},
-		"native_transport_max_frame_size_in_mb":                    {"native_transport_max_frame_size", unit("MiB")},
-		"native_transport_max_concurrent_requests_in_bytes":        {"native_transport_max_request_data_in_flight", bytesOrDefault},
+		"batch_size_warn_threshold_in_kb":       {"batch_size_warn_threshold", unit("KiB")},
+		"batch_size_fail_threshold_in_kb":       {"batch_size_fail_threshold", unit("KiB")},
+		"enable_drop_compact_storage":           {"drop_compact_storage_enabled", nil},
+		"enable_materialized_views":             {"materialized_views_enabled", nil},
+		"enable_sasi_indexes":                   {"sasi_indexes_enabled", nil},
+		"enable_user_defined_functions":         {"user_defined_functions_enabled", nil},
+		"keyspace_count_warn_threshold":         {"keyspaces_warn_threshold", nil},
+		"table_count_warn_threshold":            {"tables_warn_threshold", nil},
+		"memtable_heap_space_in_mb":             {"memtable_heap_space", unit("MiB")},
+		"native_transport_max_frame_size_in_mb": {"native_transport_max_frame_size", unit("MiB")},
+		"native_transport_max_concurrent_requests_in_bytes": {"native_transport_max_request_data_in_flight",
+			bytesOrDefault},
 		"native_transport_max_concurrent_requests_in_bytes_per_ip": {"native_transport_max_request_data_in_flight_per_ip", bytesOrDefault},
 		"stream_throughput_outbound_megabits_per_sec":              {"stream_throughput_outbound", megabits},
 		"user_defined_function_warn_timeout":                       {"user_defined_functions_warn_timeout", unit("ms")},
 		"user_defined_function_fail_timeout":                       {"user_defined_functions_fail_timeout", unit("ms")},
 	}
-	for _, name := range []string{"cas_contention_timeout", "commitlog_sync_period", "counter_write_request_timeout", "credentials_validity",
-		"max_hint_window", "native_transport_idle_timeout", "range_request_timeout", "read_request_timeout", "truncate_request_timeout",
+	for _, name := range []string{"cas_contention_timeout", "commitlog_sync_period", "counter_write_request_timeout",
+		"credentials_validity",
+		"max_hint_window", "native_transport_idle_timeout", "range_request_timeout", "read_request_timeout",
+		"truncate_request_timeout",
 		"write_request_timeout"} {
 		all[name+"_in_ms"] = renamed{name, unit("ms")}
 	}
@@ -101,50 +104,66 @@ type promised struct {
 // promisedOptions returns these options, in the order of Cassandra's file.
 func promisedOptions() map[string]promised {
 	all := map[string]promised{
-		"cdc_enabled":                 {off, "there is no change data capture"},
-		"incremental_backups":         {off, "there are no incremental backups; use `cqld ctl snapshot`"},
-		"snapshot_before_compaction":  {off, "compaction makes no snapshots; use `cqld ctl snapshot`"},
-		"hinted_handoff_enabled":      {on, "hints are always stored; `cqld ctl disablehandoff` stops that until the next start"},
+		"cdc_enabled":                {off, "there is no change data capture"},
+		"incremental_backups":        {off, "there are no incremental backups; use `cqld ctl snapshot`"},
+		"snapshot_before_compaction": {off, "compaction makes no snapshots; use `cqld ctl snapshot`"},
+		"hinted_handoff_enabled": {on, "hints are always stored; `cqld ctl disablehandoff` stops that until " +
+			"the next start"},
 		"auto_bootstrap":              {on, "a node that joins always streams its data"},
 		"partition_denylist_enabled":  {off, "partitions cannot be denied"},
 		"start_rpc":                   {off, "Thrift is not supported; use CQL"},
 		"listen_on_broadcast_address": {off, "a node has one address for other nodes"},
 		"default_keyspace_rf":         {oneOf("1"), "keyspaces without a replication factor get 1"},
 		"use_statements_enabled":      {on, "USE cannot be disabled"},
-		"triggers_policy":             {oneOf("enabled", "forbidden"), "there are no triggers, and CREATE TRIGGER is refused"},
-		"diagnostic_events_enabled":   {off, "there are no diagnostic events; use metrics and the log"},
-		"bulk_load_enabled":           {on, "sstables cannot be loaded"},
-		"max_comment_length":          {oneOf("128"), "the bound is 128"},
-		"max_security_label_length":   {oneOf("48"), "the bound is 48"},
-		"request_scheduler":           {oneOf("NoScheduler"), "requests are scheduled fairly by role and address"},
-		"node_proximity":              {oneOf("NoOpProximity", "NetworkTopologyProximity"), "set datacenter and rack in this file"},
+		"triggers_policy": {oneOf("enabled", "forbidden"),
+			"there are no triggers, and CREATE TRIGGER is refused"},
+		"diagnostic_events_enabled": {off, "there are no diagnostic events; use metrics and the log"},
+		"bulk_load_enabled":         {on, "sstables cannot be loaded"},
+		"max_comment_length":        {oneOf("128"), "the bound is 128"},
+		"max_security_label_length": {oneOf("48"), "the bound is 48"},
+		"request_scheduler":         {oneOf("NoScheduler"), "requests are scheduled fairly by role and address"},
+		"node_proximity": {oneOf("NoOpProximity", "NetworkTopologyProximity"),
+			"set datacenter and rack in this file"},
 		"initial_location_provider": {oneOf("SimpleLocationProvider", "RackDCFileLocationProvider"),
 			"set datacenter and rack in this file"},
-		"crypto_provider":                         {oneOf("DefaultCryptoProvider", "JREProvider"), "cqld uses the cryptography of Go"},
-		"internode_authenticator":                 {oneOf("AllowAllInternodeAuthenticator"), "set server_encryption_options: nodes authenticate by certificates"},
-		"encryption_options":                      {nothing, "set server_encryption_options"},
-		"listen_interface":                        {nothing, "set listen_address"},
-		"rpc_interface":                           {nothing, "set rpc_address"},
-		"broadcast_address":                       {equals("listen_address"), "a node has one address for other nodes; set listen_address"},
-		"corrupted_tombstone_strategy":            {oneOf("disabled"), "blocks of files have checksums, and there is no further check"},
-		"transparent_data_encryption_options":     {disabledGroup, "data at rest is not encrypted by cqld; use an encrypted file system"},
-		"accord":                                  {disabledGroup, "there are no Accord transactions; use conditional statements and batches"},
-		"jmx_server_options":                      {disabledGroup, "there is no JMX; use `cqld ctl`, control_address and the metrics"},
-		"transient_replication_enabled":           {off, "there are no transient replicas"},
-		"scripted_user_defined_functions_enabled": {off, "functions are written in Lua, WebAssembly or Java, not in JavaScript"},
+		"crypto_provider": {oneOf("DefaultCryptoProvider", "JREProvider"),
+			"cqld uses the cryptography of Go"},
+		"internode_authenticator": {oneOf("AllowAllInternodeAuthenticator"),
+			"set server_encryption_options: nodes authenticate by certificates"},
+		"encryption_options": {nothing, "set server_encryption_options"},
+		"listen_interface":   {nothing, "set listen_address"},
+		"rpc_interface":      {nothing, "set rpc_address"},
+		"broadcast_address": {equals("listen_address"),
+			"a node has one address for other nodes; set listen_address"},
+		"corrupted_tombstone_strategy": {oneOf("disabled"),
+			"blocks of files have checksums, and there is no further check"},
+		"transparent_data_encryption_options": {disabledGroup,
+			"data at rest is not encrypted by cqld; use an encrypted file system"},
+		"accord": {disabledGroup,
+			"there are no Accord transactions; use conditional statements and batches"},
+		"jmx_server_options": {disabledGroup,
+			"there is no JMX; use `cqld ctl`, control_address and the metrics"},
+		"transient_replication_enabled": {off, "there are no transient replicas"},
+		"scripted_user_defined_functions_enabled": {off,
+			"functions are written in Lua, WebAssembly or Java, not in JavaScript"},
 	}
 	all["enable_transient_replication"] = all["transient_replication_enabled"]
 	all["enable_scripted_user_defined_functions"] = all["scripted_user_defined_functions_enabled"]
-	for _, name := range []string{"hinted_handoff_disabled_datacenters", "keyspace_properties_warned", "keyspace_properties_ignored",
-		"keyspace_properties_disallowed", "password_policy", "role_name_policy", "minimum_client_driver_versions_warned",
+	for _, name := range []string{"hinted_handoff_disabled_datacenters", "keyspace_properties_warned",
+		"keyspace_properties_ignored",
+		"keyspace_properties_disallowed", "password_policy", "role_name_policy",
+		"minimum_client_driver_versions_warned",
 		"minimum_client_driver_versions_disallowed"} {
 		all[name] = promised{nothing, "there is nothing like it in cqld"}
 	}
-	for _, name := range []string{"read_thresholds_enabled", "write_thresholds_enabled", "data_disk_usage_keyspace_wide_protection_enabled"} {
+	for _, name := range []string{"read_thresholds_enabled", "write_thresholds_enabled",
+		"data_disk_usage_keyspace_wide_protection_enabled"} {
 		all[name] = promised{off, noGuardrail}
 	}
-	for _, name := range []string{"data_disk_usage_percentage", "minimum_timestamp", "column_ascii_value_size", "column_blob_value_size",
-		"column_text_and_varchar_value_size", "column_varchar_value_size", "collection_map_size", "collection_set_size", "collection_list_size"} {
+	for _, name := range []string{"data_disk_usage_percentage", "minimum_timestamp", "column_ascii_value_size",
+		"column_blob_value_size",
+		"column_text_and_varchar_value_size", "column_varchar_value_size", "collection_map_size",
+		"collection_set_size", "collection_list_size"} {
 		all[name+"_warn_threshold"] = promised{oneOf("-1"), noGuardrail}
 		all[name+"_fail_threshold"] = promised{oneOf("-1"), noGuardrail}
 	}
@@ -166,7 +185,8 @@ func on(v *yaml.Node, _ options) bool { return v.Tag == "!!null" || strings.Equa
 
 // nothing accepts an empty text, list or group.
 func nothing(v *yaml.Node, _ options) bool {
-	return v.Tag == "!!null" || v.Kind != yaml.ScalarNode && len(v.Content) == 0 || v.Kind == yaml.ScalarNode && v.Value == ""
+	return v.Tag == "!!null" || v.Kind != yaml.ScalarNode && len(v.Content) == 0 || v.Kind == yaml.ScalarNode &&
+		v.Value == ""
 }
 
 // oneOf returns a check that accepts these values, or classes with these names in any package.
@@ -255,7 +275,8 @@ func (o *Options) checkInitialTokens(file options) error {
 	case !set:
 		o.NumTokens = n
 	case n != o.NumTokens:
-		return errors.New("initial_token: has " + strconv.Itoa(n) + " tokens, and num_tokens is " + strconv.Itoa(o.NumTokens))
+		return errors.New("initial_token: has " + strconv.Itoa(n) + " tokens, and num_tokens is " +
+			strconv.Itoa(o.NumTokens))
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func TestStockFilesOfCassandraAreAccepted(t *testing.T) {
 		if err := o.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if o.ClusterName != "Test Cluster" || o.CommitLogSync != SyncPeriodic || o.ReadTimeout != 5*time.Second || o.BatchFailBytes != 50<<10 {
+		if o.ClusterName != "Test Cluster" || o.CommitLogSync != SyncPeriodic || o.ReadTimeout != 5*time.Second ||
+			o.BatchFailBytes != 50<<10 {
 			t.Errorf("%s: %+v", name, o)
 		}
 		var about []string
@@ -55,7 +56,8 @@ func TestStockFilesOfCassandraAreAccepted(t *testing.T) {
 				about = append(about, w)
 			}
 		}
-		if len(about) != 1 || !strings.Contains(about[0], "concurrent_reads") || !strings.Contains(about[0], "cdc_enabled") ||
+		if len(about) != 1 || !strings.Contains(about[0], "concurrent_reads") ||
+			!strings.Contains(about[0], "cdc_enabled") ||
 			strings.Contains(about[0], "cluster_name") || !strings.Contains(about[0], "auto_snapshot") {
 			t.Errorf("%s: warnings %q", name, about)
 		}
@@ -109,7 +111,8 @@ func TestRefusedOptionsAreDocumented(t *testing.T) {
 func TestEachOptionHasOneMeaning(t *testing.T) {
 	known := settings()
 	seen := map[string]string{}
-	for table, names := range map[string][]string{"settings": slices.Collect(maps.Keys(known)), "renamed": slices.Collect(maps.Keys(renamedOptions())),
+	for table, names := range map[string][]string{"settings": slices.Collect(maps.Keys(known)),
+		"renamed":  slices.Collect(maps.Keys(renamedOptions())),
 		"promised": slices.Collect(maps.Keys(promisedOptions())), "inert": strings.Fields(inertNames)} {
 		for _, name := range names {
 			if seen[name] != "" {
@@ -134,8 +137,10 @@ func TestRenamedOptions(t *testing.T) {
 		{"batch_size_fail_threshold_in_kb: 70", "batch_size_fail_threshold: 70KiB"},
 		{"native_transport_max_frame_size_in_mb: 32", "native_transport_max_frame_size: 32MiB"},
 		{"stream_throughput_outbound_megabits_per_sec: 200", "stream_throughput_outbound: 25000000B/s"},
-		{"native_transport_max_concurrent_requests_in_bytes: 99999999", "native_transport_max_request_data_in_flight: 99999999B"},
-		{"native_transport_max_concurrent_requests_in_bytes_per_ip: -1", "native_transport_max_request_data_in_flight_per_ip: 0B"},
+		{"native_transport_max_concurrent_requests_in_bytes: 99999999",
+			"native_transport_max_request_data_in_flight: 99999999B"},
+		{"native_transport_max_concurrent_requests_in_bytes_per_ip: -1",
+			"native_transport_max_request_data_in_flight_per_ip: 0B"},
 		{"enable_user_defined_functions: false", "user_defined_functions_enabled: false"},
 		{"enable_materialized_views: false", "materialized_views_enabled: false"},
 		{"keyspace_count_warn_threshold: 40", "keyspaces_warn_threshold: 40"},
@@ -153,16 +158,19 @@ func TestRenamedOptions(t *testing.T) {
 			t.Errorf("%s: warnings %q", c[0], before.Warnings)
 		}
 		before.Warnings = nil
-		if b, a := before.Settings(), after.Settings(); !maps.Equal(b, a) || before.ViewsDisabled != after.ViewsDisabled {
+		if b, a := before.Settings(), after.Settings(); !maps.Equal(b, a) ||
+			before.ViewsDisabled != after.ViewsDisabled {
 			t.Errorf("%s and %s differ", c[0], c[1])
 		}
 		o := Default()
-		if err := o.parse("c.yaml", []byte(c[0]+"\n"+c[1])); err == nil || !strings.Contains(err.Error(), "c.yaml:2: "+newName+": already set on line 1") {
+		if err := o.parse("c.yaml", []byte(c[0]+"\n"+c[1])); err == nil ||
+			!strings.Contains(err.Error(), "c.yaml:2: "+newName+": already set on line 1") {
 			t.Errorf("both names: %v", err)
 		}
 	}
 	o := Default()
-	if err := o.parse("c.yaml", []byte("read_request_timeout_in_ms: 5s")); err == nil || !strings.Contains(err.Error(), "its new name is read_request_timeout") {
+	if err := o.parse("c.yaml", []byte("read_request_timeout_in_ms: 5s")); err == nil ||
+		!strings.Contains(err.Error(), "its new name is read_request_timeout") {
 		t.Errorf("a bad value: %v", err)
 	}
 }

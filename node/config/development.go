@@ -8,7 +8,8 @@ import (
 )
 
 // givesUp is what a node in development mode gives up, for its log.
-const givesUp = "development mode: all clients that reach the ports read and change everything, without login and without encryption, " +
+const givesUp = "development mode: all clients that reach the ports read and change everything, without login and " +
+	"without encryption, " +
 	"in CQL and as the development account of Azure Tables, whose key is public; do not use it for data that matters"
 
 // developmentSettings returns the options of the development mode and of listening on all addresses.
@@ -51,10 +52,13 @@ func (o *Options) ApplyDevelopment() {
 func (o *Options) validateAllAddresses(bad func(name, format string, args ...any)) {
 	switch {
 	case !o.RPCAddress.IsUnspecified():
-	case !o.DevelopmentMode && (!o.Access.Authenticates() || !o.ClientEncryption.Enabled || o.ClientEncryption.Optional):
-		bad("rpc_address", "%s serves clients of all networks: set authenticator: PasswordAuthenticator and client_encryption_options with enabled: true, "+
+	case !o.DevelopmentMode && (!o.Access.Authenticates() || !o.ClientEncryption.Enabled ||
+		o.ClientEncryption.Optional):
+		bad("rpc_address", "%s serves clients of all networks: set authenticator: PasswordAuthenticator and "+
+			"client_encryption_options with enabled: true, "+
 			"or, for development only, development: true (CQLD_DEVELOPMENT=true)", o.RPCAddress)
 	case !o.BroadcastRPCAddress.IsValid():
-		bad("broadcast_rpc_address", "must be the address that clients connect to, because rpc_address is %s", o.RPCAddress)
+		bad("broadcast_rpc_address", "must be the address that clients connect to, because rpc_address is %s",
+			o.RPCAddress)
 	}
 }

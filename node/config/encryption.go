@@ -183,7 +183,8 @@ func ignoredText(_ *Encryption, v *yaml.Node) error {
 }
 
 func refusePasswordFile(*Encryption, *yaml.Node) error {
-	return errors.New("is not supported: write keystore_password, or use a key without password in a file that others cannot read")
+	return errors.New("is not supported: write keystore_password, or use a key without password in a file that " +
+		"others cannot read")
 }
 
 // refuseHostCheck refuses to compare the names in the certificates of clients with their addresses.

@@ -25,7 +25,8 @@ func (o *Options) LoadEnvironment(environment []string) error {
 		}
 		if name = strings.ToLower(name); !r.knows(name) {
 			if similar := r.similar(name); similar != "" && !elsewhere(name) {
-				o.Warnings = append(o.Warnings, variable+" is no option; did you mean "+EnvironmentPrefix+strings.ToUpper(similar)+"?")
+				o.Warnings = append(o.Warnings, variable+" is no option; did you mean "+
+					EnvironmentPrefix+strings.ToUpper(similar)+"?")
 			}
 			continue
 		}
@@ -50,7 +51,8 @@ func (o *Options) LoadEnvironment(environment []string) error {
 // on others.
 func inOrder(environment []string) []string {
 	last := func(entry string) int {
-		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") || strings.HasPrefix(entry, EnvironmentPrefix+"BROADCAST_") {
+		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") ||
+			strings.HasPrefix(entry, EnvironmentPrefix+"BROADCAST_") {
 			return 1
 		}
 		return 0
@@ -62,7 +64,8 @@ func inOrder(environment []string) []string {
 
 // elsewhere reports whether a variable belongs to a flag or to `cqld ctl`.
 func elsewhere(name string) bool {
-	return slices.Contains([]string{"data_dir", "config", "log_level", "log_format", "superuser", "superuser_password", "superuser_password_file"}, name)
+	return slices.Contains([]string{"data_dir", "config", "log_level", "log_format", "superuser", "superuser_password",
+		"superuser_password_file"}, name)
 }
 
 // environmentValue parses a value as the file has it. A text that YAML would read as something else, such as `a: b`,

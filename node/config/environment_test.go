@@ -9,15 +9,19 @@ import (
 // TestEnvironmentSetsEveryOption sets each option that has a default in words by a variable and in the file: the
 // results are equal.
 func TestEnvironmentSetsEveryOption(t *testing.T) {
-	for name, value := range map[string]string{"cluster_name": "shop", "num_tokens": "8", "seeds": "127.0.0.1,127.0.0.2", "data_file_directories": "[/tmp/x]",
-		"rpc_address": "127.0.0.7", "authenticator": "PasswordAuthenticator", "read_request_timeout": "7s", "read_request_timeout_in_ms": "7000",
-		"client_encryption_options": "{enabled: true, private_key: /k}", "tables_port": "0", "tables_hosts": "[cqld]", "development": "true",
+	for name, value := range map[string]string{"cluster_name": "shop", "num_tokens": "8",
+		"seeds": "127.0.0.1,127.0.0.2", "data_file_directories": "[/tmp/x]",
+		"rpc_address": "127.0.0.7", "authenticator": "PasswordAuthenticator", "read_request_timeout": "7s",
+		"read_request_timeout_in_ms": "7000",
+		"client_encryption_options":  "{enabled: true, private_key: /k}", "tables_port": "0", "tables_hosts": "[cqld]",
+		"development":  "true",
 		"memory_limit": "512MiB", "concurrent_reads": "3", "initial_token": "1,2", "tables_warn_threshold": "5"} {
 		file, variable := Default(), Default()
 		if err := file.parse("c.yaml", []byte(name+": "+value)); err != nil {
 			t.Fatal(err)
 		}
-		if err := variable.LoadEnvironment([]string{"PATH=/bin", "CQLD_" + strings.ToUpper(name) + "=" + value}); err != nil {
+		if err := variable.LoadEnvironment([]string{"PATH=/bin", "CQLD_" + strings.ToUpper(name) + "=" +
+			value}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if f, v := file.Settings(), variable.Settings(); !maps.Equal(f, v) {
@@ -35,11 +39,13 @@ func TestEnvironmentSetsEveryOption(t *testing.T) {
 		}
 	}
 	seeds := Default()
-	if err := seeds.LoadEnvironment([]string{"CQLD_SEEDS=127.0.0.9", "CQLD_STORAGE_PORT=7009"}); err != nil || seeds.Seeds[0].Port() != 7009 {
+	if err := seeds.LoadEnvironment([]string{"CQLD_SEEDS=127.0.0.9", "CQLD_STORAGE_PORT=7009"}); err != nil ||
+		seeds.Seeds[0].Port() != 7009 {
 		t.Errorf("seeds before the port: %v, %v", err, seeds.Seeds)
 	}
 	o := Default()
-	if err := o.LoadEnvironment([]string{"CQLD_CLUSTERNAME=x", "CQLD_PORT_9042_TCP=tcp://1", "CQLD_ORACLE=1", "CQLD_DATA_DIR=/x"}); err != nil ||
+	if err := o.LoadEnvironment([]string{"CQLD_CLUSTERNAME=x", "CQLD_PORT_9042_TCP=tcp://1", "CQLD_ORACLE=1",
+		"CQLD_DATA_DIR=/x"}); err != nil ||
 		len(o.Warnings) != 1 || o.Warnings[0] != "CQLD_CLUSTERNAME is no option; did you mean CQLD_CLUSTER_NAME?" {
 		t.Errorf("%v, %q", err, o.Warnings)
 	}
@@ -51,7 +57,8 @@ func TestAllAddressesNeedDevelopmentOrSecurity(t *testing.T) {
 	for _, c := range []struct{ file, want, native, listener string }{
 		{"rpc_address: 0.0.0.0", "serves clients of all networks", "", ""},
 		{"rpc_address: 0.0.0.0\nbroadcast_rpc_address: 127.0.0.1", "serves clients of all networks", "", ""},
-		{"rpc_address: 0.0.0.0\nbroadcast_rpc_address: 127.0.0.1\nallow_insecure_listen_addresses: true", "serves clients of all networks", "", ""},
+		{"rpc_address: 0.0.0.0\nbroadcast_rpc_address: 127.0.0.1\nallow_insecure_listen_addresses: true",
+			"serves clients of all networks", "", ""},
 		{"rpc_address: '::'\nauthenticator: PasswordAuthenticator", "serves clients of all networks", "", ""},
 		{secure + "rpc_address: 0.0.0.0", "must be the address that clients connect to", "", ""},
 		{secure + "rpc_address: 0.0.0.0\nbroadcast_rpc_address: 0.0.0.0", "clients cannot connect to 0.0.0.0", "", ""},
@@ -76,9 +83,11 @@ func TestAllAddressesNeedDevelopmentOrSecurity(t *testing.T) {
 			continue
 		}
 		if err != nil || o.Native().String() != c.native || o.NativeListener().String() != c.listener {
-			t.Errorf("%q: %v, clients connect to %s, the node listens at %s", c.file, err, o.Native(), o.NativeListener())
+			t.Errorf("%q: %v, clients connect to %s, the node listens at %s", c.file, err, o.Native(),
+				o.NativeListener())
 		}
-		if o.DevelopmentMode && (!o.Development() || len(o.Insecurities()) != 1 || !strings.Contains(o.Insecurities()[0], "without login")) {
+		if o.DevelopmentMode && (!o.Development() || len(o.Insecurities()) != 1 ||
+			!strings.Contains(o.Insecurities()[0], "without login")) {
 			t.Errorf("%q: the development account is served: %t; %q", c.file, o.Development(), o.Insecurities())
 		}
 	}

@@ -115,7 +115,8 @@ func (o *Options) LoadFile(path string) error {
 		err = tlsconfig.CheckPrivate(path, "paging_state_secret", info)
 	case len(o.TablesAccounts) > 0:
 		err = tlsconfig.CheckPrivate(path, "account keys", info)
-	case o.ClientEncryption.secret(o.ClientEncryption.Used()), o.InternodeEncryption.secret(o.InternodeEncryption.Used()),
+	case o.ClientEncryption.secret(o.ClientEncryption.Used()),
+		o.InternodeEncryption.secret(o.InternodeEncryption.Used()),
 		o.ControlEncryption.secret(o.ControlEncryption.Used()):
 		err = tlsconfig.CheckPrivate(path, "a private key or its password", info)
 	}

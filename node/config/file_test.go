@@ -54,7 +54,8 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"a: 1\nclustername: x", "c.yaml:2: clustername: unknown option; did you mean cluster_name?"},
 		{"hinted_handoff_enabled: false", "c.yaml:1: hinted_handoff_enabled: not supported: hints are always stored"},
 		{"wholly_unknown_name: 1", "c.yaml:1: wholly_unknown_name: unknown option, in cqld and in Cassandra 3.11 to 6"},
-		{"hinted_handof_throttle: 1", "c.yaml:1: hinted_handof_throttle: unknown option; did you mean hinted_handoff_throttle?"},
+		{"hinted_handof_throttle: 1", "c.yaml:1: hinted_handof_throttle: unknown option; did you mean " +
+			"hinted_handoff_throttle?"},
 		{"\nnum_tokens: many", `c.yaml:2: num_tokens: "many" is not a whole number`},
 		{"num_tokens: 1\nnum_tokens: 2", "c.yaml:2: num_tokens: already set on line 1"},
 		{"read_request_timeout: 5", `c.yaml:1: read_request_timeout: "5" is not a duration`},

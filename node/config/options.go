@@ -245,7 +245,8 @@ func (o *Options) Validate() error {
 		bad("commitlog_sync_period", "must be positive")
 	}
 	if n := len(o.PagingSecret); n > 0 && n < pagingSecretMin {
-		bad("paging_state_secret", "has %d characters; use at least %d, for example of `openssl rand -base64 33`", n, pagingSecretMin)
+		bad("paging_state_secret", "has %d characters; use at least %d, for example of `openssl rand -base64 33`", n,
+			pagingSecretMin)
 	}
 	o.validateClientLimits(bad)
 	if s := o.AuditSettings(); s.Validate() != nil {

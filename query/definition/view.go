@@ -377,7 +377,8 @@ func (w *viewWhere) condition(r cql.Relation, names []string, tuple bool, op sch
 	}
 	for _, column := range columns {
 		w.restricted[column.Name] = true
-		if op != schema.ViewNotNull && (column.Kind == schema.Regular || column.Kind == schema.Static) && !slices.Contains(w.illegal, column.Name) {
+		if op != schema.ViewNotNull && (column.Kind == schema.Regular || column.Kind == schema.Static) &&
+			!slices.Contains(w.illegal, column.Name) {
 			w.illegal = append(w.illegal, column.Name)
 		}
 	}

@@ -180,7 +180,8 @@ func comparable(from, to *types.Type) bool {
 	case types.Tuple:
 		return (f == types.Tuple || f == types.UDT) && allOf(from.Elems(), to.Elems(), comparable)
 	case types.UDT: // the names of the fields do not matter
-		return sameForm(from, to) && from.UDTKeyspace() == to.UDTKeyspace() && allOf(from.Elems(), to.Elems(), comparable)
+		return sameForm(from, to) && from.UDTKeyspace() == to.UDTKeyspace() &&
+			allOf(from.Elems(), to.Elems(), comparable)
 	}
 	return from.Equal(to)
 }

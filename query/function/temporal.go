@@ -133,9 +133,11 @@ func floor(from, to *types.Type, a [][]byte, start int64) ([]byte, error) {
 	}
 	switch text := native(types.Duration).AppendText(nil, a[1]); {
 	case from.Kind() == types.Date && d.Nanos != 0:
-		return nil, invalidf("The floor on date values cannot be computed for the %s duration as precision is below 1 day", text)
+		return nil, invalidf(
+			"The floor on date values cannot be computed for the %s duration as precision is below 1 day", text)
 	case from.Kind() != types.Date && d.Nanos%nanosPerMilli != 0:
-		return nil, invalidf("The floor cannot be computed for the %s duration as precision is below 1 millisecond", text)
+		return nil, invalidf("The floor cannot be computed for the %s duration as precision is below 1 millisecond",
+			text)
 	case d.Months < 0 || d.Days < 0 || d.Nanos < 0:
 		return nil, invalidf("Negative durations are not supported by the floor function")
 	}

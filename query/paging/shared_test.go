@@ -18,12 +18,15 @@ func tableOf(t *testing.T, others int, name string, masked bool, clustering ...s
 	if masked {
 		key.Mask = &schema.Mask{Function: "mask_default"}
 	}
-	changes := []schema.Change{&schema.CreateKeyspace{Keyspace: "ks", Replication: ring.Replication{Class: ring.Simple, Factor: 1}}}
+	changes := []schema.Change{&schema.CreateKeyspace{Keyspace: "ks",
+		Replication: ring.Replication{Class: ring.Simple, Factor: 1}}}
 	for i := range others { // they take storage ids
-		changes = append(changes, &schema.CreateTable{Keyspace: "ks", Table: string(rune('a' + i)), ID: schema.UUID{byte(9 + i)},
+		changes = append(changes, &schema.CreateTable{Keyspace: "ks", Table: string(rune('a' + i)),
+			ID:      schema.UUID{byte(9 + i)},
 			Options: schema.DefaultOptions(), Columns: []schema.ColumnSpec{key}})
 	}
-	changes = append(changes, &schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{1}, Options: schema.DefaultOptions(),
+	changes = append(changes, &schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{1},
+		Options: schema.DefaultOptions(),
 		Columns: append([]schema.ColumnSpec{key}, clustering...)})
 	s := schema.Empty()
 	for _, c := range changes {
@@ -53,7 +56,8 @@ func TestSharedStates(t *testing.T) {
 		if same.StorageID == table.StorageID {
 			t.Fatal("the storage ids do not differ")
 		}
-		if got, err := Decode(b, there, same); err != nil || !bytes.Equal(got.At.Key.Bytes, s.At.Key.Bytes) || got.Remaining != 9 {
+		if got, err := Decode(b, there, same); err != nil || !bytes.Equal(got.At.Key.Bytes, s.At.Key.Bytes) ||
+			got.Remaining != 9 {
 			t.Errorf("masked %t: %+v, %v", masked, got, err)
 		}
 		for name, c := range map[string]struct {

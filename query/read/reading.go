@@ -485,7 +485,8 @@ func (run *reading) result(r *request.Request, params *execution.Params, remaini
 		left = remaining - uint32(run.count)
 	}
 	if run.scan.More() && run.plan.order == nil && run.plan.near == nil && (remaining == 0 || left > 0) && params.PageSize > 0 {
-		rows.PagingState = paging.Append(nil, run.pagingKeys(), run.plan.table, &paging.State{At: run.cursor.At, Remaining: left})
+		rows.PagingState = paging.Append(nil, run.pagingKeys(), run.plan.table,
+			&paging.State{At: run.cursor.At, Remaining: left})
 	}
 	return rows
 }

@@ -269,7 +269,8 @@ func (rs *Set) addClustering(r *restriction, o Options) error {
 			return x.merge(r)
 		}
 	}
-	if n := len(rs.clustering); n > 0 && !o.AllowFiltering && (o.Statement != Select || len(rs.supporting(r, nil)) == 0) {
+	if n := len(rs.clustering); n > 0 && !o.AllowFiltering &&
+		(o.Statement != Select || len(rs.supporting(r, nil)) == 0) {
 		last := rs.clustering[n-1]
 		if last.kind == kindSlice && r.first().Position > last.first().Position {
 			return invalidf("Clustering column \"%s\" cannot be restricted (preceding column \"%s\" is restricted by a non-EQ relation)",

@@ -34,7 +34,8 @@ func randomBody(rng *rand.Rand, v Version) (op Opcode, body []byte, decode func(
 		q := Query{Query: text, Params: randomParams(rng, 5000)}
 		return OpQuery, q.Append(nil, v), func(c *wire.Cursor) error { return new(Query).Consume(c, v) }
 	case 1:
-		return OpPrepare, (&Prepare{Query: text}).Append(nil, v), func(c *wire.Cursor) error { return new(Prepare).Consume(c, v) }
+		return OpPrepare, (&Prepare{Query: text}).Append(nil, v),
+			func(c *wire.Cursor) error { return new(Prepare).Consume(c, v) }
 	case 2:
 		e := Execute{ID: []byte("id"), ResultMetadataID: []byte("m"), Params: randomParams(rng, 5000)}
 		return OpExecute, e.Append(nil, v), func(c *wire.Cursor) error { return new(Execute).Consume(c, v) }
@@ -71,7 +72,8 @@ func TestDecodedBytesIsWhatIsAllocated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if used := int(after.TotalAlloc - before.TotalAlloc); used > n+n/(classes-1)+16<<10 || n > 4*used+4<<10 {
-			t.Errorf("%v of %d bytes, v%d: %d bytes were allocated, DecodedBytes returned %d", op, len(body), v, used, n)
+			t.Errorf("%v of %d bytes, v%d: %d bytes were allocated, DecodedBytes returned %d", op, len(body), v, used,
+				n)
 		}
 	}
 }

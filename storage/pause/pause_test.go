@@ -20,7 +20,8 @@ func TestPausesAreCountedByTheirLargestPart(t *testing.T) {
 	c.Note(300*ms, 160*ms, pebble.BatchCommitStats{WALRotationDuration: 140 * ms})
 	c.Note(200*ms, 10*ms, pebble.BatchCommitStats{WALRotationDuration: 150 * ms})
 	c.Note(110*ms, 0, pebble.BatchCommitStats{WALRotationDuration: 100 * ms})
-	c.Note(150*ms, 0, pebble.BatchCommitStats{MemTableWriteStallDuration: 50 * ms, L0ReadAmpWriteStallDuration: 60 * ms})
+	c.Note(150*ms, 0, pebble.BatchCommitStats{MemTableWriteStallDuration: 50 * ms,
+		L0ReadAmpWriteStallDuration: 60 * ms})
 	c.Note(100*ms, 1*ms, pebble.BatchCommitStats{CommitWaitDuration: 90 * ms})
 	want := map[string]int64{"latch": 1, "log": 2, "stall": 1, "other": 1}
 	if got := c.ByCause(); !maps.Equal(got, want) || c.Count() != 5 || c.Longest() != 300*ms {

@@ -252,11 +252,13 @@ func TestImageInDevelopment(t *testing.T) {
 	c := file.Config
 	container := containerOf(root, &c)
 	address, ports := freePorts(t, 4)
-	variables := []string{"CQLD_LISTEN_ADDRESS=" + address, "CQLD_SEEDS=" + address, "CQLD_STORAGE_PORT=" + ports[0], "CQLD_NATIVE_TRANSPORT_PORT=" + ports[1],
+	variables := []string{"CQLD_LISTEN_ADDRESS=" + address, "CQLD_SEEDS=" + address, "CQLD_STORAGE_PORT=" + ports[0],
+		"CQLD_NATIVE_TRANSPORT_PORT=" + ports[1],
 		"CQLD_TABLES_PORT=" + ports[2], "CQLD_HEALTH_ADDRESS=" + address + ":" + ports[3]}
 	refused := container(c.Cmd...)
 	refused.Env = append(append(refused.Env, variables...), "CQLD_RPC_ADDRESS=0.0.0.0")
-	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "0.0.0.0 serves clients of all networks") {
+	if out, err := refused.CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "0.0.0.0 serves clients of all networks") {
 		t.Errorf("0.0.0.0 without development mode: %v, %s", err, out)
 	}
 	cmd := container(c.Cmd...)
@@ -276,7 +278,8 @@ func TestImageInDevelopment(t *testing.T) {
 		t.Errorf("Azure Tables without a signature: %s", resp.Status)
 	}
 	n.stop(t)
-	for _, want := range []string{"cqld is ready.", "cqlsh " + address + " " + ports[1], "AccountName=devstoreaccount1", "development mode: "} {
+	for _, want := range []string{"cqld is ready.", "cqlsh " + address + " " + ports[1],
+		"AccountName=devstoreaccount1", "development mode: "} {
 		if !strings.Contains(n.log.String(), want) {
 			t.Errorf("the node does not print %q:\n%s", want, n.log.String())
 		}

@@ -114,7 +114,8 @@ func TestNulls(t *testing.T) {
 // What is outside of the subset is *Unsupported; what no Java compiler accepts is *Invalid.
 func TestRefusals(t *testing.T) {
 	for body, supported := range map[string]bool{
-		"return new int[1][0];": false, "return switch (a) { default -> 1; };": false, "try { return a; } finally { }": false, "char c = 'x'; return 1;": false,
+		"return new int[1][0];": false, "return switch (a) { default -> 1; };": false,
+		"try { return a; } finally { }": false, "char c = 'x'; return 1;": false,
 		"return System.exit(1);": false, "return Runtime.getRuntime().hashCode();": false, "return this.hashCode();": false, "int x; return 1;": false,
 		"return java.lang.Thread.activeCount();": false, "return a instanceof Integer ? 1 : 2;": false,
 		"return q;": true, "return a": true, "return \"x\";": true, "": true, "if (a > 1) return a;": true, "return 1; return 2;": true, "int a = 1; return a;": true,

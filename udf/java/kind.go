@@ -60,7 +60,8 @@ func (t *jtype) unboxed() *jtype { return primitive(t.kind) }
 
 // String returns the name as error messages of Java compilers have it.
 func (t *jtype) String() string {
-	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "char", "String", "BigInteger", "BigDecimal", "Date", "List", "Set",
+	plain := [...]string{"", "byte", "short", "int", "long", "float", "double", "boolean", "char", "String",
+		"BigInteger", "BigDecimal", "Date", "List", "Set",
 		"Map", "Collection", "TupleValue", "UDTValue", "null", "Object", "void"}
 	if t.boxed {
 		return boxName(t.kind)

@@ -67,7 +67,8 @@ func (c *stopCommand) Run(s *session) error {
 func Stop(ctx context.Context, client *control.Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	if _, err := control.Call(ctx, client, control.StopDaemon, control.None{}, nil); err != nil && !errors.Is(err, control.ErrStopped) {
+	if _, err := control.Call(ctx, client, control.StopDaemon, control.None{}, nil); err != nil &&
+		!errors.Is(err, control.ErrStopped) {
 		return err
 	}
 	for client.Reachable(ctx) {

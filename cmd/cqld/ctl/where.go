@@ -72,7 +72,8 @@ func (w *Where) find() error {
 		w.DataDir = rings[0]
 		return nil
 	default:
-		return fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir, strings.Join(rings, ", or --data-dir "))
+		return fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir,
+			strings.Join(rings, ", or --data-dir "))
 	}
 }
 
