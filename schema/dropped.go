@@ -3,8 +3,8 @@ package schema
 import "cqld/types"
 
 // The types of dropped columns. Their cells stay in files until they are purged, hidden by the time of the drop. As in
-// Cassandra, a column with the same name may be added again if its type reads the values of the dropped one. User types are
-// recorded as tuples of their fields, because they may be changed or dropped afterwards.
+// Cassandra, a column with the same name may be added again if its type reads the values of the dropped one. User types
+// are recorded as tuples of their fields, because they may be changed or dropped afterwards.
 
 // expandUserTypes replaces user types in t by tuples, except in vectors, as Cassandra does.
 func expandUserTypes(t *types.Type) *types.Type {
@@ -21,8 +21,8 @@ func expandUserTypes(t *types.Type) *types.Type {
 	return withParts(t, expandUserTypes)
 }
 
-// readable reports whether a column of type t may be added in place of a dropped one. Unlike Cassandra, it may be if its user
-// types had been those of the dropped one, so that the same column can be added again.
+// readable reports whether a column of type t may be added in place of a dropped one. A dropped column of a user type can
+// be added again with that type, which Cassandra refuses.
 func readable(t, dropped *types.Type) bool {
 	dropped = expandUserTypes(dropped)
 	switch {
@@ -30,10 +30,10 @@ func readable(t, dropped *types.Type) bool {
 		return false
 	case expandUserTypes(t).Equal(dropped):
 		return true
-	case t.MultiCell() || dropped.MultiCell() || isCollection(dropped):
+	case t.MultiCell() || dropped.MultiCell() || dropped.IsCollection():
 		return false
 	}
-	return fixedLength(t) == fixedLength(dropped) && readsValues(t, dropped)
+	return t.FixedLength() == dropped.FixedLength() && readsValues(t, dropped)
 }
 
 // readsValues reports whether each value of type o is one of type t, as Cassandra's isValueCompatibleWith does.
@@ -69,27 +69,4 @@ func readsValues(t, o *types.Type) bool {
 		return true
 	}
 	return false
-}
-
-// fixedLength returns the length of all values of t in Cassandra's storage, or -1 if they have no fixed one there.
-func fixedLength(t *types.Type) int {
-	switch t.Kind() {
-	case types.Boolean:
-		return 1
-	case types.Int, types.Float:
-		return 4
-	case types.Bigint, types.Double, types.Timestamp:
-		return 8
-	case types.UUID, types.Timeuuid:
-		return 16
-	case types.Vector:
-		if n := fixedLength(t.Elems()[0]); n >= 0 {
-			return n * t.Dimensions()
-		}
-	}
-	return -1
-}
-
-func isCollection(t *types.Type) bool {
-	return t.Kind() == types.List || t.Kind() == types.Set || t.Kind() == types.Map
 }

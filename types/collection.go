@@ -185,7 +185,7 @@ func (t *Type) appendVector(dst []byte, parts [][]byte) ([]byte, error) {
 	if len(parts) != t.dims {
 		return nil, t.malformed("Invalid vector: expected %d elements, but given %d", t.dims, len(parts))
 	}
-	size := vectorElementSize(t.elems[0])
+	size := t.elems[0].FixedLength()
 	for _, p := range parts {
 		switch {
 		case p == nil:

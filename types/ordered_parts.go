@@ -105,7 +105,7 @@ func (t *Type) consumeOrderedVector(dst []byte, r *orderedReader) []byte {
 	e := t.elems[0]
 	var scratch []byte
 	for range t.dims {
-		if n := vectorElementSize(e); n != 0 {
+		if n := e.FixedLength(); n != 0 {
 			start := len(dst)
 			dst, _ = e.consumeOrdered(dst, r)
 			if len(dst)-start != n {
@@ -124,7 +124,7 @@ func (t *Type) consumeOrderedVector(dst []byte, r *orderedReader) []byte {
 
 // vectorElement consumes the next element of a vector's wire form.
 func (t *Type) vectorElement(c *wire.Cursor) []byte {
-	if n := vectorElementSize(t.elems[0]); n != 0 {
+	if n := t.elems[0].FixedLength(); n != 0 {
 		return c.Take(n)
 	}
 	n := c.UnsignedVint()
@@ -135,15 +135,15 @@ func (t *Type) vectorElement(c *wire.Cursor) []byte {
 	return c.Take(int(n))
 }
 
-// vectorElementSize returns the length of each element of a vector of t if elements are stored without their lengths,
-// otherwise 0. Some types of fixed length have variable length in vectors, because Cassandra declares them so (tinyint,
-// smallint, date, time, counter).
-func vectorElementSize(t *Type) int {
+// FixedLength returns the length of all values of a type for which Cassandra declares a fixed one, otherwise 0. Vectors
+// store elements of such types without their lengths. Cassandra declares none for tinyint, smallint, date, time and
+// counter.
+func (t *Type) FixedLength() int {
 	switch t.kind {
 	case Boolean, Int, Bigint, Float, Double, Timestamp, UUID, Timeuuid:
 		return fixedSize(t.kind)
 	case Vector:
-		return t.dims * vectorElementSize(t.elems[0])
+		return t.dims * t.elems[0].FixedLength()
 	}
 	return 0
 }

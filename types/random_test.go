@@ -82,7 +82,7 @@ func randomWire(r *rand.Rand, t *Type) []byte {
 		b := []byte{}
 		for range t.dims {
 			v := randomWire(r, t.elems[0])
-			if vectorElementSize(t.elems[0]) == 0 {
+			if t.elems[0].FixedLength() == 0 {
 				b = wire.AppendUnsignedVint(b, uint64(len(v)))
 			}
 			b = append(b, v...)

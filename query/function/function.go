@@ -190,18 +190,7 @@ func comparable(from, to *types.Type) bool {
 // own, Cassandra also requires that both types have one fixed length, or none.
 func compatibleValues(from, to *types.Type, i int) bool {
 	a, b := from.Elems()[i], to.Elems()[i]
-	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || fixed(a) == fixed(b) && !a.IsCollection())
-}
-
-// fixed reports whether Cassandra's values of a type have a fixed length: its small integers, dates and times do not.
-func fixed(t *types.Type) bool {
-	switch t.Kind() {
-	case types.Boolean, types.Int, types.Bigint, types.Float, types.Double, types.Timestamp, types.UUID, types.Timeuuid:
-		return true
-	case types.Vector:
-		return fixed(t.Elems()[0])
-	}
-	return false
+	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || (a.FixedLength() != 0) == (b.FixedLength() != 0) && !a.IsCollection())
 }
 
 // sameForm reports whether both types are of one kind, and both or neither are frozen.

@@ -168,7 +168,7 @@ func (c *Compiler) literal(t *cql.Literal, receiver Spec) (Term, error) {
 		return &constTerm{}, nil
 	}
 	if t.Kind == cql.LiteralString && receiver.Type.Kind() == types.Timestamp && strings.EqualFold(t.Text, "now") {
-		return c.call(t, cql.QualifiedName{Name: "current_timestamp"}, nil, receiver)
+		return c.call(t, cql.QualifiedName{Keyspace: "system", Name: "current_timestamp"}, nil, receiver)
 	}
 	b, err := receiver.Type.FromLiteral(literalKind(t.Kind), t.Text)
 	if err != nil {
