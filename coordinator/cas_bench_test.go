@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"cqld/coordinator"
+	"cqld/internal/cputime"
 	"cqld/internal/env"
 	"cqld/messaging"
 	"cqld/paxos"
@@ -169,14 +169,6 @@ func (n *benchNode) insert(key row.PartitionKey, first, rows int, done func(erro
 // benchText is immutable.
 var benchText = slices.Repeat([]byte("0123456789"), 15)
 
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkCAS executes conditional inserts through one coordinator, with fsync: into one partition, or each into its own. An op is
 // one insert; B and allocations are those of all nodes.
 func BenchmarkCAS(b *testing.B) {
@@ -195,7 +187,7 @@ func BenchmarkCAS(b *testing.B) {
 			n := newBenchRing(b, c.nodes)[0]
 			b.ReportAllocs()
 			b.ResetTimer()
-			before := cpuTime()
+			before := cputime.Process()
 			var next atomic.Int64
 			var wait sync.WaitGroup
 			for range c.flight {
@@ -215,7 +207,7 @@ func BenchmarkCAS(b *testing.B) {
 				})
 			}
 			wait.Wait()
-			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "µs-CPU/op")
+			b.ReportMetric(float64((cputime.Process()-before).Microseconds())/float64(b.N), "µs-CPU/op")
 			b.ReportMetric(float64(n.proposer.Stats().Rounds)/float64(b.N), "rounds/op")
 		})
 	}

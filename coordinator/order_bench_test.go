@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cqld/coordinator"
+	"cqld/internal/cputime"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/simulation/scenario"
@@ -34,7 +35,7 @@ func BenchmarkOrderedWrite(b *testing.B) {
 			var cpu, took [3]time.Duration
 			for left := b.N; left > 0; left -= 200 {
 				for way := range 3 {
-					cpuBefore, before := cpuTime(), time.Now()
+					cpuBefore, before := cputime.Process(), time.Now()
 					writeMany(b, min(left, 200), flight, func(i int, done func(error)) {
 						stamp := time.Now().UnixMicro()
 						if way == 2 {
@@ -42,7 +43,7 @@ func BenchmarkOrderedWrite(b *testing.B) {
 						}
 						write(left+i, way > 0, stamp, done)
 					})
-					cpu[way] += cpuTime() - cpuBefore
+					cpu[way] += cputime.Process() - cpuBefore
 					took[way] += time.Since(before)
 				}
 			}

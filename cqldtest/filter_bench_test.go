@@ -3,13 +3,13 @@ package cqldtest_test
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
+	"cqld/internal/cputime"
 )
 
 // BenchmarkFilteredScan reads 100,000 rows of 150 bytes from one node with a filter that 100 of them match. At ONE, the
@@ -46,7 +46,7 @@ func BenchmarkFilteredScan(b *testing.B) {
 	}
 	for _, level := range []gocql.Consistency{gocql.One, gocql.Serial} {
 		b.Run(fmt.Sprint(level), func(b *testing.B) {
-			before := cpu(b)
+			before := cputime.Process()
 			for b.Loop() {
 				n := 0
 				iter := session.Query("SELECT k, c FROM b.t WHERE v = ? ALLOW FILTERING", 7).Consistency(level).Iter()
@@ -57,16 +57,7 @@ func BenchmarkFilteredScan(b *testing.B) {
 					b.Fatal(n, err)
 				}
 			}
-			b.ReportMetric(float64((cpu(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64((cputime.Process()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
-}
-
-// cpu returns the CPU time of the process.
-func cpu(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -13,6 +13,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"cqld/cqldtest"
+	"cqld/internal/cputime"
 	"cqld/node/config"
 )
 
@@ -69,14 +70,14 @@ func BenchmarkInsertByIndexes(b *testing.B) {
 				}
 			}
 			payload, i := strings.Repeat("x", 100), 0
-			before := cpu(b)
+			before := cputime.Process()
 			for b.Loop() {
 				i++
 				if err := s.Query("INSERT INTO b.t (k, c, v, w, x) VALUES (?, ?, ?, ?, ?)", i/100, i%100, i%1000, i, payload).Exec(); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64((cputime.Process()-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
 		})
 	}
 }
@@ -104,13 +105,13 @@ func BenchmarkSelectByIndex(b *testing.B) {
 		{"v = 7 AND w = 7", 10}, {"v > 7 LIMIT 10", 10},
 	} {
 		b.Run(q.where, func(b *testing.B) {
-			before := cpu(b)
+			before := cputime.Process()
 			for b.Loop() {
 				if n := countRows(b, s.Query("SELECT k, c, v, w FROM b.t WHERE "+q.where)); n != q.rows {
 					b.Fatal(n)
 				}
 			}
-			b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64((cputime.Process()-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
 		})
 	}
 }
@@ -143,7 +144,7 @@ func BenchmarkSelectNearest(b *testing.B) {
 			nearest(b, s, near())
 			time.Sleep(*benchWait)
 			var took []time.Duration
-			found, before := 0, cpu(b)
+			found, before := 0, cputime.Process()
 			var asked [][]float32
 			var answers [][]int
 			for b.Loop() {
@@ -154,7 +155,7 @@ func BenchmarkSelectNearest(b *testing.B) {
 					asked, answers = append(asked, v), append(answers, keys)
 				}
 			}
-			b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64((cputime.Process()-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
 			for i, v := range asked {
 				for _, k := range exact(vectors, v) {
 					if slices.Contains(answers[i], k) {

@@ -2,18 +2,12 @@ package cqldtest_test
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	"cqld/cqldtest"
+	"cqld/internal/cputime"
 )
-
-func cpuTime() time.Duration {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
-}
 
 // BenchmarkStart measures the time to start and to stop a cluster, and the CPU time of the start.
 func BenchmarkStart(b *testing.B) {
@@ -26,12 +20,12 @@ func BenchmarkStart(b *testing.B) {
 					if name == "disk" {
 						all = append(all, cqldtest.OnDisk(b.TempDir()))
 					}
-					began, used := time.Now(), cpuTime()
+					began, used := time.Now(), cputime.Process()
 					c, err := cqldtest.Open(b.Context(), all...)
 					if err != nil {
 						b.Fatal(err)
 					}
-					start, cpu = start+time.Since(began), cpu+cpuTime()-used
+					start, cpu = start+time.Since(began), cpu+cputime.Process()-used
 					began = time.Now()
 					if err := c.Close(); err != nil {
 						b.Fatal(err)

@@ -3,10 +3,10 @@ package messaging
 import (
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"cqld/internal/cputime"
 	"cqld/ring"
 )
 
@@ -25,7 +25,7 @@ func benchmarkRequest(b *testing.B, inFlight int) {
 	payload := make([]byte, 300)
 	slots := make(chan struct{}, inFlight)
 	var failed atomic.Int64
-	began := processCPU(b)
+	began := cputime.Process()
 	b.ReportAllocs()
 	for b.Loop() {
 		slots <- struct{}{}
@@ -39,7 +39,7 @@ func benchmarkRequest(b *testing.B, inFlight int) {
 	for range inFlight {
 		slots <- struct{}{}
 	}
-	b.ReportMetric(float64(processCPU(b)-began)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
 	if failed.Load() > 0 {
 		b.Fatal(failed.Load(), "requests failed")
 	}
@@ -65,13 +65,4 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	if allocs > allowed {
 		t.Errorf("%.0f allocations for a request", allocs)
 	}
-}
-
-// processCPU returns the user and system time of this process.
-func processCPU(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -3,11 +3,11 @@ package query
 import (
 	"flag"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"cqld/cql"
+	"cqld/internal/cputime"
 	"cqld/internal/repetition"
 	"cqld/ring"
 )
@@ -24,15 +24,6 @@ type effort struct {
 	time  time.Duration // of processors
 }
 
-// processorTime returns the processor time of this process.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func (e effort) beyond(small effort) bool {
 	// Below a megabyte and 50 ms, what does not depend on the size dominates.
 	return e.bytes > 1<<20 && e.bytes > small.bytes*growth*3 || e.time > 50*time.Millisecond && e.time > small.time*growth*8
@@ -41,9 +32,9 @@ func (e effort) beyond(small effort) bool {
 func measured(f func()) effort {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := processorTime()
+	began := cputime.Process()
 	f()
-	took := processorTime() - began
+	took := cputime.Process() - began
 	runtime.ReadMemStats(&after)
 	return effort{after.TotalAlloc - before.TotalAlloc, took}
 }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
-	"syscall"
 	"testing"
 	"time"
+
+	"cqld/internal/cputime"
 )
 
 func randomTombstones(rng *rand.Rand, n int) (out []RangeTombstone) {
@@ -65,15 +66,6 @@ func TestNormalizedTombstonesDeleteTheSame(t *testing.T) {
 
 func bytesClone(in []RangeTombstone) []RangeTombstone { return append([]RangeTombstone(nil), in...) }
 
-// processorTime returns the processor time of this process.
-func processorTime(t *testing.T) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func TestNormalizingManyTombstonesIsNotQuadratic(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector's time is not compared
 	cost := func(n, times int) (sum time.Duration) {
@@ -86,11 +78,11 @@ func TestNormalizingManyTombstonesIsNotQuadratic(t *testing.T) {
 					Deletion: Deletion{Timestamp: int64(i)},
 				}
 			}
-			began := processorTime(t)
+			began := cputime.Process()
 			if got := NormalizeRangeTombstones(tombstones, NoDeletion()); len(got) == 0 {
 				t.Fatal("nothing left")
 			}
-			sum += processorTime(t) - began
+			sum += cputime.Process() - began
 		}
 		return sum
 	}

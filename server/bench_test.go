@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 
+	"cqld/internal/cputime"
 	"cqld/internal/wire"
 	"cqld/query"
 	"cqld/request"
@@ -50,7 +50,7 @@ func benchmarkWindow(b *testing.B, addr string, v frame.Version, window int) {
 	for range window {
 		batch = append(batch, one...)
 	}
-	before := processCPU()
+	before := cputime.Process()
 	b.ReportAllocs()
 	b.ResetTimer()
 	in := &counter{conn: c.net, framed: v >= 5}
@@ -68,7 +68,7 @@ func benchmarkWindow(b *testing.B, addr string, v frame.Version, window int) {
 		}
 		received += n
 	}
-	b.ReportMetric(float64(processCPU()-before)/1000/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(cputime.Process()-before)/1000/float64(b.N), "cpu-µs/op")
 }
 
 // counter counts the envelopes that arrive without looking at them.
@@ -121,12 +121,4 @@ func (r *counter) read() (envelopes int, err error) {
 	}
 	r.buf = r.buf[:copy(r.buf, rest)]
 	return envelopes, nil
-}
-
-func processCPU() int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

@@ -6,10 +6,10 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"cqld/internal/cputime"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -257,15 +257,6 @@ func TestTombstoneIsNotPurgedWhileItsPartitionIsWritten(t *testing.T) {
 	}
 }
 
-// processorTime returns the processor time of this process.
-func processorTime(t *testing.T) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 func TestHotRowIsCollapsed(t *testing.T) {
 	e := openTest(t, Options{Sync: SyncNone, MemTableBytes: 64 << 20})
 	defer e.Close()
@@ -286,11 +277,11 @@ func TestHotRowIsCollapsed(t *testing.T) {
 	}
 	least := time.Duration(math.MaxInt64) // without the work of other goroutines
 	for range 5 {
-		began := processorTime(t)
+		began := cputime.Process()
 		for range 100 {
 			mustRead(t, e, cmd)
 		}
-		least = min(least, (processorTime(t)-began)/100)
+		least = min(least, (cputime.Process()-began)/100)
 	}
 	if least > 500*time.Microsecond {
 		t.Fatalf("a read of a folded row takes %v of processor time", least)

@@ -6,21 +6,16 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"cqld/cmd/cqld/ctl"
-	"cqld/cmd/cqld/running"
 	"cqld/node/config"
 	"cqld/node/control"
 )
 
-// defaultDataDir is the data directory without --data-dir.
-const defaultDataDir = "cqld-data"
-
 // dataDirFlag returns the flag, after a space, with which commands find a directory; empty if they do without one.
 func dataDirFlag(dir string) string {
-	if standard, err := filepath.Abs(defaultDataDir); err == nil && standard == dir {
+	if standard, err := filepath.Abs(ctl.DefaultDir); err == nil && standard == dir {
 		return ""
 	}
 	return " --data-dir " + shellQuoted(dir)
@@ -36,17 +31,9 @@ func (w *whichRing) directory() (string, error) {
 	if w.DataDir != "" {
 		return w.DataDir, nil
 	}
-	dir, err := filepath.Abs(defaultDataDir)
-	if err != nil || ctl.Running(dir) {
-		return dir, err
-	}
-	rings := running.Rings(ctl.Running)
-	switch {
-	case len(rings) == 1:
-		return rings[0], nil
-	case len(rings) > 1:
-		return "", fmt.Errorf("several rings run: choose one with --data-dir %s",
-			strings.Join(rings, ", or --data-dir "))
+	dir, err := ctl.FindDir()
+	if err != nil {
+		return "", err
 	}
 	if present, err := ringConfigs(dir); err != nil || len(present) > 0 {
 		return dir, err

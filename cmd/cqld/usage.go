@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"cqld/cmd/cqld/ctl"
+	"cqld/internal/typo"
 )
 
 // overview is what cqld prints without a command.
@@ -77,7 +78,7 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 				continue
 			}
 			full += " " + p
-			d := distance(word, p)
+			d := typo.Distance(word, p)
 			if len(word) > 2 && strings.HasPrefix(p, word) {
 				d = 0
 			}
@@ -92,24 +93,4 @@ func unknownCommand(k *kong.Kong, at, word string) string {
 		return fmt.Sprintf("%s has no command or argument %q", at, word)
 	}
 	return fmt.Sprintf("%s has no command %q; did you mean: %s", at, word, best)
-}
-
-// distance returns the Levenshtein distance of two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

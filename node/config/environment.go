@@ -3,10 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"cqld/internal/typo"
 )
 
 // EnvironmentPrefix precedes the names of options, in capitals, in the environment: CQLD_CLUSTER_NAME.
@@ -24,7 +27,7 @@ func (o *Options) LoadEnvironment(environment []string) error {
 			continue
 		}
 		if name = strings.ToLower(name); !r.knows(name) {
-			if similar := r.similar(name); similar != "" && !elsewhere(name) {
+			if similar := typo.Nearest(name, maps.Keys(r.known), typosMaxEnvironment); similar != "" && !elsewhere(name) {
 				o.Warnings = append(o.Warnings, variable+" is no option; did you mean "+
 					EnvironmentPrefix+strings.ToUpper(similar)+"?")
 			}
@@ -81,19 +84,12 @@ func environmentValue(text string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// typos is the greatest distance of a name from that of an option that is taken for a typing error in the environment,
-// which has variables of other programs.
-const typos = 2
-
-// similar returns an option of cqld with nearly the same name; empty if there is none.
-func (r *reader) similar(name string) string {
-	for known := range r.known {
-		if editDistance(name, known) <= typos {
-			return known
-		}
-	}
-	return ""
-}
+// The greatest distances of a name from that of an option that is taken for a typing error: in a file, and in the
+// environment, which has variables of other programs.
+const (
+	typosMax            = 3
+	typosMaxEnvironment = 2
+)
 
 // knows reports whether an option exists in cqld or in Cassandra.
 func (r *reader) knows(name string) bool {

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"cqld/azuretables"
+	"cqld/internal/typo"
 	"cqld/tlsconfig"
 )
 
@@ -172,36 +173,10 @@ func seedsLast(content []*yaml.Node) [][2]*yaml.Node {
 
 // unknownName returns the message for an unknown option, which proposes the known one with the most similar name.
 func unknownName[S any](name string, known map[string]S) string {
-	best, distance := "", 4
-	for k := range known {
-		if d := editDistance(name, k); d < distance || d == distance && k < best {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
-		return "unknown option; did you mean " + best + "?"
+	if similar := typo.Nearest(name, maps.Keys(known), typosMax); similar != "" {
+		return "unknown option; did you mean " + similar + "?"
 	}
 	return "unknown option, in cqld and in Cassandra 3.11 to 6"
-}
-
-// editDistance returns the Levenshtein distance of two strings.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 func scalar(v *yaml.Node) (string, error) {

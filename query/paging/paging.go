@@ -49,12 +49,15 @@ type State struct {
 // Keys authenticate states.
 type Keys struct {
 	Cluster []byte // the secret of this cluster
-	Shared  []byte // the secret that several clusters share; empty means that there is none
+	Shared  []byte // SharedKey of the secret that several clusters share; empty means that there is none
 }
 
-// sharing derives the key of shared states, so that the secret has no other use.
-func (k Keys) sharing() []byte {
-	h := hmac.New(sha256.New, k.Shared)
+// SharedKey derives the key of shared states from a secret, so that the secret has no other use. It is nil without one.
+func SharedKey(secret []byte) []byte {
+	if len(secret) == 0 {
+		return nil
+	}
+	h := hmac.New(sha256.New, secret)
 	h.Write([]byte("cqld paging states"))
 	return h.Sum(nil)
 }
@@ -67,7 +70,7 @@ func Append(dst []byte, keys Keys, table *schema.Table, s *State) []byte {
 	start := len(dst)
 	key, seal := keys.Cluster, byte(sealed)
 	if len(keys.Shared) > 0 {
-		key, seal = keys.sharing(), sharedSealed
+		key, seal = keys.Shared, sharedSealed
 		dst = append(append(dst, shared), nameOf(table)...)
 	} else {
 		dst = wire.AppendUvarint(append(dst, version), uint64(table.StorageID))
@@ -126,7 +129,7 @@ func Decode(b []byte, keys Keys, table *schema.Table) (*State, error) {
 		if len(keys.Shared) == 0 {
 			return nil, ErrInvalid
 		}
-		key, plain = keys.sharing(), shared
+		key, plain = keys.Shared, shared
 	}
 	if b[0] == sealed || b[0] == sharedSealed {
 		opened, err := mask.Open(key, b[1:])

@@ -53,7 +53,7 @@ func fragmentsMasked(r *request.Request, shape *fragments.Shape) error {
 func (run *reading) pagingKeys() paging.Keys {
 	key := run.reader.pagingKey()
 	if run.plan.fragments == nil {
-		return paging.Keys{Cluster: key, Shared: run.reader.o.SharedPaging}
+		return paging.Keys{Cluster: key, Shared: run.reader.sharedKey}
 	}
 	return paging.Keys{Cluster: wire.AppendUint64(append([]byte{}, key...), uint64(run.reader.o.View.Self()))}
 }

@@ -8,6 +8,7 @@ import (
 	"cqld/query/execution"
 	"cqld/query/fragments"
 	"cqld/query/levels"
+	"cqld/query/paging"
 	"cqld/query/term"
 	"cqld/query/virtual"
 	"cqld/request"
@@ -28,7 +29,7 @@ type Options struct {
 	// not ok if they cannot be counted; nil means that the kinds of the restrictions decide.
 	IndexEntries func(req *search.Request, most int) (n int, ok bool)
 	PagingKey    func() []byte // authenticates paging states
-	SharedPaging []byte        // the secret that other clusters share; empty means that there is none
+	SharedPaging []byte        // the secret of several clusters; empty means that there is none
 	// PageBytes ends a page; zero means 1 MiB.
 	PageBytes int
 	// Hidden returns the column of a virtual table that a client may not read although it may read the others, or nil.
@@ -40,9 +41,10 @@ type Options struct {
 
 // Reader compiles and executes SELECT and EXPLAIN. Its methods are safe for concurrent use.
 type Reader struct {
-	o        Options
-	readings sync.Pool
-	buffers  sync.Pool
+	sharedKey []byte // authenticates paging states of several clusters; nil means that there are none
+	o         Options
+	readings  sync.Pool
+	buffers   sync.Pool
 }
 
 // New returns a Reader.
@@ -50,7 +52,7 @@ func New(o Options) *Reader {
 	if o.PageBytes == 0 {
 		o.PageBytes = pageBytesDefault
 	}
-	reader := &Reader{o: o}
+	reader := &Reader{o: o, sharedKey: paging.SharedKey(o.SharedPaging)}
 	reader.readings.New = func() any { return new(reading) }
 	reader.buffers.New = func() any { return &Buffer{pool: &reader.buffers} }
 	return reader

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"cqld/internal/cputime"
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
@@ -63,7 +63,7 @@ func benchInsert(b *testing.B, indexed bool) {
 	var wait sync.WaitGroup
 	done := func(error) { wait.Done() }
 	value := make([]byte, 8)
-	before := processorTime(b)
+	before := cputime.Process()
 	b.ReportAllocs()
 	for i := range b.N {
 		binary.BigEndian.PutUint64(value, uint64(i%100_000))
@@ -77,7 +77,7 @@ func benchInsert(b *testing.B, indexed bool) {
 		}
 	}
 	wait.Wait()
-	b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(cputime.Process()-before)/float64(b.N), "cpu-ns/op")
 }
 
 // BenchmarkSearch finds the first 10 and all 100 rows of a value among 1,000,000 rows. It reports the processor time, because others
@@ -103,12 +103,12 @@ func BenchmarkSearch(b *testing.B) {
 			for i := range 50 {
 				search(i)
 			}
-			before := processorTime(b)
+			before := cputime.Process()
 			b.ResetTimer()
 			for i := range b.N {
 				search(i)
 			}
-			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(cputime.Process()-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
@@ -128,13 +128,13 @@ func BenchmarkSearchRange(b *testing.B) {
 					end := binary.BigEndian.AppendUint64(nil, uint64(rows/every))
 					q := &Query{Table: testTable, Index: ofValue, Order: ByToken, Tokens: ring.FullRange(), Limit: limit, Now: 5,
 						Terms: []row.Slice{{End: types.Native(types.Text).AppendOrdered(nil, end, false)}}}
-					before := processorTime(b)
+					before := cputime.Process()
 					for b.Loop() {
 						if page, err := x.Search(q); err != nil || len(page.Candidates) != limit {
 							b.Fatal(len(page.Candidates), err)
 						}
 					}
-					b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/1000, "cpu-µs/op")
+					b.ReportMetric(float64(cputime.Process()-before)/float64(b.N)/1000, "cpu-µs/op")
 				})
 			}
 		}
@@ -161,20 +161,12 @@ func load(b *testing.B, e *engine, rows, values int) {
 
 // settle waits until compactions have ended: they take processor time, too.
 func settle(b *testing.B) {
-	for before := int64(0); ; {
-		now := processorTime(b)
-		if now-before < int64(2*time.Millisecond) {
+	for before := time.Duration(0); ; {
+		now := cputime.Process()
+		if now-before < 2*time.Millisecond {
 			return
 		}
 		before = now
 		time.Sleep(300 * time.Millisecond)
 	}
-}
-
-func processorTime(b *testing.B) int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

@@ -34,8 +34,12 @@ func (w *Where) client() (*control.Client, error) {
 	if w.Host != "" {
 		return w.remote()
 	}
-	if err := w.find(); err != nil {
-		return nil, err
+	if w.DataDir == "" {
+		dir, err := FindDir()
+		if err != nil {
+			return nil, err
+		}
+		w.DataDir = dir
 	}
 	found, err := w.sockets()
 	if err != nil {
@@ -49,30 +53,22 @@ func (w *Where) client() (*control.Client, error) {
 	return nil, fmt.Errorf("none of the %d nodes in %s is running", len(found), w.DataDir)
 }
 
-// defaultDir is the data directory of `cqld start` and `cqld local` without flags, relative to the working directory.
-const defaultDir = "cqld-data"
+// DefaultDir is the data directory of `cqld start` and `cqld local` without flags, relative to the working directory.
+const DefaultDir = "cqld-data"
 
-// find chooses the data directory if --data-dir is not set: the default directory if a node listens there, otherwise the
-// directory of the only running ring of `cqld local`.
-func (w *Where) find() error {
-	if w.DataDir != "" {
-		return nil
-	}
-	dir, err := filepath.Abs(defaultDir)
-	if err != nil {
-		return err
-	}
-	if w.DataDir = dir; Running(dir) {
-		return nil
+// FindDir chooses the data directory if --data-dir is not set: the default directory if a node listens there, otherwise
+// the directory of the only running ring of `cqld local`. If nothing runs, it returns the default directory.
+func FindDir() (dir string, err error) {
+	if dir, err = filepath.Abs(DefaultDir); err != nil || Running(dir) {
+		return dir, err
 	}
 	switch rings := running.Rings(Running); len(rings) {
 	case 0:
-		return nil // the error of sockets says what is missing
+		return dir, nil
 	case 1:
-		w.DataDir = rings[0]
-		return nil
+		return rings[0], nil
 	default:
-		return fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir,
+		return "", fmt.Errorf("several rings run, and none in %s: choose one with --data-dir %s", dir,
 			strings.Join(rings, ", or --data-dir "))
 	}
 }
@@ -90,7 +86,7 @@ func (w *Where) remote() (*control.Client, error) {
 	}
 	path := w.TokenFile
 	if path == "" {
-		path = filepath.Join(cmp.Or(w.DataDir, defaultDir), control.TokenName)
+		path = filepath.Join(cmp.Or(w.DataDir, DefaultDir), control.TokenName)
 	}
 	token, err := control.ReadToken(path)
 	if err != nil {

@@ -1,0 +1,33 @@
+// Package typo finds the name that a user probably meant.
+package typo
+
+// Distance returns the Levenshtein distance of two words: how many bytes must be inserted, removed or replaced.
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// Nearest returns the name with the least distance from a word, at most most; of several, the first in the order of names.
+// It is empty if there is none.
+func Nearest(word string, names func(yield func(string) bool), most int) (nearest string) {
+	for name := range names {
+		if d := Distance(word, name); d < most || d == most && (nearest == "" || name < nearest) {
+			nearest, most = name, d
+		}
+	}
+	return nearest
+}
