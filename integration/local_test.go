@@ -3,19 +3,18 @@
 package integration
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"cqld/integration/process"
+	"cqld/internal/syncbuf"
 )
 
 // TestLocal executes "cqld local" as a user does: it starts a ring of four, prints how to connect, ends after Ctrl-C, and starts
@@ -28,7 +27,7 @@ func TestLocal(t *testing.T) {
 		"CREATE TABLE local.t (k int PRIMARY KEY)",
 	} {
 		cmd := exec.Command(binary, "local", "--nodes", "4", "--port", "19042", "--data-dir", data)
-		out := &output{}
+		out := &syncbuf.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		began := time.Now()
 		if err := cmd.Start(); err != nil {
@@ -77,7 +76,7 @@ func TestLocalWithManyNodes(t *testing.T) {
 	}
 	binary, dir := cqld(t)
 	cmd := exec.Command(binary, "local", "--nodes", fmt.Sprint(nodes), "--port", "19042", "--tables-port", "0", "--data-dir", filepath.Join(dir, t.Name()))
-	out := &output{}
+	out := &syncbuf.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -121,24 +120,6 @@ func TestLocalWithManyNodes(t *testing.T) {
 	}
 }
 
-// output contains the present output of a process.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
 // TestLocalSecure executes "cqld local --secure" twice with the same directory, and connects each time with the line for cqlsh that
 // it prints. A client without TLS is refused.
 func TestLocalSecure(t *testing.T) {
@@ -157,7 +138,7 @@ func TestLocalSecure(t *testing.T) {
 		"SELECT k FROM s.t;",
 	} {
 		cmd := exec.Command(binary, "local", "--secure", "--nodes", "3", "--port", "19042", "--tables-port", "20002", "--data-dir", data)
-		out := &output{}
+		out := &syncbuf.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cqld/integration/process"
+	"cqld/internal/syncbuf"
 )
 
 // localWorld executes cqld as a user does who has one working directory and one home directory.
@@ -113,9 +114,9 @@ func TestLocalRingsSideBySide(t *testing.T) {
 // stops the node as well. When the process of the ring is killed, its nodes end.
 func TestLocalKnowsNodesStartedByHand(t *testing.T) {
 	w := newLocalWorld(t)
-	start := func() (*exec.Cmd, *output) {
+	start := func() (*exec.Cmd, *syncbuf.Buffer) {
 		cmd := w.command("local", "--nodes", "2")
-		out := &output{}
+		out := &syncbuf.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -135,7 +136,7 @@ func TestLocalKnowsNodesStartedByHand(t *testing.T) {
 	config := filepath.Join(w.dir, "cqld-data", "node2", "cqld.yaml")
 	w.until(out, "cqld start --config "+config)
 	byHand := w.command("start", "--config", config)
-	handOut := &output{}
+	handOut := &syncbuf.Buffer{}
 	byHand.Stdout, byHand.Stderr = handOut, handOut
 	if err := byHand.Start(); err != nil {
 		t.Fatal(err)

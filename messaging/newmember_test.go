@@ -1,39 +1,21 @@
 package messaging
 
 import (
-	"bytes"
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 
+	"cqld/internal/syncbuf"
 	"cqld/ring"
 )
-
-// logText is a log that several goroutines may write.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) contains(s string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), s)
-}
 
 // Messages of a node that has joined, and that this node does not know yet, are refused without a warning. Those of a
 // node that remains unknown are logged when its connection ends.
 func TestNewMembersCauseNoWarning(t *testing.T) {
 	for _, joins := range []bool{true, false} {
-		log := new(logText)
+		log := new(syncbuf.Buffer)
+		warned := func() bool { return strings.Contains(log.String(), "message refused") }
 		b := NewStreamTransport(Options{Cluster: "c", Listen: netip.MustParseAddrPort("127.63.1.2:0"),
 			Limits:   DefaultLimits(),
 			Security: suiteSecurity(t), Logger: slog.New(slog.NewTextHandler(log, nil))})
@@ -46,8 +28,8 @@ func TestNewMembersCauseNoWarning(t *testing.T) {
 		a := openAt(t, 1, "127.63.1.1:0", DefaultLimits())
 		know(a, b)
 		waitFor(t, func() bool { a.Send(2, VerbTruncate, nil); return b.Refused() > 0 })
-		if log.contains("message refused") {
-			t.Errorf("joins %v: a message that may be of a member has caused a warning: %s", joins, log.text.String())
+		if warned() {
+			t.Errorf("joins %v: a message that may be of a member has caused a warning: %s", joins, log.String())
 		}
 		if joins {
 			know(b, a)
@@ -58,10 +40,10 @@ func TestNewMembersCauseNoWarning(t *testing.T) {
 		if joins {
 			b.Close() // no connection is served after that
 		} else {
-			waitFor(t, func() bool { return log.contains("message refused") })
+			waitFor(t, func() bool { return warned() })
 		}
-		if log.contains("message refused") == joins {
-			t.Errorf("joins %v: %s", joins, log.text.String())
+		if warned() == joins {
+			t.Errorf("joins %v: %s", joins, log.String())
 		}
 	}
 }

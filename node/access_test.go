@@ -17,6 +17,7 @@ import (
 
 	"cqld/auth"
 	"cqld/integration/cqlclient"
+	"cqld/internal/syncbuf"
 	"cqld/node/config"
 	"cqld/node/control"
 )
@@ -213,7 +214,7 @@ func TestFirstSuperuserHasGeneratedPassword(t *testing.T) {
 	o.ListenAddress = netip.AddrFrom4([4]byte{127, 0, 64, 1})
 	o.RPCAddress, o.DataDir = o.ListenAddress, filepath.Join(t.TempDir(), "data")
 	o.Seeds = []netip.AddrPort{o.Internode()}
-	var log logBuffer
+	var log syncbuf.Buffer
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	o.TablesPort, o.CacheBytes = 0, 8<<20
 	o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer}

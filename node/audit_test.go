@@ -21,6 +21,7 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/internal/syncbuf"
 	"cqld/node/config"
 	"cqld/node/control"
 )
@@ -88,7 +89,7 @@ func secretStatements() []string {
 // everything that the node then has: its data directory with the audit log, its log at debug level, its traces, and error
 // messages.
 func TestSecretsAppearNowhere(t *testing.T) {
-	var log logBuffer
+	var log syncbuf.Buffer
 	r := openNodes(t, 180, 1, func(o *config.Options) {
 		o.FS, o.Audit.Enabled = vfs.Default, true
 		o.Access = config.Access{Authenticator: config.PasswordAuthenticator, Authorizer: config.CassandraAuthorizer, Superuser: "admin", SuperuserPassword: secretAdmin}

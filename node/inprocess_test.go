@@ -1,10 +1,8 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -18,6 +16,7 @@ import (
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
 	"cqld/internal/env"
+	"cqld/internal/syncbuf"
 	"cqld/node/assembly"
 	"cqld/node/config"
 	"cqld/paxos"
@@ -27,24 +26,6 @@ import (
 	"cqld/schema"
 	"cqld/storage"
 )
-
-// logBuffer collects log output.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // faulty configures faults of a node. Fields that are not nil are called.
 type faulty struct {
@@ -146,7 +127,7 @@ type inProcess struct {
 	t      *testing.T
 	nodes  []*Node
 	faults []*faulty
-	log    logBuffer
+	log    syncbuf.Buffer
 	killed map[*Node]bool
 }
 
@@ -329,5 +310,3 @@ func (r *inProcess) fill(c *cqlclient.Conn, replication string, n int) {
 		r.queryAll(c, fmt.Sprintf("INSERT INTO k.t (a, v) VALUES (%d, %d)", i, i))
 	}
 }
-
-var _ io.Writer = (*logBuffer)(nil)

@@ -16,6 +16,7 @@ import (
 	"cqld/azuretables"
 	"cqld/azuretables/client"
 	"cqld/integration/cqlclient"
+	"cqld/internal/syncbuf"
 	"cqld/node/config"
 	"cqld/node/control"
 )
@@ -73,7 +74,7 @@ const (
 // TestAccountsAreRoles creates an account by CQL and lets its role have permissions, one after the other. Both keys, on both
 // nodes, have the rights of the role over the rows that CQL reads and writes.
 func TestAccountsAreRoles(t *testing.T) {
-	var log logBuffer
+	var log syncbuf.Buffer
 	r := openNodes(t, 193, 2, func(o *config.Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.FS, o.Audit.Enabled = vfs.Default, true
@@ -119,7 +120,7 @@ func TestAccountsAreRoles(t *testing.T) {
 }
 
 // checkAccountSecrets looks for keys where only the metadata log may have them, and for the role in the audit log.
-func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log *logBuffer, keys ...string) {
+func checkAccountSecrets(t *testing.T, r *inProcess, admin *cqlclient.Conn, log *syncbuf.Buffer, keys ...string) {
 	t.Helper()
 	given := newTablesKey()
 	text := "ALTER ROLE shopper WITH OPTIONS = {'tables_account': 'shop', 'tables_key1': '" + given + "'}"

@@ -73,6 +73,15 @@ func ringNodes(dir string) (nodes []*ringNode, err error) {
 	return nodes, nil
 }
 
+// nodes returns the ring's directory and its nodes.
+func (w *whichRing) nodes() (dir string, nodes []*ringNode, err error) {
+	if dir, err = w.directory(); err != nil {
+		return "", nil, err
+	}
+	nodes, err = ringNodes(dir)
+	return dir, nodes, err
+}
+
 type localStatusCommand struct{ whichRing }
 
 // errRingDown is the result of `local status` if not all nodes run, for scripts.
@@ -80,11 +89,7 @@ var errRingDown = errors.New("not all nodes run")
 
 // Run prints the nodes of the ring and whether they run.
 func (c *localStatusCommand) Run(out io.Writer) error {
-	dir, err := c.directory()
-	if err != nil {
-		return err
-	}
-	nodes, err := ringNodes(dir)
+	dir, nodes, err := c.nodes()
 	if err != nil {
 		return err
 	}
@@ -112,11 +117,7 @@ type localStopCommand struct{ whichRing }
 
 // Run stops all nodes of the ring, including those that were started by hand, and waits until they have ended.
 func (c *localStopCommand) Run(ctx context.Context, out io.Writer) error {
-	dir, err := c.directory()
-	if err != nil {
-		return err
-	}
-	nodes, err := ringNodes(dir)
+	dir, nodes, err := c.nodes()
 	if err != nil {
 		return err
 	}

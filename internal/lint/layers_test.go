@@ -23,6 +23,7 @@ internal/keyword:
 internal/loglimit:
 internal/cputime:
 internal/typo:
+internal/syncbuf:
 internal/wire:
 internal/memory: internal/env
 internal/testclock: internal/env
