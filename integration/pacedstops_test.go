@@ -16,11 +16,11 @@ import (
 const stopsVariable = "CQLD_STOPS"
 
 // TestStopsUnderPacedClients stops nodes under the Go drivers with 64 goroutines of one session, each with at most one
-// insert in 300 ms, in step or not. In step, requests may fail at most once in 20 stops. Requests at times that are spread
-// over the interval cross the end of a connection in one of 5 to 10 stops (ADR 20), so they may fail once in three stops,
-// or at two times. One more is permitted for each time that the machine did not schedule this process; requests that fail
-// within rollingTogether count as one. CQLD_STOPS is the number of stops by each method. With CQLD_STOPS_KILL=1, nodes are
-// also killed, which shows what the drain avoids.
+// insert in 300 ms, in step or not. In step, requests may fail at most once in 20 stops. Requests at times that are
+// spread over the interval cross the end of a connection in one of 5 to 10 stops (ADR 20), so they may fail once in
+// three stops, or at two times. One more is permitted for each time that the machine did not schedule this process;
+// requests that fail within rollingTogether count as one. CQLD_STOPS is the number of stops by each method. With
+// CQLD_STOPS_KILL=1, nodes are also killed, which shows what the drain avoids.
 func TestStopsUnderPacedClients(t *testing.T) {
 	root, err := process.Root()
 	if err != nil {

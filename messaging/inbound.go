@@ -111,8 +111,8 @@ func (in *inbound) receive(e envelope) {
 	}
 }
 
-// refuseUnknown counts a message of a peer that is not known as a member. It is logged when the connection ends and the peer is
-// still unknown: a node that joins may send heartbeats before this node has the metadata that make it a member.
+// refuseUnknown counts a message of a peer that is not known as a member. It is logged when the connection ends and the
+// peer is still unknown: a node that joins may send heartbeats before this node has the metadata that make it a member.
 func (in *inbound) refuseUnknown(service string) {
 	in.t.refused.add("")
 	in.refused = cmp.Or(in.refused, service)

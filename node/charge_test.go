@@ -228,8 +228,8 @@ func (x *charges) client(seed uint64, n int) {
 // manyNulls are the largest number of values of a statement. All clients share them.
 var manyNulls = make([]cqlclient.Value, math.MaxUint16)
 
-// nulls sends a batch of many values, which take 4 bytes each in the request and 32 bytes when a node has decoded them. The
-// statements have fewer markers, so the node refuses them after it has decoded the batch.
+// nulls sends a batch of many values, which take 4 bytes each in the request and 32 bytes when a node has decoded them.
+// The statements have fewer markers, so the node refuses them after it has decoded the batch.
 func nulls(c *cqlclient.Conn) error {
 	rows := make([]cqlclient.Statement, 6)
 	for i := range rows {

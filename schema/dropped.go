@@ -21,8 +21,8 @@ func expandUserTypes(t *types.Type) *types.Type {
 	return withParts(t, expandUserTypes)
 }
 
-// readable reports whether a column of type t may be added in place of a dropped one. A dropped column of a user type can
-// be added again with that type, which Cassandra refuses.
+// readable reports whether a column of type t may be added in place of a dropped one. A dropped column of a user type
+// can be added again with that type, which Cassandra refuses.
 func readable(t, dropped *types.Type) bool {
 	dropped = expandUserTypes(dropped)
 	switch {

@@ -21,8 +21,8 @@ const (
 	// one, for a round of conditional changes (1 MiB and the last of them): 6 MiB at most.
 	groupsKept     = 3
 	groupBytesKept = 2 << 20
-	// compactPartBytes is the size of the parts in which an operator's compaction of a table works and reports progress:
-	// about a second of work. Files at the borders of parts are compacted twice.
+	// compactPartBytes is the size of the parts in which an operator's compaction of a table works and reports
+	// progress: about a second of work. Files at the borders of parts are compacted twice.
 	compactPartBytes = 128 << 20
 	compactPartsMax  = 1000
 	// logBytesPerSync is the number of bytes of the log after which the disk is asked to write them, while nothing

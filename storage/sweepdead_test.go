@@ -187,8 +187,8 @@ func TestCompactTablePurges(t *testing.T) {
 	}
 }
 
-// TestCompactionOfPartsPurges compacts a table in parts, which are reported one after the other. Together they purge what
-// the compaction of the whole purges, and each partition is in one of them.
+// TestCompactionOfPartsPurges compacts a table in parts, which are reported one after the other. Together they purge
+// what the compaction of the whole purges, and each partition is in one of them.
 func TestCompactionOfPartsPurges(t *testing.T) {
 	clock := newTestClock()
 	e := openTest(t, Options{Inline: true, Clock: clock, Sync: SyncNone, Table: tableWith(GCTimeout, 10)})

@@ -26,16 +26,16 @@ type localCommands struct {
 
 type localCommand struct {
 	Nodes       int     `help:"Number of nodes." default:"4"`
-	Datacenters int     `help:"Number of data centers, named datacenter1, datacenter2, …; the nodes are divided evenly, so that their number must be a multiple." default:"1"`
+	Datacenters int     `help:"Number of data centers; it divides --nodes." default:"1"`
 	Port        *uint16 `help:"Port for CQL clients. Default: 9042, or a free one."`
 	TablesPort  *uint16 `help:"Port for Azure Tables clients; 0 disables it. Default: 10002, or a free one."`
 	StoragePort *uint16 `help:"Port between the nodes. Default: 7000, or a free one."`
 	DataDir     string  `help:"Directory for the nodes' data." default:"cqld-data" type:"path"`
 	Fresh       bool    `help:"Delete the contents of the data directory first."`
-	Secure      bool    `help:"Require TLS and logins. Certificates and a superuser with a generated password are made at the first start."`
+	Secure      bool    `help:"Require TLS and logins; make certificates and a superuser."`
 	Detach      bool    `help:"Return when the ring is ready. 'cqld local stop' stops it."`
 	Supervised  bool    `hidden:"" help:"Run as the process of --detach."`
-	LogLevel    string  `help:"Level of the nodes' log files: debug, info, warn or error." default:"info" enum:"debug,info,warn,error"`
+	LogLevel    string  `help:"Level of the log files: debug, info, warn, error." default:"info" enum:"debug,info,warn,error"`
 
 	security *security // nil without Secure
 }

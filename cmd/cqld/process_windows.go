@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// restrictFiles does nothing: files inherit the access rights of their directory. In the user's profile, only the user and
-// administrators have access.
+// restrictFiles does nothing: files inherit the access rights of their directory. In the user's profile, only the user
+// and administrators have access.
 func restrictFiles() {}
 
 // separate puts the process of cmd in a process group of its own, which Ctrl-C does not reach.

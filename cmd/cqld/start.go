@@ -24,7 +24,7 @@ import (
 )
 
 type startCommand struct {
-	Config      string `help:"YAML file with options, named as in cassandra.yaml. Environment variables, such as CQLD_CLUSTER_NAME, take precedence, and flags over both." type:"path" placeholder:"FILE" env:"CQLD_CONFIG"`
+	Config      string `help:"File as cassandra.yaml; CQLD_ variables and flags override it." type:"path" placeholder:"FILE" env:"CQLD_CONFIG"`
 	Development bool   `help:"Serve clients of all addresses without login and encryption. For development only."`
 
 	ClusterName           *string       `help:"Name of the cluster. Nodes with another cluster name are refused."`

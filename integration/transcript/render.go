@@ -100,8 +100,8 @@ func sortSignatures(list string) string {
 // viewWarning is the start of a warning that cqld does not send.
 const viewWarning = "Materialized views are experimental"
 
-// vectorWarning matches the start of Cassandra's warning about indexes on vectors. cqld sends another start, and the same
-// list after it.
+// vectorWarning matches the start of Cassandra's warning about indexes on vectors. cqld sends another start, and the
+// same list after it.
 var vectorWarning = regexp.MustCompile(`(?s)^SAI ANN indexes on vector columns are experimental.*LOCAL_ONE\.`)
 
 // vectorWarningHere is what cqld sends instead.

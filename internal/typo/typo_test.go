@@ -9,7 +9,8 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"status", "statsu", 2}, {"local", "loacl", 2}, {"kitten", "sitting", 3}, {"a", "a", 0}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"status", "statsu", 2}, {"local", "loacl", 2}, {"kitten", "sitting", 3},
+		{"a", "a", 0}} {
 		if got := Distance(c.a, c.b); got != c.want || got != Distance(c.b, c.a) {
 			t.Errorf("%q, %q: %d, want %d", c.a, c.b, got, c.want)
 		}

@@ -27,7 +27,8 @@ func (o *Options) LoadEnvironment(environment []string) error {
 			continue
 		}
 		if name = strings.ToLower(name); !r.knows(name) {
-			if similar := typo.Nearest(name, maps.Keys(r.known), typosMaxEnvironment); similar != "" && !elsewhere(name) {
+			if similar := typo.Nearest(name, maps.Keys(r.known), typosMaxEnvironment); similar != "" &&
+				!elsewhere(name) {
 				o.Warnings = append(o.Warnings, variable+" is no option; did you mean "+
 					EnvironmentPrefix+strings.ToUpper(similar)+"?")
 			}

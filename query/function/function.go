@@ -190,7 +190,8 @@ func comparable(from, to *types.Type) bool {
 // own, Cassandra also requires that both types have one fixed length, or none.
 func compatibleValues(from, to *types.Type, i int) bool {
 	a, b := from.Elems()[i], to.Elems()[i]
-	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || (a.FixedLength() != 0) == (b.FixedLength() != 0) && !a.IsCollection())
+	return a.Equal(b) || compatible(a, b) && (!to.MultiCell() || (a.FixedLength() != 0) == (b.FixedLength() != 0) &&
+		!a.IsCollection())
 }
 
 // sameForm reports whether both types are of one kind, and both or neither are frozen.

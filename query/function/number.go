@@ -112,8 +112,9 @@ func compute(op string, to, aType *types.Type, a, b []byte, bTypes ...*types.Typ
 	return computeInt(op, to, x, y)
 }
 
-// operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers and floats are converted
-// to a double first: an integer gets one digit after the decimal point, and a float gets all digits of the double.
+// operand converts a number to an operand of decimal arithmetic. As in Cassandra, small integers and floats are
+// converted to a double first: an integer gets one digit after the decimal point, and a float gets all digits of the
+// double.
 func operand(t *types.Type, v []byte) (*apd.Decimal, bool) {
 	if t.IsInteger() && t.Kind() != types.Varint || t.Kind() == types.Float {
 		x, ok := t.Float64(v)

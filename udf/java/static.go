@@ -51,7 +51,10 @@ func (c *compiler) static(t token) *expr {
 		e = m.ofMath()
 	case "System":
 		if m.is("currentTimeMillis", 0) {
-			e = &expr{t: primitive(kindLong), eval: func(fr *frame) value.Value { fr.m.Step(); return fr.m.Wall().UnixMilli() }}
+			e = &expr{t: primitive(kindLong), eval: func(fr *frame) value.Value {
+				fr.m.Step()
+				return fr.m.Wall().UnixMilli()
+			}}
 		}
 	case "String":
 		if m.is("valueOf", 1) && m.args[0].t.kind <= kindString {

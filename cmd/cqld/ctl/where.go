@@ -20,7 +20,7 @@ import (
 
 // Where selects the node that receives the operations.
 type Where struct {
-	DataDir   string `help:"Data directory of the node, or of 'cqld local'. Default: cqld-data, or else the ring of 'cqld local' that runs." type:"path" env:"CQLD_DATA_DIR"`
+	DataDir   string `help:"Data directory. Default: cqld-data, or the running ring." type:"path" env:"CQLD_DATA_DIR"`
 	Node      int    `help:"Number of a node of 'cqld local'; default: the first node that responds." short:"n"`
 	Host      string `help:"control_address of the node. Default: use the control socket in the data directory." placeholder:"HOST:PORT"`
 	TLSCA     string `name:"tls-ca" help:"Certificates of the authorities that the node's certificate is from, for --host with TLS." type:"path" placeholder:"FILE"`
