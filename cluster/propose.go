@@ -18,7 +18,7 @@ type proposal struct {
 	index uint64 // index at which it was applied; zero before
 	sent  uint64 // tick of the last proposal
 	done  func(error)
-	// shared means that live nodes must have applied what the result is based on also if it is a refusal.
+	// shared means that a refusal, too, is returned only after every live node has applied the commands that caused it.
 	shared bool
 	result error // once index is set
 	// abandoned means that no caller waits any more: the command is not proposed again.
@@ -35,9 +35,10 @@ var errStopped = errors.New("cluster: this node is stopping")
 // leader.
 const retryTicks = 10
 
-// ProposeSchema changes the schema. It returns when every live node has applied the change, or the earlier ones
-// because of which it was refused: then with schema's typed error. It returns a *schema.Unavailable, and proposes
-// nothing, if no majority of the voters is alive. If ctx ends first, the outcome is unknown.
+// ProposeSchema changes the schema. It returns when every live node has applied the change. If the change is refused,
+// it returns schema's typed error when every live node has applied the earlier changes. It returns a
+// *schema.Unavailable, and proposes nothing, if no majority of the voters is alive. If ctx ends first, the outcome is
+// unknown.
 func (c *Cluster) ProposeSchema(ctx context.Context, change schema.Change) error {
 	return c.ProposeSchemaAs(ctx, change, "")
 }

@@ -64,7 +64,8 @@ func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ 
 	})
 }
 
-// goroutines are those of a ring. They end before its engines close, whose last writes may start no more.
+// goroutines counts the goroutines of a ring, which must end before its engines close. The callbacks of the last writes
+// cannot start further ones.
 type goroutines struct {
 	mu      sync.Mutex
 	ended   bool

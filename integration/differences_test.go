@@ -39,7 +39,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 	if len(cqld) != len(cassandra) {
 		t.Fatalf("%s has %d blocks, %s %d", own, len(cqld), recorded, len(cassandra))
 	}
-	same := map[string]bool{} // quotes of which no block differs
+	same := map[string]bool{} // quotes whose blocks are all equal
 	for i, b := range cqld {
 		if b.quote != cassandra[i].quote || b.input != cassandra[i].input {
 			t.Errorf("block %d: the files have different statements:\n%s\n%s", i, b.input, cassandra[i].input)

@@ -238,8 +238,8 @@ func (c *comparison) sasiContains() bool {
 		})
 }
 
-// conditionsOfOneColumn matches a batch with several conditions on one column, one of which is a comparison with null.
-// One of the servers finds that one first.
+// conditionsOfOneColumn matches a batch with several conditions on one column if one condition compares with null. The
+// servers evaluate the conditions in different orders, so that only one of them meets the null.
 func (c *comparison) conditionsOfOneColumn() bool {
 	const null = "INVALID: Invalid comparison with null for operator "
 	if !strings.Contains(c.input, "BEGIN BATCH") ||

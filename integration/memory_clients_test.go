@@ -90,8 +90,8 @@ func compressedZeros(ctx context.Context, address string) error {
 	})
 }
 
-// batchesOfNulls sends batches with as many values as fit into a frame, each of which a node decodes to eight times its
-// size.
+// batchesOfNulls sends batches with as many values as fit into a frame. A decoded value takes eight times as much
+// memory as in the frame.
 func (m *memoryRing) batchesOfNulls(ctx context.Context) error {
 	const clients, statements, rounds = 16, 30, 3
 	nulls := make([]cqlclient.Value, math.MaxUint16)

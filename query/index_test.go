@@ -193,8 +193,8 @@ func TestStatementsWithIndexes(t *testing.T) {
 	})
 }
 
-// TestIndexesDoNotChangeAnswers compares generated queries of tables with indexes, views and masks, page by page, with
-// those of the same tables without them, and the errors of changes that are refused.
+// TestIndexesDoNotChangeAnswers executes generated queries and refused changes on tables with and without indexes,
+// views and masks. It compares the pages of the queries and the errors of the changes.
 func TestIndexesDoNotChangeAnswers(t *testing.T) {
 	n := *filterQueries
 	if testing.Short() {
@@ -277,7 +277,7 @@ func (c *pagingCase) compareWith(t *testing.T, other *pagingCase) bool {
 	return len(want) > 0
 }
 
-// compareRefused generates an UPDATE or DELETE that is refused, and compares its error with that of other.
+// compareRefused generates an UPDATE or DELETE that is refused, and compares its error with the error of other.
 func (c *pagingCase) compareRefused(t *testing.T, other *pagingCase) {
 	text := c.g.Refused().Literal()
 	_, want := other.p.Query(at(ring.One), other.s, text, &Params{})

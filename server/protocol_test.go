@@ -165,8 +165,8 @@ func TestExecuteAndBatchCarryTheirParameters(t *testing.T) {
 	}
 }
 
-// The memory of decoded values is reserved before they are decoded, a request that needs more than any may use is
-// refused, and a worker that goes on to its next request keeps none of it.
+// The memory of decoded values is reserved before they are decoded. A request that needs more than one may use is
+// refused. A worker returns the memory before its next request.
 func TestDecodedValuesAreReserved(t *testing.T) {
 	const values = 60_000
 	reserved := int64(-1)

@@ -49,8 +49,7 @@ func meetingRows() []meetingRow {
 	}
 }
 
-// The operations that TestOperationsMeet does not draw: workloads of tests of their own draw them beside everything
-// else.
+// The operations that TestOperationsMeet does not draw. Other tests have workloads for them.
 const (
 	opIndex = "CREATE and DROP INDEX"
 	opBuild = "build of an index"
@@ -58,7 +57,7 @@ const (
 	opRoles = "role change"
 )
 
-// statementRows returns their rows. Their pairs are those of drawnBy with all operations that the same seeds draw.
+// statementRows returns the rows of these operations. Each meets all operations that the seeds of its drawnBy draw.
 func statementRows() []meetingRow {
 	return []meetingRow{
 		{opIndex, "workloads `indexed`, `nearest`",

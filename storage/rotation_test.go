@@ -41,7 +41,7 @@ func (u *unsyncedFS) wrap(f vfs.File, c vfs.DiskWriteCategory, err error) (vfs.F
 type unsyncedLog struct {
 	vfs.File
 	fs          *unsyncedFS
-	end, passed int64 // bytes written, and of which the disk has been asked to write them
+	end, passed int64 // bytes written, and bytes that the disk was asked to write
 }
 
 func (f *unsyncedLog) Write(p []byte) (int, error) {

@@ -63,8 +63,8 @@ func usageError(k *kong.Kong, err error) string {
 	return fmt.Sprintf("%s\nShow the usage with: %s --help\n", text, at)
 }
 
-// unknownCommand returns the message for a word that is no command, with the nearest command or what replaces that of
-// nodetool.
+// unknownCommand returns the message for a word that is no command. It names the nearest command, or the substitute for
+// a command of nodetool.
 func unknownCommand(k *kong.Kong, at, word string) string {
 	if text := ctl.Substitute(word); text != "" && (at == "cqld" || at == "cqld ctl") {
 		return fmt.Sprintf("cqld ctl has no command %s of nodetool: %s", word, text)

@@ -50,8 +50,8 @@ func (e *Encryption) Policy() tlsconfig.Policy {
 		MaxValidity: e.MaxValidity, MinValidity: e.MinValidity}
 }
 
-// secret reports whether the configuration itself contains secrets. The password of a key that is not used is none:
-// every file of Cassandra has one.
+// secret reports whether the configuration itself contains secrets. The password of an unused key does not count,
+// because every stock file of Cassandra contains one.
 func (e *Encryption) secret(used bool) bool {
 	return strings.Contains(e.Files.PrivateKey, "-----BEGIN") || used && e.Files.PrivateKeyPassword != ""
 }

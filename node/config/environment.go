@@ -51,8 +51,7 @@ func (o *Options) LoadEnvironment(environment []string) error {
 	return errors.Join(errs...)
 }
 
-// inOrder returns the variables sorted, with those of seeds and broadcast addresses last: as in the file, they depend
-// on others.
+// inOrder sorts the variables, and puts seeds and broadcast addresses last because they depend on other options.
 func inOrder(environment []string) []string {
 	last := func(entry string) int {
 		if strings.HasPrefix(entry, EnvironmentPrefix+"SEED") ||
@@ -85,8 +84,8 @@ func environmentValue(text string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// The greatest distances of a name from that of an option that is taken for a typing error: in a file, and in the
-// environment, which has variables of other programs.
+// A name within these distances of an option's name counts as a typing error, in a file and in the environment. The
+// environment also has variables of other programs.
 const (
 	typosMax            = 3
 	typosMaxEnvironment = 2

@@ -8,9 +8,9 @@ import "cqld/types"
 //	ticks (60 bits)           variant  sequence  node
 //	10 × timestamp + n>>21    2        n         random for each Source, one bit: Ballot
 //
-// n counts the elements of the write, and timestamp (µs) is unique within the node and later than that of every write
-// whose acknowledgment the node may know: writes that follow each other keep their order, through whichever
-// coordinators they go, and concurrent ones share no path.
+// n counts the elements of the write. The timestamp (µs) is unique within the node, and later than the timestamp of
+// every write whose acknowledgment the node may know. So writes that follow each other keep their order, also through
+// different coordinators, and concurrent writes share no path.
 type Positions struct {
 	source    *Source
 	stamps    Timestamps
@@ -29,8 +29,8 @@ func (s *Source) At(timestamp int64) Positions { return Positions{source: s, tim
 // Their timestamp is the next one of stamps when the first element is added.
 func (s *Source) From(stamps Timestamps) Positions { return Positions{source: s, stamps: stamps} }
 
-// Ballot returns the positions of a conditional change, whose timestamp is that of its ballot: greater than those of
-// all changes before it, and not from the node's Timestamps.
+// Ballot returns the positions of a conditional change. Its timestamp comes from its ballot, not from the node's
+// Timestamps, and is greater than the timestamps of all earlier changes.
 func (s *Source) Ballot(timestamp int64) Positions {
 	return Positions{source: s, timestamp: timestamp, ballot: ballotBit}
 }
@@ -65,7 +65,7 @@ func (p *Positions) Prepend() []byte {
 	return p.path(2*types.UUIDTicks(listFrontMillis, 0)-ticks, 1<<sequenceBits-1-sequence)
 }
 
-// next returns the time of the next element, and its sequence number among those of one tick.
+// next returns the time of the next element, and its sequence number within one tick.
 func (p *Positions) next() (ticks, sequence uint64) {
 	if p.timestamp == 0 {
 		p.timestamp = p.stamps.Next()

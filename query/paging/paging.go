@@ -118,8 +118,8 @@ func mac(key, b []byte) []byte {
 	return h.Sum(nil)[:macBytes]
 }
 
-// Decode returns the state that b encodes, or ErrInvalid. The state shares no memory with b. States of this cluster are
-// accepted also if there is a shared secret, so that a query continues when the secret is introduced.
+// Decode returns the state that b encodes, or ErrInvalid. The state shares no memory with b. With a shared secret,
+// Decode still accepts states of this cluster, so that a query continues when the secret is introduced.
 func Decode(b []byte, keys Keys, table *schema.Table) (*State, error) {
 	if len(b) == 0 {
 		return nil, ErrInvalid

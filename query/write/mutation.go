@@ -29,7 +29,7 @@ type writing struct {
 	env     execution.Environment
 	params  *execution.Params
 	stated  bool // the timestamp was set by USING
-	// positions are those of the list elements of all statements of a batch. The caller of begin sets them.
+	// positions generates the paths of list elements for all statements of a batch. The caller of begin sets it.
 	positions identifier.Positions
 
 	key        []byte

@@ -50,7 +50,7 @@ func paramsBytes(c *wire.Cursor, v Version) int {
 	return c.ShortCount(4) * valueBytes
 }
 
-// countBatch consumes the statements of a batch, and returns their number and that of their values.
+// countBatch consumes the statements of a batch, and returns the numbers of statements and values.
 func countBatch(c *wire.Cursor) (statements, values int) {
 	statements = c.ShortCount(batchStatementMin)
 	for range statements {

@@ -231,7 +231,7 @@ func wholeNumber(m *Meter, v Value) *big.Int {
 	return nil
 }
 
-// allocNumber counts the copies of which an exact number is encoded: its bytes, and those of an intermediate number.
+// allocNumber counts the memory for the encoding of an exact number: its bytes and an intermediate number.
 func allocNumber(m *Meter, v Value) {
 	const copies = 3
 	switch v.(type) {

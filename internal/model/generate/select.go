@@ -152,7 +152,7 @@ func (g *Generator) filters(t *text, distinct bool, parts []func(), in int, filt
 	return parts, whereRange, true
 }
 
-// rangeAndFilters returns relations on clustering columns, and filters on other columns, instead of those of parts.
+// rangeAndFilters replaces the relations of parts by relations on clustering columns and filters on other columns.
 func (g *Generator) rangeAndFilters(t *text, parts []func(), in int) []func() {
 	if in == whereRange || g.Filters {
 		parts = nil

@@ -65,7 +65,8 @@ func (g *Generator) value(t *Type) Value {
 	return v
 }
 
-// hint returns the type of a type hint for a value of t: mostly t, else that of another column, or with another frozen.
+// hint returns the type in a type hint for a value of t. Mostly it is t, otherwise the type of another column, or t
+// with or without frozen.
 func (g *Generator) hint(t *Type) string {
 	switch {
 	case g.oneIn(4):
