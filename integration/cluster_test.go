@@ -222,7 +222,8 @@ func TestDriversFindNewTables(t *testing.T) {
 				default:
 				}
 				text := fmt.Sprintf("INSERT INTO ddlload.load (k, v) VALUES (%d, '%d')", k%500, i)
-				if a, err := c.Query(text, cqlclient.Options{Consistency: quorum}); err != nil || a.Err != nil {
+				a, err := c.Query(text, cqlclient.Options{Consistency: quorum})
+				if err != nil || a.Err != nil && a.Err.Code != 0x1100 { // a busy machine may be late
 					t.Errorf("%s: %v %v", text, err, a)
 					return
 				}
