@@ -367,7 +367,7 @@ func (n *Node) openServer() error {
 		NoUserFunctions: !n.opts.UserFunctions, FunctionLimits: n.opts.FunctionLimits,
 		FunctionMemory: n.opts.Memory.Part[memory.Functions], DropCompactStorage: n.opts.DropCompactStorage,
 		ViewsDisabled: n.opts.ViewsDisabled,
-		Timeouts:      query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout,
+		Timeouts: query.Timeouts{Read: n.opts.ReadTimeout, Range: n.opts.RangeTimeout, Write: n.opts.WriteTimeout,
 			CAS: n.opts.CASTimeout, Counter: n.opts.CounterTimeout, Truncate: n.opts.TruncateTimeout},
 		Limits: query.Limits{BatchWarnBytes: n.opts.BatchWarnBytes, BatchFailBytes: n.opts.BatchFailBytes,
 			TimestampAheadMax: n.opts.MaxTimestampAhead, TimestampAheadWarn: n.opts.WarnTimestampAhead},

@@ -153,7 +153,7 @@ func classified() map[string]map[string]string {
 			"updatecidrgroup": opRoles, "dropcidrgroup": opRoles, "listcidrgroups": "- reads",
 			"getcidrgroupsofip": "- reads",
 			"tablesaccounts":    "- reads", "createtablesaccount": opSchema, "rotatetableskey": opSchema,
-				"removetablesaccount": opSchema, "settablesconsistency": opSchema,
+			"removetablesaccount": opSchema, "settablesconsistency": opSchema,
 			"rebuild_index": opBuild, "viewbuildstatus": "- reads",
 			"getindexbuildthroughput": "- reads", "setindexbuildthroughput": "- how fast indexes are built",
 			"reloadssl": "- which certificates are used",

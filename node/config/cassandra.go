@@ -113,9 +113,9 @@ func promisedOptions() map[string]promised {
 		"partition_denylist_enabled":  {off, "partitions cannot be denied"},
 		"start_rpc":                   {off, "Thrift is not supported; use CQL"},
 		"listen_on_broadcast_address": {off, "a node has one address for other nodes"},
-		"default_keyspace_rf":         {oneOf("1"), "a keyspace without a replication factor has four replicas, or " +
+		"default_keyspace_rf": {oneOf("1"), "a keyspace without a replication factor has four replicas, or " +
 			"as many as there are nodes"},
-		"use_statements_enabled":      {on, "USE cannot be disabled"},
+		"use_statements_enabled": {on, "USE cannot be disabled"},
 		"triggers_policy": {oneOf("enabled", "forbidden"),
 			"there are no triggers, and CREATE TRIGGER is refused"},
 		"diagnostic_events_enabled": {off, "there are no diagnostic events; use metrics and the log"},
