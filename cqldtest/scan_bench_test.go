@@ -72,7 +72,8 @@ func insertScanRows(b *testing.B, session *gocql.Session) {
 				batch := session.Batch(gocql.UnloggedBatch)
 				for c := range 100 {
 					n := k*100 + c
-					batch.Query("INSERT INTO b.rows (k, c, v, w, x) VALUES (?, ?, ?, ?, 'some text')", k, c, n%1000, int64(n))
+					batch.Query("INSERT INTO b.rows (k, c, v, w, x) VALUES (?, ?, ?, ?, 'some text')", k, c, n%1000,
+						int64(n))
 					batch.Query("INSERT INTO b.single (k, v, w, x) VALUES (?, ?, ?, 'some text')", n, n%1000, int64(n))
 				}
 				if err := batch.Exec(); err != nil {

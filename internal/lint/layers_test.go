@@ -260,7 +260,7 @@ func owners() map[string][]string {
 		"github.com/DeRuina/timberjack": {"audit"},
 		"github.com/yuin/gopher-lua":    {"udf/lua"},
 		"github.com/tetratelabs/wazero": {"udf/wasm"},
-		"golang.org/x/text":             {"types/analysis"},
+		"golang.org/x/text":             {"types/analysis", "udf/java"},
 		"github.com/kljensen/snowball":  {"types/analysis"},
 		"github.com/clipperhouse/uax29": {"types/analysis"},
 		"golang.org/x/crypto/bcrypt":    {"login", "node", "query/roles"},

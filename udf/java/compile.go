@@ -91,6 +91,7 @@ type compiler struct {
 	at      int
 	scopes  []map[string]*variable
 	slots   int
+	named   int // variables that have a name, among the slots
 	returns *jtype
 	loops   int
 	broken  bool // the loop that is compiled contains break
@@ -102,6 +103,7 @@ type variable struct {
 	t     *jtype
 	slot  int
 	param int // from 1; 0 for local variables
+	final bool
 }
 
 // Bounds of a body.
@@ -126,12 +128,18 @@ func (c *compiler) declare(name string, t *jtype, line int) *variable {
 	if c.find(name) != nil {
 		invalid(line, "Duplicate local variable %s", name)
 	}
-	if c.slots++; c.slots > variablesMax {
+	if c.named++; c.named > variablesMax {
 		unsupported(line, fmt.Sprintf("more than %d variables", variablesMax))
 	}
-	v := &variable{t: t, slot: c.slots - 1}
+	v := &variable{t: t, slot: c.slot()}
 	c.scopes[len(c.scopes)-1][name] = v
 	return v
+}
+
+// slot returns a new place in frame.vars, for a variable or for a value during a call of a method.
+func (c *compiler) slot() int {
+	c.slots++
+	return c.slots - 1
 }
 
 func (c *compiler) find(name string) *variable {

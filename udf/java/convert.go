@@ -12,7 +12,7 @@ func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
 	if e.create != nil {
 		e = e.create(t)
 	}
-	if e.t.kind == kindChar && t.numeric() && (!t.boxed || t.kind == kindInt) {
+	if e.t.kind == kindChar && t.numeric() && (!t.boxed || t.kind <= kindShort) {
 		e = promotedChar(e)
 	}
 	switch {
@@ -29,6 +29,8 @@ func (c *compiler) convert(e *expr, t *jtype, line int) *expr {
 		return &expr{t: e.t, eval: e.eval}
 	case !t.boxed && t.numeric() && e.t.numeric() && e.t.kind < t.kind:
 		return widen(&expr{t: e.t.unboxed(), eval: c.unbox(e)}, t.kind)
+	case t.kind == kindChar && e.constant != nil: // of a conditional expression, whose other operand is a character
+		return &expr{t: t, eval: e.eval, constant: e.constant}
 	case e.constant != nil && fits(*e.constant, t.kind):
 		return &expr{t: t, eval: e.eval}
 	}
@@ -87,6 +89,9 @@ func keepConstant(e *expr, to kind) *int64 {
 
 // cast returns (t) e.
 func (c *compiler) cast(e *expr, t *jtype, line int) *expr {
+	if t.numeric() && !t.boxed {
+		e = promotedChar(e)
+	}
 	if !e.t.numeric() || !t.numeric() || t.boxed {
 		if e.t.kind == kindOther && t.boxed {
 			invalid(line, "Cannot cast from %s to %s", e.t, t)
@@ -114,8 +119,11 @@ func (c *compiler) cast(e *expr, t *jtype, line int) *expr {
 // narrow returns a number as one of a narrower kind, as Java's casts do.
 func narrow(v value.Value, to kind) value.Value {
 	if x, ok := v.(float64); ok {
-		if to == kindFloat {
+		switch to {
+		case kindFloat:
 			return float64(float32(x))
+		case kindDouble:
+			return x
 		}
 		v = truncate(x, to)
 	}

@@ -2,6 +2,7 @@ package java
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -64,7 +65,11 @@ func (c *compiler) conditionalType(a, b *expr, line int) *jtype {
 		return boxOf(a.t)
 	case a.t.kind == kindBoolean && b.t.kind == kindBoolean:
 		return primitive(kindBoolean)
-	case a.t.numeric() && b.t.numeric():
+	case a.t.kind == kindChar && b.constant != nil && b.t.kind == kindInt && uint64(*b.constant) <= math.MaxUint16,
+		b.t.kind == kindChar && a.constant != nil && a.t.kind == kindInt && uint64(*a.constant) <= math.MaxUint16:
+		return primitive(kindChar)
+	case (a.t.numeric() || a.t.kind == kindChar) && (b.t.numeric() || b.t.kind == kindChar):
+		a, b = promotedChar(a), promotedChar(b)
 		if a.t.kind == b.t.kind {
 			return a.t.unboxed()
 		}
@@ -167,7 +172,11 @@ func (c *compiler) unary() *expr {
 		}
 		return c.binary("-", constantInt(0), e, t.line)
 	case c.symbol("+"):
-		return c.binary("+", constantInt(0), c.unary(), t.line)
+		e := promotedChar(c.unary())
+		if e.t.numeric() && e.t.kind >= kindFloat { // not 0 + x, which differs for -0.0
+			return c.convert(e, e.t.unboxed(), t.line)
+		}
+		return c.binary("+", constantInt(0), e, t.line)
 	case c.symbol("!"):
 		e := c.unary()
 		if e.t.kind != kindBoolean {
@@ -194,6 +203,7 @@ func (c *compiler) preIncrement() *expr {
 	if v == nil || !v.t.numeric() {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
+	c.assignable(v, op.line)
 	next := c.convert(c.cast(c.binary(op.text[:1], c.variableExpr(v), constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		fr.vars[v.slot] = next.eval(fr)
@@ -324,20 +334,35 @@ func (c *compiler) typeName() (t *jtype, ok bool) {
 	}
 	if c.peek().text == "<" {
 		c.next()
-		for !c.symbol(">") {
+		for !c.closesType() {
 			elem, ok := c.typeName()
 			if !ok || elem == nil || len(t.elems) > 1 {
 				c.at = start
 				return nil, false
 			}
 			t.elems = append(t.elems, elem)
-			if c.peek().text != ">" && !c.symbol(",") {
+			if !strings.HasPrefix(c.peek().text, ">") && !c.symbol(",") {
 				c.at = start
 				return nil, false
 			}
 		}
 	}
 	return t, true
+}
+
+// closesType consumes the > at the end of the types of elements, which may be the first character of >> or >>>. Such a
+// symbol is divided for good: the tokens of a type may be read again, but never as those of an expression.
+func (c *compiler) closesType() bool {
+	t := c.peek()
+	if t.kind != tokenSymbol || t.text != ">" && t.text != ">>" && t.text != ">>>" {
+		return false
+	}
+	if rest := t.text[1:]; rest != "" {
+		c.tokens = slices.Insert(c.tokens, c.at+1, token{kind: tokenSymbol, text: rest, line: t.line})
+		c.tokens[c.at].text = ">"
+	}
+	c.at++
+	return true
 }
 
 // namedType returns the type with a name, or nil if it is not known.

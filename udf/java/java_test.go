@@ -2,6 +2,7 @@ package java
 
 import (
 	"errors"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -80,6 +81,14 @@ func TestResults(t *testing.T) {
 		{"text", "int", `return a + 1 + "v";`, []value.Value{int64(7)}, `"8v"`},
 		{"text", "double", `return "" + a;`, []value.Value{1e10}, `"1.0E10"`},
 		{"text", "text", `return a.substring(1, 3).toUpperCase();`, []value.Value{"abcd"}, `"BC"`},
+		{"text", "text", `return a.toLowerCase() + "ß".toUpperCase();`, []value.Value{"ΟΔΟΣ"}, `"οδοςSS"`},
+		{"int", "int", "return a >> 1;", []value.Value{int64(-7)}, "-4"},
+		{"int", "int", "int c = a; c >>= 1; return c;", []value.Value{int64(-7)}, "-4"},
+		{"int", "int", "List<List<Integer>> c = new ArrayList<>(); return a >> c.size();", []value.Value{int64(7)}, "7"},
+		{"double", "double", "return Math.abs(a);", []value.Value{-1.5}, "1.5"},
+		{"double", "double", "return +a;", []value.Value{math.Copysign(0, -1)}, "-0.0"},
+		{"int", "int", "return Byte.compare((byte) a, (byte) 1);", []value.Value{int64(24)}, "23"},
+		{"int", "text", "return a.charAt(1) + a.indexOf('c');", []value.Value{"abc"}, "100"},
 		{"int", "text", `return a.length();`, []value.Value{"𝄞"}, "2"}, // in UTF-16
 		{"int", "int", "int s = 0; for (int i = 0; i < a; i++) { if (i % 2 == 0) continue; s += i; } return s;", []value.Value{int64(10)}, "25"},
 		{"int", "int", "int i = 0; while (true) { if (i > a) break; i += 3; } return i;", []value.Value{int64(10)}, "12"},

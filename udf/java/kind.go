@@ -19,7 +19,7 @@ const (
 	kindFloat
 	kindDouble
 	kindBoolean
-	kindChar // of literals only; their values are int64
+	kindChar // of expressions only, not of variables; their values are int64
 	kindString
 	kindBigInteger
 	kindBigDecimal

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+
 	"cqld/udf/value"
 )
 
@@ -20,6 +23,14 @@ func (m *call) ofString() *expr {
 	switch {
 	case m.is("length", 0):
 		return &expr{t: i, eval: func(fr *frame) value.Value { return int64(len(units(fr, on(fr)))) }}
+	case m.is("hashCode", 0):
+		return &expr{t: i, eval: func(fr *frame) value.Value {
+			var h int32
+			for _, u := range units(fr, on(fr)) {
+				h = 31*h + int32(u)
+			}
+			return int64(h)
+		}}
 	case m.is("isEmpty", 0):
 		return &expr{t: b, eval: func(fr *frame) value.Value { return on(fr) == "" }}
 	case m.is("toString", 0):
@@ -31,6 +42,14 @@ func (m *call) ofString() *expr {
 	}
 	if len(m.args) == 0 {
 		return m.mapped(on)
+	}
+	if m.is("charAt", 1) {
+		return m.charAt(on)
+	}
+	for i, a := range m.args { // of indexOf and replace
+		if a.t.kind == kindChar && (m.name == "indexOf" || m.name == "lastIndexOf" || m.name == "replace") {
+			m.args[i] = textOf(a)
+		}
 	}
 	if len(m.args) == 2 && m.name == "replace" {
 		from, to := m.argument(0), m.argument(1)
@@ -111,8 +130,8 @@ func (m *call) withString(on func(fr *frame) string) *expr {
 // mapped compiles the methods of String without arguments that return a string.
 func (m *call) mapped(on func(fr *frame) string) *expr {
 	mappings := map[string]func(string) string{
-		"toUpperCase": func(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "ß", "SS") },
-		"toLowerCase": strings.ToLower,
+		"toUpperCase": cases.Upper(language.Und).String, // ß has two capital letters
+		"toLowerCase": cases.Lower(language.Und).String, // a sigma at the end of a word has a form of its own
 		"trim":        func(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) },
 	}
 	f := mappings[m.name]
@@ -123,6 +142,19 @@ func (m *call) mapped(on func(fr *frame) string) *expr {
 		s := on(fr)
 		fr.m.Alloc(int64(2 * len(s)))
 		return f(s)
+	}}
+}
+
+// charAt compiles the method that returns a unit of UTF-16.
+func (m *call) charAt(on func(fr *frame) string) *expr {
+	at := m.arg(0, primitive(kindInt))
+	return &expr{t: primitive(kindChar), eval: func(fr *frame) value.Value {
+		u := units(fr, on(fr))
+		i, _ := at(fr).(int64)
+		if i < 0 || i >= int64(len(u)) {
+			value.Failf("java.lang.StringIndexOutOfBoundsException: index %d, length %d", i, len(u))
+		}
+		return int64(u[i])
 	}}
 }
 
@@ -210,7 +242,7 @@ func (m *call) ofList() *expr {
 			return old
 		}}
 	case m.is("contains", 1):
-		v := m.arg(0, m.elem(0))
+		v := m.key(0, m.elem(0))
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 			t, wanted := m.table(fr), v(fr)
 			for _, e := range t.Values() {
@@ -229,16 +261,20 @@ func (m *call) ofList() *expr {
 func (m *call) ofSet() *expr {
 	if m.on.t.kind == kindSet {
 		switch {
-		case m.is("add", 1), m.is("remove", 1), m.is("contains", 1):
+		case m.is("add", 1):
 			v := m.arg(0, m.elem(0))
 			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 				t, e := m.table(fr), present(v(fr))
 				had := t.Get(fr.m, e) != nil
-				switch m.name {
-				case "add":
-					t.Set(fr.m, e, true)
-					return !had
-				case "remove":
+				t.Set(fr.m, e, true)
+				return !had
+			}}
+		case m.is("remove", 1), m.is("contains", 1):
+			v := m.key(0, m.elem(0))
+			return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
+				t, e := m.table(fr), v(fr)
+				had := e != nil && t.Get(fr.m, e) != nil
+				if had && m.name == "remove" {
 					t.Set(fr.m, e, nil)
 				}
 				return had
@@ -252,9 +288,12 @@ func (m *call) ofSet() *expr {
 func (m *call) ofMap() *expr {
 	switch {
 	case m.is("get", 1), m.is("remove", 1):
-		k := m.arg(0, m.elem(0))
+		k := m.key(0, m.elem(0))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
 			t, key := m.table(fr), k(fr)
+			if key == nil {
+				return nil
+			}
 			v := t.Get(fr.m, key)
 			if m.name == "remove" && v != nil {
 				t.Set(fr.m, key, nil)
@@ -262,14 +301,18 @@ func (m *call) ofMap() *expr {
 			return v
 		}}
 	case m.is("containsKey", 1):
-		k := m.arg(0, m.elem(0))
+		k := m.key(0, m.elem(0))
 		return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
-			return m.table(fr).Get(fr.m, k(fr)) != nil
+			t, key := m.table(fr), k(fr)
+			return key != nil && t.Get(fr.m, key) != nil
 		}}
 	case m.is("getOrDefault", 2):
-		k, v := m.arg(0, m.elem(0)), m.arg(1, m.elem(1))
+		k, v := m.key(0, m.elem(0)), m.arg(1, m.elem(1))
 		return &expr{t: m.elem(1), eval: func(fr *frame) value.Value {
 			t, key, absent := m.table(fr), k(fr), v(fr)
+			if key == nil {
+				return absent
+			}
 			if found := t.Get(fr.m, key); found != nil {
 				return found
 			}

@@ -1,6 +1,7 @@
 package java
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -51,6 +52,7 @@ func (c *compiler) postIncrement(e *expr, op token) *expr {
 	if v == nil || !v.t.numeric() {
 		invalid(op.line, "Invalid argument to operation ++/--")
 	}
+	c.assignable(v, op.line)
 	next := c.convert(c.cast(c.binary(op.text[:1], e, constantInt(1), op.line), v.t.unboxed(), op.line), v.t, op.line)
 	return &expr{t: v.t, effect: true, eval: func(fr *frame) value.Value {
 		old := fr.vars[v.slot]
@@ -68,6 +70,7 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 		invalid(line, "Cannot invoke %s() on the type %s", name, e.t)
 	}
 	m := call{c: c, on: e, name: name, args: args, line: line}
+	hold := m.holdObject()
 	var out *expr
 	switch e.t.kind {
 	case kindString:
@@ -94,8 +97,30 @@ func (c *compiler) method(e *expr, name string, args []*expr, line int) *expr {
 	if out == nil {
 		unsupported(line, "the method "+name+"("+argumentTypes(args)+") of "+e.t.String())
 	}
+	hold(out)
 	out.effect = true
 	return out
+}
+
+// holdObject makes the calls of a method with arguments evaluate the object, then the arguments, and only then fail if
+// the object is null, as Java does. The function that it returns must be called with the call.
+func (m *call) holdObject() func(out *expr) {
+	if len(m.args) == 0 {
+		return func(*expr) {}
+	}
+	slot, object, on := m.c.slot(), m.on.eval, *m.on
+	on.eval = func(fr *frame) value.Value { return fr.vars[slot] }
+	m.on = &on
+	return func(out *expr) {
+		inner := out.eval
+		out.eval = func(fr *frame) value.Value {
+			fr.vars[slot] = object(fr)
+			for _, evaluate := range m.before {
+				evaluate(fr)
+			}
+			return inner(fr)
+		}
+	}
 }
 
 // argumentTypes returns the types of arguments for messages.
@@ -118,6 +143,8 @@ type call struct {
 	name string
 	args []*expr
 	line int
+
+	before []func(fr *frame) // evaluate the arguments of a method of an object
 }
 
 // is reports whether the call has this name and number of arguments.
@@ -125,7 +152,30 @@ func (m *call) is(name string, n int) bool { return m.name == name && len(m.args
 
 // arg returns an argument as a value of a type.
 func (m *call) arg(i int, t *jtype) func(fr *frame) value.Value {
-	return m.c.convert(m.args[i], t, m.line).eval
+	return m.evaluated(m.c.convert(m.args[i], t, m.line).eval)
+}
+
+// evaluated returns an argument, which methods of objects evaluate before they look at the object.
+func (m *call) evaluated(argument func(fr *frame) value.Value) func(fr *frame) value.Value {
+	if m.on == nil {
+		return argument
+	}
+	slot := m.c.slot()
+	m.before = append(m.before, func(fr *frame) { fr.vars[slot] = argument(fr) })
+	return func(fr *frame) value.Value { return fr.vars[slot] }
+}
+
+// key returns an argument that Java declares as Object, which is compared with elements of type t. An object of another
+// class equals none of them: it is nil.
+func (m *call) key(i int, t *jtype) func(fr *frame) value.Value {
+	arg := m.args[i]
+	if arg.t.kind == kindVoid {
+		invalid(m.line, "The method %s(Object) is not applicable for the arguments (void)", m.name)
+	}
+	if arg.t.kind == t.kind {
+		return m.evaluated(arg.eval)
+	}
+	return m.evaluated(func(fr *frame) value.Value { arg.eval(fr); return nil })
 }
 
 // object evaluates the object, which must not be null.
@@ -179,11 +229,11 @@ func (m *call) ofBox() *expr {
 
 // equals compiles a.equals(b): objects of different classes are not equal.
 func (m *call) equals() *expr {
-	other := m.args[0]
-	same := other.t.kind == m.on.t.kind
+	same := m.args[0].t.kind == m.on.t.kind
+	other := m.key(0, m.on.t)
 	return &expr{t: primitive(kindBoolean), eval: func(fr *frame) value.Value {
 		v := m.object(fr)
-		o := other.eval(fr)
+		o := other(fr)
 		if x, ok := v.(float64); ok && same && o != nil { // NaN equals NaN, and 0.0 does not equal -0.0
 			y, _ := o.(float64)
 			return math.Float64bits(x) == math.Float64bits(y)
@@ -201,20 +251,35 @@ func (m *call) compareTo(t *jtype) *expr {
 		if o == nil {
 			value.Failf("java.lang.NullPointerException")
 		}
-		order, ok := value.Compare(fr.m, v, o)
-		if !ok { // NaN is equal to itself and greater than all others
-			x, y := value.ToFloat(fr.m, v), value.ToFloat(fr.m, o)
-			return compareNaN(x, y)
-		}
-		return int64(order)
+		return compared(fr.m, t.kind, v, o)
 	}}
 }
 
-func compareNaN(x, y float64) value.Value {
+// compared returns the order of two numbers of a kind, as compare and compareTo of its class do: bytes and shorts by
+// their difference; NaN equals itself and is greater than all others, and 0.0 is greater than -0.0.
+func compared(m *value.Meter, k kind, a, b value.Value) value.Value {
+	x, integer := a.(int64)
+	y, _ := b.(int64)
 	switch {
-	case x != x && y != y:
+	case k == kindByte || k == kindShort:
+		return x - y
+	case integer:
+		return int64(cmp.Compare(x, y))
+	case k != kindFloat && k != kindDouble:
+		order, _ := value.Compare(m, a, b)
+		return int64(order)
+	}
+	p, q := value.ToFloat(m, a), value.ToFloat(m, b)
+	switch {
+	case p < q:
+		return int64(-1)
+	case p > q:
+		return int64(1)
+	case p == q:
+		return int64(cmp.Compare(int64(math.Float64bits(p)), int64(math.Float64bits(q))))
+	case p != p && q != q:
 		return int64(0)
-	case x != x:
+	case p != p:
 		return int64(1)
 	}
 	return int64(-1)

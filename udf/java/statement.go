@@ -284,8 +284,8 @@ func (c *compiler) simple(semicolon bool) (stmt, bool) {
 			c.expect(";")
 		}
 	}
-	if c.word("final") || c.declares() {
-		s := c.declaration()
+	if final := c.word("final"); final || c.declares() {
+		s := c.declaration(final)
 		end()
 		return s, true
 	}
@@ -312,7 +312,7 @@ func (c *compiler) declares() bool {
 	return ok && c.peek().kind == tokenName
 }
 
-func (c *compiler) declaration() stmt {
+func (c *compiler) declaration(final bool) stmt {
 	line := c.peek().line
 	t, ok := c.typeName()
 	if !ok {
@@ -335,7 +335,9 @@ func (c *compiler) declaration() stmt {
 			declared = e.t // their fields follow from the value
 		}
 		e = c.convert(e, declared, line)
-		slot := c.declare(name, declared, line).slot
+		v := c.declare(name, declared, line)
+		v.final = final
+		slot := v.slot
 		list = append(list, func(fr *frame) signal {
 			fr.m.Step()
 			fr.vars[slot] = e.eval(fr)
@@ -344,6 +346,13 @@ func (c *compiler) declaration() stmt {
 		if !c.symbol(",") {
 			return func(fr *frame) signal { return run(fr, list) }
 		}
+	}
+}
+
+// assignable refuses the assignment to a final variable.
+func (c *compiler) assignable(v *variable, line int) {
+	if v.final {
+		invalid(line, "A final local variable cannot be assigned")
 	}
 }
 
@@ -361,6 +370,7 @@ func (c *compiler) assignment() stmt {
 	v := c.find(c.name())
 	c.next()
 	line := op.line
+	c.assignable(v, line)
 	old := c.variableExpr(v)
 	var e *expr
 	switch op.text {
@@ -374,7 +384,7 @@ func (c *compiler) assignment() stmt {
 		e = c.cast(c.binary(op.text[:1], old, one, line), v.t.unboxed(), line)
 	default:
 		sum := c.binary(strings.TrimSuffix(op.text, "="), old, c.expression(), line)
-		if v.t.numeric() {
+		if v.t.numeric() && (!v.t.boxed || sum.t.kind == v.t.kind) { // a box is not cast from another type
 			e = c.cast(sum, v.t.unboxed(), line)
 		} else {
 			e = c.convert(sum, v.t, line)

@@ -57,7 +57,7 @@ func (c *compiler) static(t token) *expr {
 			}}
 		}
 	case "String":
-		if m.is("valueOf", 1) && m.args[0].t.kind <= kindString {
+		if m.is("valueOf", 1) && m.args[0].t.kind <= kindBigDecimal {
 			e = textOf(m.args[0])
 		}
 	case "java.math.BigInteger":
@@ -141,7 +141,9 @@ func (m *call) ofMath() *expr {
 	if len(m.args) == 0 {
 		return nil
 	}
-	for _, a := range m.args {
+	for i, a := range m.args {
+		a = promotedChar(a)
+		m.args[i] = a
 		if !a.t.numeric() {
 			invalid(m.line, "The method %s(double) in the type Math is not applicable for the arguments (%s)", m.name, argumentTypes(m.args))
 		}
@@ -261,16 +263,15 @@ func (m *call) ofBoxClass(k kind) *expr {
 	case m.is("compare", 2) && k != kindBoolean:
 		x, y := m.arg(0, primitive(k)), m.arg(1, primitive(k))
 		return &expr{t: primitive(kindInt), eval: func(fr *frame) value.Value {
-			a, b := x(fr), y(fr)
-			order, ok := value.Compare(fr.m, a, b)
-			if !ok {
-				return compareNaN(value.ToFloat(fr.m, a), value.ToFloat(fr.m, b))
-			}
-			return int64(order)
+			return compared(fr.m, k, x(fr),
+				y(fr))
 		}}
 	case m.is("sum", 2) && k >= kindInt && k != kindBoolean:
 		return m.c.binary("+", m.c.convert(m.args[0], primitive(k), m.line), m.c.convert(m.args[1], primitive(k), m.line), m.line)
 	case (m.is("max", 2) || m.is("min", 2)) && k >= kindInt && k != kindBoolean:
+		for i, a := range m.args {
+			m.args[i] = m.c.convert(a, primitive(k), m.line)
+		}
 		return m.extreme()
 	}
 	return nil
@@ -399,7 +400,7 @@ func (m *call) newBox(k kind) *expr {
 func (c *compiler) newCollection(k kind, class string, line int) *expr {
 	t := &jtype{kind: k}
 	if c.symbol("<") {
-		for !c.symbol(">") {
+		for !c.closesType() {
 			elem, ok := c.typeName()
 			if !ok || elem == nil {
 				invalid(line, "Syntax error on token \"<\"")
