@@ -135,7 +135,9 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
 	e.disk.OpenBallast()
-	cache := pebble.NewCache(o.CacheBytes)
+	// Pebble subtracts the memory of memtables from the cache. Two are always there, the one that is written and one
+	// that is kept for the next; those that wait for a flush take their memory from the cache.
+	cache := pebble.NewCache(o.CacheBytes + 2*o.MemTableBytes)
 	defer cache.Unref()
 	if err := e.clearIngestions(); err != nil {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
