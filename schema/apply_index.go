@@ -19,19 +19,51 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	if err := k.checkOwnDefinition(); err != nil {
 		return nil, err
 	}
-	if _, taken := k.Index(c.Name); c.Name != "" && taken != nil {
+	next := t.copyForChange()
+	added, err := next.addIndex(c, k.IndexesCalled(c.baseName(t)))
+	if err != nil {
+		return nil, err
+	}
+	if added == nil {
+		return s, nil
+	}
+	added.ID = s.nextStorage
+	return s.withNext(k.withTable(next.Seal()), s.nextStorage+1), nil
+}
+
+// addIndexes adds the indexes of a new table, whose numbers start at first. It looks at the other indexes of the keyspace once.
+func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (next StorageID, err error) {
+	taken := k.IndexesCalled("")
+	for i := range list {
+		added, err := t.addIndex(&list[i], taken)
+		if err != nil {
+			return 0, err
+		}
+		if added != nil {
+			taken[added.Name] = true
+			added.ID = first
+			first++
+		}
+	}
+	return first, nil
+}
+
+// addIndex adds an index, without a number, to a copy of a table that is sealed afterwards. taken contains the names in use that begin with
+// c.baseName(t). It returns nil if the index exists and c permits that.
+func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) {
+	if c.Name != "" && taken[c.Name] {
 		if c.IfNotExists {
-			return s, nil
+			return nil, nil
 		}
 		return nil, invalidf("Index '%s' already exists", c.Name)
 	}
-	ix, err := c.index(k, t)
+	ix, err := c.index(t, taken)
 	if err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(t.indexes, ix.sameExceptName); i >= 0 {
 		if c.IfNotExists {
-			return s, nil
+			return nil, nil
 		}
 		return nil, invalidf("Index %s is a duplicate of existing index %s", ix.Name, t.indexes[i].Name)
 	}
@@ -41,14 +73,20 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	if err := t.checkIndexClass(ix); err != nil {
 		return nil, err
 	}
-	ix.ID = s.nextStorage
-	next := t.copyForChange()
-	next.indexes = append(next.indexes, ix)
-	return s.withNext(k.withTable(next.Seal()), s.nextStorage+1), nil
+	t.indexes = append(t.indexes, ix)
+	return ix, nil
 }
 
-// index returns the index that c defines, without an id.
-func (c *CreateIndex) index(k *Keyspace, t *Table) (*Index, error) {
+// baseName returns the name of the index, without the number that makes a name that it lacks unique.
+func (c *CreateIndex) baseName(t *Table) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return defaultIndexName(t, c.Column)
+}
+
+// index returns the index that c defines, without an id. taken contains the names in use that begin with c.baseName(t).
+func (c *CreateIndex) index(t *Table, taken map[string]bool) (*Index, error) {
 	if t.IsCounter() {
 		return nil, invalidf("Secondary indexes on counter tables aren't supported")
 	}
@@ -73,7 +111,7 @@ func (c *CreateIndex) index(k *Keyspace, t *Table) (*Index, error) {
 		return nil, err
 	}
 	if ix.Name == "" {
-		ix.Name = k.indexName(t, col.Name)
+		ix.Name = unusedIndexName(c.baseName(t), taken)
 	}
 	return ix, nil
 }

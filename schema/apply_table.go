@@ -39,13 +39,14 @@ func applyCreateTable(s *Schema, c *CreateTable) (*Schema, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	next := s.withNext(k.withTable(t), s.nextStorage+1)
-	for i := range c.Indexes {
-		if next, err = applyCreateIndex(next, &c.Indexes[i]); err != nil {
+	next := s.nextStorage + 1
+	if len(c.Indexes) > 0 {
+		if next, err = t.addIndexes(k, c.Indexes, next); err != nil {
 			return nil, err
 		}
+		t.Seal()
 	}
-	return next, nil
+	return s.withNext(k.withTable(t), next), nil
 }
 
 // currentTypes returns specs with the current versions of the types in k.
@@ -62,9 +63,9 @@ func (k *Keyspace) currentTypes(specs []ColumnSpec) ([]ColumnSpec, error) {
 }
 
 func (s *Schema) tableByID(id UUID) *Table {
-	for _, t := range s.byStorage {
-		if t.ID == id {
-			return t
+	for _, k := range s.keyspaces {
+		if i := slices.IndexFunc(k.digests, func(d digested) bool { return d.id == id }); i >= 0 {
+			return k.sorted[i]
 		}
 	}
 	return nil
@@ -186,15 +187,13 @@ func applyDropTable(s *Schema, c *DropTable) (*Schema, error) {
 	if k.tables[c.Table].View != nil {
 		return nil, invalidf("Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW instead.")
 	}
-	if k.hasViews(k.tables[c.Table].ID) { // Cassandra prints the keyspace
+	if len(k.tables[c.Table].views) > 0 { // Cassandra prints the keyspace
 		return nil, invalidf("Cannot drop a table when materialized views still depend on it (%s)", c.Keyspace)
 	}
 	if IsSystem(c.Keyspace) {
 		return nil, invalidf("Cannot drop table '%s.%s'", c.Keyspace, c.Table)
 	}
-	next := k.clone()
-	delete(next.tables, c.Table)
-	return s.with(next), nil
+	return s.with(k.withoutTable(c.Table)), nil
 }
 
 func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
@@ -236,7 +235,7 @@ func applyAlterTable(s *Schema, c *AlterTable) (*Schema, error) {
 		t.Options = t.Options.with(&c.Options, c.Set)
 	}
 	if err == nil {
-		err = k.checkAlterBase(old, t, c)
+		err = checkAlterBase(old, t, c)
 	}
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"cqld/types"
@@ -102,6 +103,30 @@ func sizedChanges() []sized {
 				s = mustApply(b, s, newIndex(fmt.Sprintf("i%d", i), i+1))
 			}
 			return s, newIndex("last", n+1)
+		}},
+		{"CREATE TABLE with indexes beside tables", 1_000, func(b testing.TB, n int) (*Schema, Change) {
+			c := newTable(n, n+1)
+			for i := range n {
+				ix := newIndex("", i+1)
+				ix.Table = c.Table
+				c.Indexes = append(c.Indexes, *ix)
+			}
+			return withTables(b, n), c
+		}},
+		{"CREATE INDEX beside equal names", 1_000, func(b testing.TB, n int) (*Schema, Change) {
+			c := newTable(0, n+2)
+			for i := range c.Columns[1:] {
+				// Names of indexes do not contain these characters.
+				c.Columns[i+1].Name = strings.NewReplacer("0", "-", "1", "+").Replace(fmt.Sprintf("%012b", i))
+			}
+			for i := range n {
+				ix := newIndex("", 0)
+				ix.Column = c.Columns[i+1].Name
+				c.Indexes = append(c.Indexes, *ix)
+			}
+			last := newIndex("", 0)
+			last.Column = c.Columns[n+1].Name
+			return mustApply(b, withTables(b, 0), c), last
 		}},
 		{"CREATE MATERIALIZED VIEW beside views", 1_000, func(b testing.TB, n int) (*Schema, Change) {
 			s := withTables(b, 1)

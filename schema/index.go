@@ -150,18 +150,6 @@ func (k *Keyspace) Index(name string) (*Table, *Index) {
 	return nil, nil
 }
 
-// IndexNames returns the names of all indexes in the keyspace, sorted.
-func (k *Keyspace) IndexNames() []string {
-	var names []string
-	for _, t := range k.tables {
-		for _, ix := range t.indexes {
-			names = append(names, ix.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
 // Index returns the index with this name and its table, or nil.
 func (s *Schema) Index(keyspace, name string) (*Table, *Index) {
 	if k := s.keyspaces[keyspace]; k != nil {
@@ -180,16 +168,26 @@ func (s *Schema) IndexByStorage(id StorageID) (*Table, *Index) {
 	return t, t.indexes[i]
 }
 
-// indexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use.
-func (k *Keyspace) indexName(t *Table, column string) string {
-	base := defaultIndexName(t, column)
-	name := base
-	for n := 1; ; n++ {
-		if _, taken := k.Index(name); taken == nil {
-			return name
+// IndexesCalled returns the names of the indexes in the keyspace that begin with a prefix.
+func (k *Keyspace) IndexesCalled(prefix string) map[string]bool {
+	names := map[string]bool{}
+	for _, t := range k.tables {
+		for _, ix := range t.indexes {
+			if strings.HasPrefix(ix.Name, prefix) {
+				names[ix.Name] = true
+			}
 		}
+	}
+	return names
+}
+
+// unusedIndexName returns the name of a new index without a name: Cassandra's, with a number if that name is in use.
+func unusedIndexName(base string, taken map[string]bool) string {
+	name := base
+	for n := 1; taken[name]; n++ {
 		name = base + "_" + strconv.Itoa(n)
 	}
+	return name
 }
 
 // IsDefaultIndexName reports whether an index on a column of t has the name that CREATE INDEX chooses, also with a number.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"cqld/internal/javanumber"
 	"cqld/types"
 )
 
@@ -243,7 +244,7 @@ func (t *Table) checkSASI(ix *Index) error {
 	}
 	literal := ix.Literal(col)
 	if text, ok := ix.Options[optionFlushMemory]; ok {
-		if _, err := ParseInt(text, 64); err != nil {
+		if _, err := javanumber.ParseInt(text, 64); err != nil {
 			return misconfiguredf("Failed to validate custom indexer options: %s", javaMap(t.ShownOptions(ix)))
 		}
 	}

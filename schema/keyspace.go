@@ -28,9 +28,12 @@ type Keyspace struct {
 	functions  map[string]*Function   // by signature
 	aggregates map[string]*Aggregate  // by signature
 
-	linked     bool     // link has set what follows
-	sorted     []*Table // the tables and views, by name
-	definition []byte   // the keyspace without its tables, encoded; nil if it is not part of the version of the schema
+	linked     bool       // link has set what follows
+	sorted     []*Table   // the tables and views, by name
+	digests    []digested // of the tables of sorted
+	views      bool       // some tables are views
+	ordered    bool       // sorted, digests and views are those of the tables although link has not run yet
+	definition []byte     // the keyspace without its tables, encoded; nil if it is not part of the version of the schema
 }
 
 // NewKeyspace returns an empty keyspace.
@@ -45,6 +48,14 @@ func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 // TableNames returns the names of the tables, sorted. Materialized views are not among them.
 func (k *Keyspace) TableNames() []string {
 	return k.names(func(t *Table) bool { return t.View == nil })
+}
+
+// TableCount returns the number of tables. Materialized views are not among them.
+func (k *Keyspace) TableCount() int {
+	if k.linked && !k.views {
+		return len(k.tables)
+	}
+	return len(k.TableNames())
 }
 
 // ViewNames returns the names of the materialized views, sorted.

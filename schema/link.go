@@ -11,9 +11,36 @@ import (
 // What depends on all tables of a keyspace is computed once, when a change has made it, and from what the keyspace had before: a change
 // of one of n tables copies maps of n entries, and neither sorts n names nor encodes n tables.
 
+// digested are the id of a table and the digest of its definition. A keyspace has them side by side: a change that reads them in n
+// tables would wait for memory n times.
+type digested struct {
+	id     UUID
+	digest [md5.Size]byte
+}
+
 // link completes a new keyspace: it sorts its tables, gives each its present views, and hashes what is not a table.
 func (k *Keyspace) link() {
-	k.sorted = k.sortTables()
+	if !k.ordered {
+		k.sorted = k.sortTables()
+		k.digests = make([]digested, len(k.sorted))
+		for i, t := range k.sorted {
+			k.digests[i] = digested{t.ID, t.digest}
+		}
+	}
+	if !k.ordered || k.views {
+		k.linkViews()
+	}
+	k.definition = nil
+	if !IsLocalSystem(k.Name) && !IsVirtualSystem(k.Name) {
+		bare := *k
+		bare.tables, bare.sorted = nil, nil
+		k.definition = marshal(encodeKeyspace(&bare))
+	}
+	k.linked, k.ordered = true, false
+}
+
+// linkViews gives each table its present views.
+func (k *Keyspace) linkViews() {
 	views := map[string][]*Table{}
 	linked := false
 	for _, t := range k.sorted {
@@ -22,25 +49,19 @@ func (k *Keyspace) link() {
 		}
 		linked = linked || len(t.views) > 0
 	}
-	if linked || len(views) > 0 {
-		for i, t := range k.sorted {
-			if t.View == nil && !slices.Equal(t.views, views[t.Name]) {
-				with := *t
-				with.views = views[t.Name]
-				k.tables[t.Name], k.sorted[i] = &with, &with
-			}
+	if k.views = len(views) > 0; !k.views && !linked {
+		return
+	}
+	for i, t := range k.sorted {
+		if t.View == nil && !slices.Equal(t.views, views[t.Name]) {
+			with := *t
+			with.views = views[t.Name]
+			k.tables[t.Name], k.sorted[i] = &with, &with
 		}
 	}
-	k.definition = nil
-	if !IsLocalSystem(k.Name) && !IsVirtualSystem(k.Name) {
-		bare := *k
-		bare.tables, bare.sorted = nil, nil
-		k.definition = marshal(encodeKeyspace(&bare))
-	}
-	k.linked = true
 }
 
-// sortTables returns the tables by name. k.sorted contains those before the change, and those that withTable has added.
+// sortTables returns the tables by name. k.sorted contains those before the change.
 func (k *Keyspace) sortTables() []*Table {
 	sorted := make([]*Table, 0, len(k.tables))
 	for _, old := range k.sorted {
@@ -72,28 +93,60 @@ func (k *Keyspace) names(of func(*Table) bool) []string {
 // clone returns a copy whose maps may be changed.
 func (k *Keyspace) clone() *Keyspace {
 	c := *k
-	c.linked = false
+	c.linked, c.ordered = false, false
 	c.tables = maps.Clone(k.tables)
 	c.types = maps.Clone(k.types)
 	c.functions, c.aggregates = maps.Clone(k.functions), maps.Clone(k.aggregates)
 	return &c
 }
 
+// withTable returns k with a table added or replaced.
 func (k *Keyspace) withTable(t *Table) *Keyspace {
 	c := k.clone()
 	c.tables[t.Name] = t
-	at, found := slices.BinarySearchFunc(k.sorted, t.Name, func(x *Table, name string) int { return strings.Compare(x.Name, name) })
-	if !found {
-		c.sorted = slices.Insert(slices.Clone(k.sorted), at, t)
-	}
+	at, found := k.position(t.Name)
+	c.splice(k, at, found, []*Table{t})
+	c.views = k.views || t.View != nil
 	return c
+}
+
+// withoutTable returns k without a table that it has.
+func (k *Keyspace) withoutTable(name string) *Keyspace {
+	c := k.clone()
+	delete(c.tables, name)
+	at, _ := k.position(name)
+	c.splice(k, at, true, nil)
+	return c
+}
+
+func (k *Keyspace) position(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(k.sorted, name, func(x *Table, name string) int { return strings.Compare(x.Name, name) })
+}
+
+// splice sets the lists of k to those of old, with the tables of list at a position, instead of the table there if replaced.
+func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
+	if !old.linked {
+		return
+	}
+	after := at
+	if replaced {
+		after++
+	}
+	k.sorted = slices.Concat(old.sorted[:at], list, old.sorted[after:])
+	k.digests = make([]digested, 0, len(k.sorted))
+	k.digests = append(k.digests, old.digests[:at]...)
+	for _, t := range list {
+		k.digests = append(k.digests, digested{t.ID, t.digest})
+	}
+	k.digests = append(k.digests, old.digests[after:]...)
+	k.ordered = true
 }
 
 // writeContent writes what the version of a schema depends on.
 func (k *Keyspace) writeContent(h hash.Hash) {
 	_, _ = h.Write(k.definition) // a hash returns no error
-	for _, t := range k.sorted {
-		_, _ = h.Write(t.digest[:])
+	for i := range k.digests {
+		_, _ = h.Write(k.digests[i].digest[:])
 	}
 }
 
@@ -115,7 +168,8 @@ func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 
 // rebuilt returns a schema of the keyspaces, most of whose tables are those of s. It keeps the map.
 func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex), nextStorage: next}
+	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex), nextStorage: next,
+		stored: s.stored, indexed: s.indexed}
 	for name, old := range s.keyspaces {
 		if now := keyspaces[name]; now != old {
 			n.replaceTables(old.sorted, now.tablesByName())
@@ -139,7 +193,7 @@ func (k *Keyspace) tablesByName() []*Table {
 
 // replaceTables changes the indexes from tables of a keyspace to others, both sorted by name. Tables that are the same are skipped.
 func (s *Schema) replaceTables(old, now []*Table) {
-	var added []*Table
+	var removed, added []*Table
 	for len(old) > 0 || len(now) > 0 {
 		switch {
 		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
@@ -149,6 +203,7 @@ func (s *Schema) replaceTables(old, now []*Table) {
 			for _, ix := range old[0].indexes {
 				delete(s.byIndex, ix.ID)
 			}
+			removed = append(removed, old[0])
 			old = old[1:]
 		default:
 			added = append(added, now[0])
@@ -161,6 +216,41 @@ func (s *Schema) replaceTables(old, now []*Table) {
 			s.byIndex[ix.ID] = t
 		}
 	}
+	s.stored = replaceIDs(s.stored, removed, added, func(t *Table) bool { return t.View == nil })
+	s.indexed = replaceIDs(s.indexed, removed, added, func(t *Table) bool { return len(t.indexes)+len(t.views) > 0 })
+}
+
+// replaceIDs returns the numbers in ids, ascending, which other schemas share, without those of removed tables and with those of added ones,
+// as far as has is true for them. A change of a table, whose number stays, copies nothing.
+func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool) []StorageID {
+	gone, come := idsOf(removed, has), idsOf(added, has)
+	if slices.Equal(gone, come) {
+		return ids
+	}
+	next := make([]StorageID, 0, len(ids)+len(come))
+	for _, id := range ids {
+		if len(gone) > 0 && gone[0] == id {
+			gone = gone[1:]
+			continue
+		}
+		next = append(next, id)
+	}
+	sorted := len(next) == 0 || len(come) == 0 || next[len(next)-1] < come[0]
+	if next = append(next, come...); !sorted {
+		slices.Sort(next)
+	}
+	return next
+}
+
+// idsOf returns the numbers of the tables for which has is true, ascending.
+func idsOf(tables []*Table, has func(*Table) bool) (ids []StorageID) {
+	for _, t := range tables {
+		if has(t) {
+			ids = append(ids, t.StorageID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // contentVersion hashes the output of Encode, on which all nodes must agree.

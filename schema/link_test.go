@@ -47,6 +47,7 @@ func TestSchemasKeepTheirIndexes(t *testing.T) {
 			continue
 		}
 		applied++
+		compareDropped(t, s, next)
 		s = next
 		compareRebuilt(t, s)
 		if t.Failed() {
@@ -75,7 +76,15 @@ func compareRebuilt(t *testing.T, s *Schema) {
 			t.Errorf("index %d is not that of %s", id, table.Name)
 		}
 	}
+	if !slices.Equal(again.stored, s.stored) || !slices.Equal(again.indexed, s.indexed) {
+		t.Errorf("stored %v, indexed %v; want %v and %v", s.stored, s.indexed, again.stored, again.indexed)
+	}
 	for _, k := range s.keyspaces {
+		for i, table := range k.sorted {
+			if k.digests[i] != (digested{table.ID, table.digest}) {
+				t.Errorf("the digest of %s is not that of its definition", table.Name)
+			}
+		}
 		fresh := *k
 		fresh.sorted, fresh.linked = nil, false
 		if !slices.Equal(k.sorted, fresh.sortTables()) {
@@ -85,5 +94,30 @@ func compareRebuilt(t *testing.T, s *Schema) {
 	decoded, err := Decode(Encode(s))
 	if err != nil || decoded.version != s.version {
 		t.Errorf("decoded: version %v, want %s: %v", decoded, s.version, err)
+	}
+}
+
+// compareDropped compares the tables that a change drops with those of the list of numbers.
+func compareDropped(t *testing.T, old, now *Schema) {
+	var want []StorageID
+	for id := FirstStorageID; id < old.nextStorage; id++ {
+		if table := old.byStorage[id]; table != nil && table.View == nil && now.Dropped(id) {
+			want = append(want, id)
+		}
+	}
+	if got, complete := now.DroppedSince(old); !slices.Equal(got, want) || !complete {
+		t.Errorf("dropped %v, complete %v; want %v", got, complete, want)
+	}
+}
+
+// TestDroppedSinceFindsTablesThatCameAndWent creates and drops a table between two schemas.
+func TestDroppedSinceFindsTablesThatCameAndWent(t *testing.T) {
+	old := withTables(t, 3)
+	now := mustApply(t, old, newTable(3, 2), &DropTable{Keyspace: "ks", Table: "t3"}, &DropTable{Keyspace: "ks", Table: "t1"})
+	if got, complete := now.DroppedSince(old); complete || !slices.Equal(got, []StorageID{old.Table("ks", "t1").StorageID}) {
+		t.Errorf("dropped %v, complete %v", got, complete)
+	}
+	if got, complete := now.DroppedSince(now); !complete || len(got) > 0 {
+		t.Errorf("dropped %v, complete %v, without a change", got, complete)
 	}
 }

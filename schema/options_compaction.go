@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"cqld/internal/javanumber"
 )
 
 const compactionPackage = "org.apache.cassandra.db.compaction."
@@ -64,8 +66,8 @@ func setDefault(m map[string]string, name, value string) {
 // checkTogether checks options that depend on each other.
 func checkTogether(m map[string]string) error {
 	if text, ok := m["min_threshold"]; ok {
-		low, _ := parseUnsigned(text) // both were checked before
-		high, _ := parseUnsigned(m["max_threshold"])
+		low, _ := javanumber.ParseUnsigned(text) // both were checked before
+		high, _ := javanumber.ParseUnsigned(m["max_threshold"])
 		switch {
 		case low == 0 || high == 0:
 			return misconfiguredf("Disabling compaction by setting compaction thresholds to 0 has been removed, " +
@@ -82,10 +84,10 @@ func checkTogether(m map[string]string) error {
 		}
 	}
 	low, high := 0.5, 1.5
-	if f, err := ParseDouble(m["bucket_low"]); err == nil {
+	if f, err := javanumber.ParseDouble(m["bucket_low"]); err == nil {
 		low = f
 	}
-	if f, err := ParseDouble(m["bucket_high"]); err == nil {
+	if f, err := javanumber.ParseDouble(m["bucket_high"]); err == nil {
 		high = f
 	}
 	if high <= low {
@@ -99,7 +101,7 @@ func checkTogether(m map[string]string) error {
 func checkLevels(size, fanout string) error {
 	const levels, sizeLeast, fanoutDefault = 8, 1, 10
 	number := func(text string, otherwise int64) *big.Int {
-		if n, err := ParseInt(text, 32); err == nil {
+		if n, err := javanumber.ParseInt(text, 32); err == nil {
 			otherwise = n
 		}
 		return big.NewInt(otherwise)
@@ -129,14 +131,14 @@ func commonCompactionOptions(name string) optionCheck {
 		}
 	case "min_threshold", "max_threshold":
 		return func(name, value string) error {
-			if _, ok := parseUnsigned(value); !ok {
+			if _, ok := javanumber.ParseUnsigned(value); !ok {
 				return misconfiguredf("Invalid value %s for '%s' compaction sub-option - must be an integer", value, name)
 			}
 			return nil
 		}
 	case "tombstone_threshold":
 		return func(name, value string) error {
-			f, err := ParseDouble(value)
+			f, err := javanumber.ParseDouble(value)
 			if err != nil {
 				return notParsable(value, "int (base10)", name)
 			}
@@ -191,7 +193,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 		known["compaction_window_unit"] = oneOf("MINUTES", "HOURS", "DAYS")
 		known["timestamp_resolution"] = oneOf("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 		known["compaction_window_size"] = func(name, value string) error {
-			n, err := ParseInt(value, 32)
+			n, err := javanumber.ParseInt(value, 32)
 			if err != nil {
 				return notParsable(value, "int (base10)", name)
 			}
@@ -220,7 +222,7 @@ func compactionOptions(strategy string) map[string]optionCheck {
 
 func sizeTieredOptions() map[string]optionCheck {
 	float := func(name, value string) error {
-		if _, err := ParseDouble(value); err != nil {
+		if _, err := javanumber.ParseDouble(value); err != nil {
 			return notParsable(value, "float", name)
 		}
 		return nil
@@ -259,7 +261,7 @@ func unifiedOptions() map[string]optionCheck {
 		"base_shard_count":        positive,
 		"max_sstables_to_compact": integerFrom(32, -1<<31, "%s %d"),
 		"sstable_growth": func(name, value string) error {
-			f, err := ParseDouble(value)
+			f, err := javanumber.ParseDouble(value)
 			switch {
 			case err != nil && strings.TrimSpace(value) == "":
 				return misconfiguredf("%s is not a valid number between 0 and 1: empty String", name)
@@ -311,7 +313,7 @@ func anyValue(string, string) error { return nil }
 // integerFrom returns a check for integers not less than least. tooSmall is a format with the name and the value.
 func integerFrom(bits int, least int64, tooSmall string) optionCheck {
 	return func(name, value string) error {
-		n, err := ParseInt(value, bits)
+		n, err := javanumber.ParseInt(value, bits)
 		if err != nil {
 			return notParsable(value, "int (base10)", name)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"cqld/internal/javanumber"
 )
 
 // ParseCaching checks the option caching. Missing keys mean that nothing is cached, as in Cassandra.
@@ -22,7 +24,7 @@ func ParseCaching(m map[string]string) (map[string]string, error) {
 			}
 			out[name] = upper
 		case "rows_per_partition":
-			n, isNumber := parseUnsigned(value)
+			n, isNumber := javanumber.ParseUnsigned(value)
 			if upper != "ALL" && upper != "NONE" && !isNumber {
 				return nil, misconfiguredf("Invalid value '%s' for caching sub-option 'rows_per_partition': "+
 					"only 'ALL', 'NONE', and integer values are allowed", value)
@@ -81,7 +83,7 @@ func ParseCompression(m map[string]string) (map[string]string, error) {
 			}
 			out[name] = strconv.FormatInt(n, 10)
 		case "min_compress_ratio":
-			f, err := ParseDouble(m[name])
+			f, err := javanumber.ParseDouble(m[name])
 			if f < 0 {
 				return nil, misconfiguredf("Invalid negative min_compress_ratio")
 			}
@@ -121,7 +123,7 @@ func compressorOptions(class string) []string {
 
 // checkCompressor checks an option of a compressor.
 func checkCompressor(name, value string) error {
-	n, err := ParseInt(value, 32)
+	n, err := javanumber.ParseInt(value, 32)
 	switch name {
 	case "compression_level":
 		if err != nil {
@@ -150,7 +152,7 @@ func checkCompressor(name, value string) error {
 const zstdLevelMin, zstdLevelMax = -(1 << 17), 22
 
 func chunkLength(text string) (int64, error) {
-	n, err := ParseInt(text, 32)
+	n, err := javanumber.ParseInt(text, 32)
 	switch {
 	case err != nil:
 		return 0, misconfiguredf("Invalid value for chunk_length_in_kb")

@@ -13,6 +13,8 @@ type Schema struct {
 	keyspaces   map[string]*Keyspace
 	byStorage   map[StorageID]*Table
 	byIndex     map[StorageID]*Table // the tables of the indexes with these ids
+	stored      []StorageID          // the tables that store rows, ascending; schemas share it
+	indexed     []StorageID          // the tables with indexes or views, likewise
 	nextStorage StorageID
 	version     UUID
 }
@@ -61,14 +63,30 @@ func (s *Schema) NameOf(id StorageID) string {
 	return "(dropped)"
 }
 
-// StorageIDs returns the numbers of all stored tables, in ascending order. Materialized views are not among them.
-func (s *Schema) StorageIDs() []StorageID {
-	ids := make([]StorageID, 0, len(s.byStorage))
-	for id, t := range s.byStorage {
-		if t.View == nil {
+// StorageIDs returns the numbers of all stored tables, in ascending order. Materialized views are not among them. Callers must not
+// modify the slice.
+func (s *Schema) StorageIDs() []StorageID { return s.stored }
+
+// IndexedIDs returns the numbers of the tables that have indexes or materialized views, in ascending order. Callers must not modify the
+// slice.
+func (s *Schema) IndexedIDs() []StorageID { return s.indexed }
+
+// DroppedSince returns the stored tables of old, an earlier schema, that s does not have, ascending. complete is false if tables or
+// indexes were also created and dropped after old: their numbers are not in the list.
+func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
+	now := s.stored
+	for _, id := range old.stored {
+		for len(now) > 0 && now[0] < id {
+			now = now[1:]
+		}
+		if (len(now) == 0 || now[0] != id) && s.Dropped(id) {
 			ids = append(ids, id)
 		}
 	}
-	slices.Sort(ids)
-	return ids
+	for id := old.nextStorage; id < s.nextStorage; id++ {
+		if s.Dropped(id) {
+			return ids, false
+		}
+	}
+	return ids, true
 }

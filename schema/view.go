@@ -346,38 +346,24 @@ func applyDropView(s *Schema, c *DropView) (*Schema, error) {
 		}
 		return nil, &NotFound{Keyspace: c.Keyspace, Name: c.View, View: true}
 	}
-	next := k.clone()
-	delete(next.tables, c.View)
-	return s.with(next), nil
+	return s.with(k.withoutTable(c.View)), nil
 }
 
 // withBase returns k with a changed table, and with its views adapted.
 func (k *Keyspace) withBase(t *Table) *Keyspace {
 	c := k.withTable(t)
-	for name, v := range k.tables {
-		if v.View != nil && v.View.BaseID == t.ID {
-			view, definition := v.copyForChange(), *v.View
-			view.View = &definition
-			view.follow(t)
-			c.tables[name] = view
-		}
+	for _, v := range k.tables[t.Name].views {
+		view, definition := v.copyForChange(), *v.View
+		view.View = &definition
+		view.follow(t)
+		c.tables[view.Name], c.ordered = view, false
 	}
 	return c
 }
 
-// hasViews reports whether a table has materialized views.
-func (k *Keyspace) hasViews(id UUID) bool {
-	for _, t := range k.tables {
-		if t.View != nil && t.View.BaseID == id {
-			return true
-		}
-	}
-	return false
-}
-
 // checkAlterBase refuses what must not change in a table that has views.
-func (k *Keyspace) checkAlterBase(old, t *Table, c *AlterTable) error {
-	if !k.hasViews(old.ID) {
+func checkAlterBase(old, t *Table, c *AlterTable) error {
+	if len(old.views) == 0 {
 		return nil
 	}
 	for _, name := range c.Drop {

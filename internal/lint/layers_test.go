@@ -19,6 +19,7 @@ internal/guard:
 internal/histogram:
 internal/intake:
 internal/invariant:
+internal/javanumber:
 internal/keyword:
 internal/loglimit:
 internal/cputime:
@@ -35,7 +36,7 @@ ring:
 types: internal/keyword internal/wire
 types/analysis:
 types/similarity:
-schema: ring types
+schema: internal/javanumber ring types
 row: internal/env internal/wire ring schema types
 scan: ring row
 internal/model: ring row
@@ -135,7 +136,7 @@ query/levels: coordinator query/function ring schema
 query/trace: coordinator cql internal/env internal/wire query/term ring types
 query/condition: cql internal/wire query/function query/rowview query/term schema types
 query/paging: internal/wire query/mask ring row scan schema
-query/definition: cql internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
+query/definition: cql internal/javanumber internal/wire query/constraint query/function query/guardrail query/mask query/restriction query/term ring schema types udf
 query/userfunction: query/function schema types udf
 query/permissions: auth cql query/definition query/function schema
 query/roles: auth cql internal/wire query/permissions ring schema types

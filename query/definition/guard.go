@@ -101,7 +101,7 @@ func (d *Definer) guardTable(c *schema.CreateTable) error {
 	count := 1
 	for _, name := range d.Schema.KeyspaceNames() {
 		if !schema.IsSystem(name) {
-			count += len(d.Schema.Keyspace(name).TableNames())
+			count += d.Schema.Keyspace(name).TableCount()
 		}
 	}
 	if err := d.Guard.Within(guardrail.Tables, int64(count), c.Table); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cqld/cql"
+	"cqld/internal/javanumber"
 	"cqld/ring"
 	"cqld/schema"
 )
@@ -190,7 +191,7 @@ func parseFactor(text string) (int, error) {
 	if strings.Contains(text, "/") {
 		return 0, notSupported("Transient replication")
 	}
-	n, err := schema.ParseInt(text, 32)
+	n, err := javanumber.ParseInt(text, 32)
 	switch {
 	case err != nil:
 		return 0, configf("For input string: \"%s\"", text)

@@ -66,7 +66,7 @@ func (d *Definer) createTableLike(stmt *cql.CreateTableLike) Definition {
 // likeIndexes adds the indexes of a table to a new one. An index whose name CREATE INDEX chose gets the name that it chooses for the new
 // table; another keeps its name if the keyspace has no index of that name, and otherwise gets a number.
 func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *schema.Table) error {
-	taken := d.Schema.Keyspace(c.Keyspace).IndexNames()
+	taken := d.Schema.Keyspace(c.Keyspace).IndexesCalled("")
 	for _, ix := range source.Indexes() {
 		col := source.ColumnByID(ix.Column)
 		if err := d.Indexes.allow(ix.Class); err != nil {
@@ -75,10 +75,10 @@ func (d *Definer) likeIndexes(def *Definition, c *schema.CreateTable, source *sc
 		like := schema.CreateIndex{Keyspace: c.Keyspace, Table: c.Table, Class: ix.Class, Column: col.Name, Target: ix.Target, Options: ix.Options}
 		if !schema.IsDefaultIndexName(source, col, ix.Name) {
 			like.Name = ix.Name
-			for n := 1; slices.Contains(taken, like.Name); n++ {
+			for n := 1; taken[like.Name]; n++ {
 				like.Name = ix.Name + "_" + strconv.Itoa(n)
 			}
-			taken = append(taken, like.Name)
+			taken[like.Name] = true
 		}
 		c.Indexes = append(c.Indexes, like)
 		if ix.Class == schema.SASI && !slices.Contains(def.Warnings, sasiWarning) {

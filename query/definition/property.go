@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"cqld/cql"
-	"cqld/schema"
+	"cqld/internal/javanumber"
 )
 
 // properties reads the properties of a WITH. Its errors are syntax errors, as in Cassandra.
@@ -59,7 +59,7 @@ func (p properties) integer(name string, otherwise int32) (int32, error) {
 	if err != nil || !ok {
 		return otherwise, err
 	}
-	n, err := schema.ParseInt(text, 32)
+	n, err := javanumber.ParseInt(text, 32)
 	if err != nil {
 		return 0, syntaxf("Invalid integer value %s for '%s'", text, name)
 	}
@@ -71,7 +71,7 @@ func (p properties) double(name string, otherwise float64) (float64, error) {
 	if err != nil || !ok {
 		return otherwise, err
 	}
-	f, err := schema.ParseDouble(text)
+	f, err := javanumber.ParseDouble(text)
 	if err != nil {
 		return 0, syntaxf("Invalid double value %s for '%s'", text, name)
 	}

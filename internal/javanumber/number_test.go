@@ -1,4 +1,4 @@
-package schema
+package javanumber
 
 import (
 	"math"
@@ -35,8 +35,8 @@ func TestNumbersAreParsedAsInJava(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"1": true, "１": true, "+1": false, "-1": false, "": false, " 1": false,
 		"2147483648": false} {
-		if _, ok := parseUnsigned(text); ok != want {
-			t.Errorf("parseUnsigned(%q): %v", text, ok)
+		if _, ok := ParseUnsigned(text); ok != want {
+			t.Errorf("ParseUnsigned(%q): %v", text, ok)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package schema
+package javanumber
 
 import (
 	"math"
@@ -13,8 +13,8 @@ func ParseInt(text string, bits int) (int64, error) {
 	return strconv.ParseInt(asciiDigits(text), 10, bits)
 }
 
-// parseUnsigned is ParseInt for 32 bits without a sign.
-func parseUnsigned(text string) (n int64, ok bool) {
+// ParseUnsigned is ParseInt for 32 bits without a sign.
+func ParseUnsigned(text string) (n int64, ok bool) {
 	text = asciiDigits(text)
 	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
 		return 0, false
