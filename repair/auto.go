@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cqld/coordinator"
@@ -54,10 +55,22 @@ type Auto struct {
 	started bool
 	closed  bool
 	from    time.Duration // monotonic; no scheduled repair starts before
+	// next is the table with which the search for a due repair begins. A search from the first table after each repaired range would
+	// cost the square of the number of tables.
+	next schema.StorageID
+	idle idle
 
 	dirty dirty
 	// urgent is the repair of a dirty range. It runs beside running, with a budget of its own.
 	urgent *Run
+}
+
+// idle is a search that found no due repair. It is not repeated for other events, such as repairs of dirty ranges, until the schema or the
+// ring has changed, or until the time for the next search.
+type idle struct {
+	catalog *schema.Schema
+	moved   uint64
+	until   time.Duration // monotonic
 }
 
 // autoTable is the progress of the repairs of a table. Its local key and value:
@@ -120,6 +133,7 @@ func (a *Auto) RetryWaiting() {
 		for _, t := range a.tables {
 			t.blocked = 0
 		}
+		a.idle = idle{}
 		a.startDue()
 	})
 }
@@ -153,14 +167,41 @@ func (a *Auto) startDue() {
 	if now < a.from {
 		return
 	}
-	catalog := a.r.view.Schema()
-	for _, id := range catalog.StorageIDs() {
+	catalog, moved := a.r.view.Schema(), a.r.view.Topology().Moved()
+	if a.idle.catalog == catalog && a.idle.moved == moved && now < a.idle.until {
+		return
+	}
+	if !a.repairDue(catalog, now) {
+		a.forgetDropped(catalog)
+		a.idle = idle{catalog, moved, now + a.o.RetryAfter/5}
+	}
+}
+
+// repairDue starts the repair of the next range that is due, at the monotonic time now. It reports false if there is none.
+func (a *Auto) repairDue(catalog *schema.Schema, now time.Duration) bool {
+	ids := catalog.StorageIDs()
+	first, _ := slices.BinarySearch(ids, a.next)
+	wall, moved := a.r.clock.Now().UnixNano(), a.r.view.Topology().Moved()
+	for i := range ids {
+		id := ids[(first+i)%len(ids)]
 		table := catalog.TableByStorage(id)
 		if table == nil || table.Virtual || table.Replication.Class == ring.Local {
 			continue
 		}
-		if t := a.table(id); now >= t.blocked && a.due(table, t) && a.repairNext(table, t) {
-			return
+		if t := a.table(id); now >= t.blocked && a.due(table, t, wall, moved) && a.repairNext(table, t) {
+			a.next = id
+			return true
+		}
+	}
+	return false
+}
+
+// forgetDropped removes the progress of dropped tables.
+func (a *Auto) forgetDropped(catalog *schema.Schema) {
+	for id := range a.tables {
+		if catalog.Dropped(id) {
+			delete(a.tables, id)
+			_ = a.o.Store.DeleteLocal(autoKey(id), false) // on failure, after the next start
 		}
 	}
 }
@@ -174,14 +215,13 @@ func (a *Auto) table(id schema.StorageID) *autoTable {
 	return t
 }
 
-// due reports whether the repair of a table is under way or due.
-func (a *Auto) due(table *schema.Table, t *autoTable) bool {
+// due reports whether the repair of a table is under way or due. now is in nanoseconds, moved is that of the topology.
+func (a *Auto) due(table *schema.Table, t *autoTable, now int64, moved uint64) bool {
 	every := a.o.Interval
 	if grace := time.Duration(table.Options.GCGraceSeconds) * time.Second / 2; grace > 0 {
 		every = min(every, grace)
 	}
-	since := time.Duration(a.r.clock.Now().UnixNano() - t.last)
-	return t.began != 0 || t.last == 0 || t.moved != a.r.view.Topology().Moved() || since >= every
+	return t.began != 0 || t.last == 0 || t.moved != moved || time.Duration(now-t.last) >= every
 }
 
 // repairNext repairs the next range of which this node is the first replica. It reports false when there is none.
@@ -211,10 +251,14 @@ func (a *Auto) repairNext(table *schema.Table, t *autoTable) bool {
 	return false
 }
 
+func autoKey(id schema.StorageID) []byte {
+	return binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id))
+}
+
 func (a *Auto) store(id schema.StorageID, t *autoTable) {
 	value := wire.AppendInt64(wire.AppendInt64(nil, t.last), t.began)
 	value = wire.AppendInt64(wire.AppendUint64(value, t.moved), int64(t.at))
-	_ = a.o.Store.SetLocal(binary.BigEndian.AppendUint32([]byte(autoPrefix), uint32(id)), value, false) // on failure the range is repaired again
+	_ = a.o.Store.SetLocal(autoKey(id), value, false) // on failure the range is repaired again
 }
 
 // run repairs a range.
