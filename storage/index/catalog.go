@@ -1,9 +1,7 @@
 package index
 
 import (
-	"maps"
 	"sync"
-	"sync/atomic"
 
 	"cqld/schema"
 	"cqld/types"
@@ -14,15 +12,12 @@ import (
 type Catalog struct {
 	table func(schema.StorageID) *schema.Table
 	more  func(*schema.Table) []Definition
-	// known, replaced and never changed, are the definitions of tables with indexes.
-	known atomic.Pointer[map[schema.StorageID]defined]
-	mu    sync.Mutex // held by those who replace known
-}
-
-// defined is a table with its definitions.
-type defined struct {
-	table *schema.Table
-	list  []Definition
+	// known has the definitions, *[]Definition by *schema.Table, of versions of tables that have any. A map that is copied for each table
+	// would cost the square of the number of tables after each start. Pointers as keys are not allocated.
+	known sync.Map
+	mu    sync.Mutex // guards what follows
+	added int        // entries stored since those of former versions were removed
+	due   int        // added at which they are removed again
 }
 
 // NewCatalog returns the catalog of the tables that table finds; nil means that there is no such table. more, which may be nil,
@@ -34,36 +29,41 @@ func NewCatalog(table func(schema.StorageID) *schema.Table, more func(*schema.Ta
 // Of returns the definitions of the indexes of a table. The caller must not modify them.
 func (c *Catalog) Of(id schema.StorageID) []Definition {
 	t := c.table(id)
-	known := c.known.Load()
 	if t == nil {
 		return nil
 	}
-	if known != nil {
-		if d, ok := (*known)[id]; ok && d.table == t {
-			return d.list
-		}
-	}
-	if len(t.Indexes()) == 0 && c.more == nil && known == nil {
-		return nil
+	if known, ok := c.known.Load(t); ok {
+		return *known.(*[]Definition)
 	}
 	list := Definitions(t)
 	if c.more != nil {
 		list = append(list, c.more(t)...)
 	}
+	if len(list) > 0 {
+		known, _ := c.known.LoadOrStore(t, &list)
+		c.removeFormer()
+		return *known.(*[]Definition)
+	}
+	return nil
+}
+
+// removeFormer removes the definitions of dropped tables and of former versions of tables, after as many entries were stored as there are.
+func (c *Catalog) removeFormer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := map[schema.StorageID]defined{}
-	if p := c.known.Load(); p != nil {
-		next = maps.Clone(*p)
+	if c.added++; c.added < c.due {
+		return
 	}
-	next[id] = defined{t, list}
-	for other := range next {
-		if c.table(other) == nil {
-			delete(next, other) // it was dropped
+	left := 0
+	c.known.Range(func(key, _ any) bool {
+		if t := key.(*schema.Table); c.table(t.StorageID) != t {
+			c.known.Delete(t)
+		} else {
+			left++
 		}
-	}
-	c.known.Store(&next)
-	return list
+		return true
+	})
+	c.added, c.due = 0, left
 }
 
 // Definitions returns the definitions of the indexes of a table, as far as Values keeps them: those of static vectors it does not.
