@@ -196,7 +196,7 @@ func (n *Node) unbuilt() map[ring.NodeID][]schema.StorageID {
 
 // ownUnbuilt returns the indexes that this node has not built.
 func (n *Node) ownUnbuilt() (out []schema.StorageID) {
-	for _, w := range n.instance.Values.Pending(n.cluster.Metadata().Schema.StorageIDs()) {
+	for _, w := range n.instance.Values.Pending(n.cluster.Metadata().Schema.IndexedIDs()) {
 		if !w.Drop {
 			out = append(out, w.Index)
 		}

@@ -25,7 +25,7 @@ type Keeper interface {
 // BuilderOptions configures a Builder. Keeper, Tables, Clock and Run are required.
 type BuilderOptions struct {
 	Keeper Keeper
-	// Tables returns the tables of the schema.
+	// Tables returns the tables of the schema that have indexes.
 	Tables func() []schema.StorageID
 	Clock  env.Clock
 	Run    func(func()) // runs a function that blocks on the disk

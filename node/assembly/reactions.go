@@ -2,7 +2,6 @@ package assembly
 
 import (
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -40,9 +39,8 @@ type Reactions struct {
 		retired           bool
 	}
 	// Only the running reconcile, of which there is at most one, uses these.
-	tables   map[schema.StorageID]bool // tables of the catalog that was last reconciled
-	catalog  *schema.Schema            // last compared with the tables in storage; nil: the comparison failed
-	topology *ring.Topology            // last compared with the repaired ranges; nil: the comparison failed
+	catalog  *schema.Schema // last reconciled; nil before the first
+	topology *ring.Topology // last compared with the repaired ranges; nil: the comparison failed
 }
 
 type reactionOptions struct {
@@ -59,7 +57,7 @@ type reactionOptions struct {
 const reactionRetry = 5 * time.Second
 
 func newReactions(o reactionOptions) *Reactions {
-	return &Reactions{o: o, tables: map[schema.StorageID]bool{}}
+	return &Reactions{o: o}
 }
 
 // confirm is called when the metadata are confirmed for the first time.
@@ -147,21 +145,18 @@ func (r *Reactions) reconcile() {
 	}
 }
 
-// dropTables drops the data of dropped tables: of those that have data in storage, and of those in the previously
-// reconciled catalog, to which a write may still be in flight.
+// dropTables drops the data of dropped tables: of those in the previously reconciled catalog, to which a write may still be in flight, and
+// of those that have data in storage.
 func (r *Reactions) dropTables(m *cluster.Metadata) error {
 	if r.catalog == m.Schema {
 		return nil
 	}
-	stored, err := r.o.store.Tables()
+	dropped, err := r.dropped(m.Schema)
 	if err != nil {
 		r.o.log.Error("the tables of storage cannot be listed", "err", err)
 		return err
 	}
-	for _, id := range slices.Concat(stored, slices.Sorted(maps.Keys(r.tables))) {
-		if !m.Schema.Dropped(id) {
-			continue
-		}
+	for _, id := range dropped {
 		if f := r.o.opening.TableDropped; f != nil {
 			f(id)
 		}
@@ -169,14 +164,30 @@ func (r *Reactions) dropTables(m *cluster.Metadata) error {
 			r.o.log.Error("the data of a dropped table stays on disk for now", "table", id, "err", err)
 			return err
 		}
-		delete(r.tables, id)
-	}
-	for _, id := range m.Schema.StorageIDs() {
-		r.tables[id] = true
 	}
 	r.catalog = m.Schema
 	r.o.parts.Builder.Start()
 	return nil
+}
+
+// dropped returns the tables whose data must be dropped. After the first successful reconciliation, storage refuses writes to the tables
+// that were dropped before. It is therefore listed, at the cost of a seek for each table, only if a table may have come and gone between
+// two reconciliations.
+func (r *Reactions) dropped(now *schema.Schema) ([]schema.StorageID, error) {
+	var ids []schema.StorageID
+	if r.catalog != nil {
+		var complete bool
+		if ids, complete = now.DroppedSince(r.catalog); complete {
+			return ids, nil
+		}
+	}
+	stored, err := r.o.store.Tables()
+	for _, id := range stored {
+		if now.Dropped(id) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }
 
 // ringMoved removes ranges that this node gave away from the repair history, before it may gain them again. Then the parts
