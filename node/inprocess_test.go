@@ -115,7 +115,7 @@ type faultyTables struct {
 	f *faulty
 }
 
-func (s faultyTables) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error {
+func (s faultyTables) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (bool, error) {
 	if f := s.f.get(); f.virtual != nil && t.Name == "settings" {
 		f.virtual()
 	}

@@ -241,6 +241,6 @@ func (matrixVirtual) Serves(t *schema.Table) bool {
 }
 
 // Partitions implements VirtualSource.
-func (matrixVirtual) Partitions(*schema.Table, *row.ReadCommand, func(*row.Partition) bool) error {
-	return nil
+func (matrixVirtual) Partitions(*schema.Table, *row.ReadCommand, func(*row.Partition) bool) (bool, error) {
+	return false, nil
 }

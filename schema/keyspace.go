@@ -45,6 +45,9 @@ func NewKeyspace(name string, r ring.Replication, durable bool) *Keyspace {
 // Table returns the table or the materialized view with this name, or nil.
 func (k *Keyspace) Table(name string) *Table { return k.tables[name] }
 
+// Tables returns the tables and materialized views of a schema's keyspace, by name. Callers must not modify the slice.
+func (k *Keyspace) Tables() []*Table { return k.sorted }
+
 // TableNames returns the names of the tables, sorted. Materialized views are not among them.
 func (k *Keyspace) TableNames() []string {
 	return k.names(func(t *Table) bool { return t.View == nil })

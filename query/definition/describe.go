@@ -18,9 +18,13 @@ type Describer struct {
 	Cluster   string // the cluster's name
 	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
+	// From is the number of rows to omit, of earlier pages, and Limit that of the rows to return; zero means all. The texts of other rows
+	// are not made: otherwise each page of a large schema would cost the whole.
+	From, Limit int
 
 	columns []Column
 	rows    [][][]byte
+	count   int // rows so far, with those that are not returned
 }
 
 // Column is a column of the result of DESCRIBE.
@@ -29,11 +33,11 @@ type Column struct {
 	Type *types.Type
 }
 
-// Describe executes a statement. It returns columns, and rows of values in wire form.
-func (d *Describer) Describe(stmt *cql.Describe) ([]Column, [][][]byte, error) {
-	d.columns, d.rows = nil, nil
-	err := d.describe(stmt)
-	return d.columns, d.rows, err
+// Describe executes a statement. It returns columns, and rows of values in wire form. more means that rows follow them.
+func (d *Describer) Describe(stmt *cql.Describe) (columns []Column, rows [][][]byte, more bool, err error) {
+	d.columns, d.rows, d.count = nil, nil, 0
+	err = d.describe(stmt)
+	return d.columns, d.rows, d.Limit > 0 && d.count > d.From+d.Limit, err
 }
 
 // describe adds the columns and rows.
@@ -63,7 +67,27 @@ func (d *Describer) textColumns(names ...string) {
 	}
 }
 
+// addElement adds a row about an element of a keyspace with the statement that creates it.
+func (d *Describer) addElement(keyspace, kind, name string, statement func() string) {
+	if !d.skips() {
+		d.addRow(types.QuoteName(keyspace), kind, name, statement())
+	}
+}
+
+// skips reports whether the next row is not to be returned, and if so, counts it.
+func (d *Describer) skips() bool {
+	skip := d.count < d.From || d.Limit > 0 && d.count >= d.From+d.Limit
+	if skip {
+		d.count++
+	}
+	return skip
+}
+
 func (d *Describer) addRow(values ...string) {
+	if d.skips() {
+		return
+	}
+	d.count++
 	row := make([][]byte, len(values))
 	for i, v := range values {
 		row[i] = []byte(v)
@@ -200,7 +224,7 @@ func (d *Describer) elementOf(k *schema.Keyspace, kind cql.DescribeKind, name st
 
 // addKeyspace adds a keyspace and, unless only is set, its elements.
 func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
-	d.addRow(types.QuoteName(k.Name), "keyspace", types.QuoteName(k.Name), keyspaceText(k))
+	d.addElement(k.Name, "keyspace", types.QuoteName(k.Name), func() string { return keyspaceText(k) })
 	if only {
 		return
 	}
@@ -219,11 +243,11 @@ func (d *Describer) addKeyspace(k *schema.Keyspace, only bool) {
 }
 
 func (d *Describer) addType(k *schema.Keyspace, t *types.Type) {
-	d.addRow(types.QuoteName(k.Name), "type", types.QuoteName(t.UDTName()), typeText(k, t))
+	d.addElement(k.Name, "type", types.QuoteName(t.UDTName()), func() string { return typeText(k, t) })
 }
 
 func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
-	d.addRow(types.QuoteName(k.Name), "table", types.QuoteName(t.Name), tableText(k, t, d.Internals))
+	d.addElement(k.Name, "table", types.QuoteName(t.Name), func() string { return tableText(k, t, d.Internals) })
 	for _, ix := range t.Indexes() {
 		d.addIndex(t, ix)
 	}
@@ -233,11 +257,13 @@ func (d *Describer) addTable(k *schema.Keyspace, t *schema.Table) {
 }
 
 func (d *Describer) addView(k *schema.Keyspace, t *schema.Table) {
-	d.addRow(types.QuoteName(k.Name), "materialized_view", types.QuoteName(t.Name), viewText(d.Schema.BaseOf(t), t, d.Internals))
+	d.addElement(k.Name, "materialized_view", types.QuoteName(t.Name), func() string {
+		return viewText(d.Schema.BaseOf(t), t, d.Internals)
+	})
 }
 
 func (d *Describer) addIndex(t *schema.Table, ix *schema.Index) {
-	d.addRow(types.QuoteName(t.Keyspace), "index", types.QuoteName(ix.Name), indexText(t, ix))
+	d.addElement(t.Keyspace, "index", types.QuoteName(ix.Name), func() string { return indexText(t, ix) })
 }
 
 // typesInOrder returns the types of k, each after the types of its parts.
@@ -273,7 +299,9 @@ func (d *Describer) describeCluster() error {
 	}
 	text := types.Native(types.Text)
 	d.columns = append(d.columns, Column{"range_ownership", types.NewMap(text, types.NewList(text, true), true)})
-	d.rows[0] = append(d.rows[0], d.ownership(k))
+	for i := range d.rows { // none if an earlier page had it
+		d.rows[i] = append(d.rows[i], d.ownership(k))
+	}
 	return nil
 }
 

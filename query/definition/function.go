@@ -294,11 +294,11 @@ func sortedAggregates(k *schema.Keyspace) []*schema.Aggregate {
 }
 
 func (d *Describer) addFunction(f *schema.Function) {
-	d.addRow(types.QuoteName(f.Keyspace), "function", shownSignature(f.Name, f.ArgTypes), functionText(f))
+	d.addElement(f.Keyspace, "function", shownSignature(f.Name, f.ArgTypes), func() string { return functionText(f) })
 }
 
 func (d *Describer) addAggregate(a *schema.Aggregate) {
-	d.addRow(types.QuoteName(a.Keyspace), "aggregate", shownSignature(a.Name, a.ArgTypes), aggregateText(a))
+	d.addElement(a.Keyspace, "aggregate", shownSignature(a.Name, a.ArgTypes), func() string { return aggregateText(a) })
 }
 
 // functionsNamed describes the functions or aggregates with a name.
@@ -307,7 +307,7 @@ func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, na
 		for _, f := range k.FunctionsNamed(name) {
 			d.addFunction(f)
 		}
-		if len(d.rows) == 0 {
+		if d.count == 0 {
 			return invalidf("User defined function '%s' not found in '%s'", name, k.Name)
 		}
 		return nil
@@ -315,7 +315,7 @@ func (d *Describer) functionsNamed(k *schema.Keyspace, kind cql.DescribeKind, na
 	for _, a := range k.AggregatesNamed(name) {
 		d.addAggregate(a)
 	}
-	if len(d.rows) == 0 {
+	if d.count == 0 {
 		return invalidf("User defined aggregate '%s' not found in '%s'", name, k.Name)
 	}
 	return nil

@@ -49,7 +49,7 @@ func (w *world) run(text string) {
 func (w *world) describe(internals bool) []string {
 	w.t.Helper()
 	d := &Describer{Schema: w.schema, Topology: ring.NewTopology(1, nil), Internals: internals}
-	_, rows, err := d.Describe(&cql.Describe{Kind: cql.DescribeKeyspace, Name: cql.QualifiedName{Name: "k"}})
+	_, rows, _, err := d.Describe(&cql.Describe{Kind: cql.DescribeKeyspace, Name: cql.QualifiedName{Name: "k"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

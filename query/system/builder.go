@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"cqld/internal/wire"
 	"cqld/row"
@@ -18,6 +19,9 @@ type builder struct {
 	cmd        *row.ReadCommand
 	partitions []*row.Partition
 	byKey      map[string]*row.Partition
+	limit      uint32 // rows after which eachTable ends; zero means none
+	read       uint32 // rows added that cmd reads
+	cut        bool   // rows that cmd reads were omitted after those added
 	err        error
 }
 
@@ -34,6 +38,35 @@ func (b *builder) readsPartition(key string) bool {
 func (b *builder) readsPrefix(first string) bool {
 	c := b.table.Clustering[0]
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
+}
+
+// eachTable calls f for the tables and views of a keyspace, by name, that may have rows that the command reads, for a table whose keys are
+// the name of the keyspace and that of the table. It ends when more rows than b.limit were added.
+func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
+	if len(b.cmd.Slices) == 0 {
+		return
+	}
+	prefix := func(t *schema.Table) row.Slice {
+		c := b.table.Clustering[0]
+		return row.SliceOf(c.Type.AppendOrdered(nil, []byte(t.Name), c.Desc))
+	}
+	first, last := b.cmd.Slices[0], b.cmd.Slices[len(b.cmd.Slices)-1]
+	all := k.Tables()
+	from := sort.Search(len(all), func(i int) bool { return bytes.Compare(first.Start, prefix(all[i]).End) < 0 })
+	for _, t := range all[from:] {
+		rows := prefix(t)
+		if last.End != nil && bytes.Compare(rows.Start, last.End) >= 0 {
+			return
+		}
+		if !b.cmd.ReadsSlice(rows) {
+			continue
+		}
+		if b.limit > 0 && b.read > b.limit {
+			b.cut = true
+			return
+		}
+		f(t)
+	}
 }
 
 // values contains a row's values in wire form by column name; a missing or nil value is null.
@@ -66,6 +99,9 @@ func (b *builder) add(v values) {
 	}
 	r.Sort()
 	p.Rows = append(p.Rows, *r)
+	if slices.ContainsFunc(b.cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) && b.cmd.ReadsPartition(p.Key) {
+		b.read++
+	}
 }
 
 func (b *builder) fail(format string, args ...any) {
@@ -114,10 +150,10 @@ func appendCells(cells []row.Cell, c *schema.Column, value []byte) []row.Cell {
 	return cells
 }
 
-// yield passes the partitions with sorted rows to f.
-func (b *builder) yield(f func(*row.Partition) bool) error {
+// yield passes the partitions with sorted rows to f. more means that the command reads further rows.
+func (b *builder) yield(f func(*row.Partition) bool) (more bool, err error) {
 	if b.err != nil {
-		return b.err
+		return false, b.err
 	}
 	slices.SortFunc(b.partitions, func(x, y *row.Partition) int {
 		return cmp.Or(cmp.Compare(x.Key.Token, y.Key.Token), bytes.Compare(x.Key.Bytes, y.Key.Bytes))
@@ -125,8 +161,8 @@ func (b *builder) yield(f func(*row.Partition) bool) error {
 	for _, p := range b.partitions {
 		slices.SortFunc(p.Rows, func(x, y row.Row) int { return bytes.Compare(x.Clustering, y.Clustering) })
 		if !f(p) {
-			return nil
+			break
 		}
 	}
-	return nil
+	return b.cut, nil
 }

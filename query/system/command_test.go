@@ -11,11 +11,11 @@ import (
 	"cqld/types"
 )
 
-// read returns the rows of t that cmd reads, as "partition key, clustering".
+// read returns the rows of t that cmd reads, as "partition key, clustering". If given has a limit, rows may be missing after as many.
 func read(t *testing.T, s *Source, def *schema.Table, given, cmd *row.ReadCommand) []string {
 	t.Helper()
 	out := []string{}
-	err := s.Partitions(def, given, func(p *row.Partition) bool {
+	more, err := s.Partitions(def, given, func(p *row.Partition) bool {
 		for _, r := range p.Rows {
 			in := slices.ContainsFunc(cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) })
 			if in && cmd.ReadsPartition(p.Key) {
@@ -26,6 +26,12 @@ func read(t *testing.T, s *Source, def *schema.Table, given, cmd *row.ReadComman
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if more && (given.Limits.Rows == 0 || len(out) <= int(given.Limits.Rows)) {
+		t.Fatalf("rows of %s are omitted after %d, although the limit is %d", def.Name, len(out), given.Limits.Rows)
+	}
+	if !more && given.Limits.Rows > 0 {
+		out = append(out, "end")
 	}
 	return out
 }
@@ -74,7 +80,14 @@ func tables(keyspace string, names ...string) []schema.Change {
 
 // A source that knows the command omits only rows that the command does not read.
 func TestCommandsReadTheSameRowsFromARestrictedSource(t *testing.T) {
-	s, r := source(t, tables("k", "t", "t2", "tt")...), rand.New(rand.NewPCG(1, 2))
+	changes := tables("k", "t", "t2", "tt")
+	base := changes[1].(*schema.CreateTable)
+	for i, name := range []string{"s", "t1", "u"} { // before, between and after the tables
+		changes = append(changes, &schema.CreateView{Keyspace: "k", View: name, ID: schema.UUID{9, byte(i)}, Base: base.Table, BaseID: base.ID, All: true,
+			Partition: []schema.ColumnID{0}, Options: schema.DefaultOptions(),
+			Where: []schema.ViewCondition{{Columns: []schema.ColumnID{0}, Operator: schema.ViewNotNull, Text: "IS NOT NULL"}}})
+	}
+	s, r := source(t, changes...), rand.New(rand.NewPCG(1, 2))
 	for _, k := range s.o.View.Schema().KeyspaceNames() {
 		for _, name := range s.o.View.Schema().Keyspace(k).TableNames() {
 			def := s.o.View.Schema().Table(k, name)
@@ -84,8 +97,20 @@ func TestCommandsReadTheSameRowsFromARestrictedSource(t *testing.T) {
 			all := partitions(t, s, k, name)
 			for range 50 {
 				cmd := randomCommand(r, all)
-				if got, want := read(t, s, def, cmd, cmd), read(t, s, def, everything(), cmd); !slices.Equal(got, want) {
+				want := read(t, s, def, everything(), cmd)
+				if got := read(t, s, def, cmd, cmd); !slices.Equal(got, want) {
 					t.Fatalf("%s.%s: %+v: %d rows, want %d", k, name, cmd, len(got), len(want))
+				}
+				limited := cmd.Clone()
+				limited.Limits.Rows = 1 + r.Uint32N(5)
+				limited.Reversed = r.IntN(4) == 0
+				got := read(t, s, def, limited, cmd)
+				if n := len(got); n > 0 && got[n-1] == "end" {
+					if got = got[:n-1]; !slices.Equal(got, want) {
+						t.Fatalf("%s.%s: %+v: %d rows are all, want %d", k, name, limited, len(got), len(want))
+					}
+				} else if limited.Reversed || n >= len(want) || !slices.Equal(got, want[:n]) {
+					t.Fatalf("%s.%s: %+v: the first %d rows of %d differ", k, name, limited, n, len(want))
 				}
 			}
 		}

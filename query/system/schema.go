@@ -8,6 +8,7 @@ import (
 	"cqld/internal/wire"
 	"cqld/query/mask"
 	"cqld/ring"
+	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
 )
@@ -22,39 +23,58 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no triggers, so their table is empty.
+// schemaRows adds the rows of system_schema. There are no triggers, so their table is empty. A driver reads the rows of one table after
+// each change of the schema, and all rows page by page: neither costs all tables.
 func (s *Source) schemaRows(b *builder) {
-	s.keyspaces(false, func(k *schema.Keyspace) {
-		switch b.table.Name {
-		case "keyspaces":
-			b.add(values{"keyspace_name": text(k.Name), "durable_writes": boolean(k.DurableWrites),
-				"replication": textMap(replicationMap(k.Replication))})
-		case "tables":
-			for _, name := range k.TableNames() {
-				b.add(tableValues(k.Table(name)))
-			}
-		case "views":
-			for _, name := range k.ViewNames() {
-				b.add(s.viewValues(k.Table(name)))
-			}
-		case "columns":
-			columnRows(b, k)
-		case "column_masks":
-			maskRows(b, k)
-		case "column_constraints":
-			constraintRows(b, k)
-		case "dropped_columns":
-			droppedRows(b, k)
-		case "types":
-			typeRows(b, k)
-		case "indexes":
-			indexRows(b, k)
-		case "functions":
-			functionRows(b, k)
-		case "aggregates":
-			aggregateRows(b, k)
+	now := s.o.View.Schema()
+	keys := map[string]row.PartitionKey{}
+	for _, name := range now.KeyspaceNames() {
+		if !now.Keyspace(name).Virtual {
+			keys[name] = row.NewPartitionKey([]byte(name))
 		}
-	})
+	}
+	if !b.cmd.Reversed {
+		b.limit = b.cmd.Limits.Rows // rows come in the order in which the command reads them
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(keys), func(x, y string) int { return keys[x].Compare(keys[y]) }) {
+		if b.cmd.ReadsPartition(keys[name]) {
+			s.keyspaceRows(b, now.Keyspace(name))
+		}
+	}
+}
+
+// keyspaceRows adds the rows of system_schema about one keyspace.
+func (s *Source) keyspaceRows(b *builder, k *schema.Keyspace) {
+	switch b.table.Name {
+	case "keyspaces":
+		b.add(values{"keyspace_name": text(k.Name), "durable_writes": boolean(k.DurableWrites),
+			"replication": textMap(replicationMap(k.Replication))})
+	case "tables", "views":
+		b.eachTable(k, func(t *schema.Table) {
+			switch {
+			case t.View == nil && b.table.Name == "tables":
+				b.add(tableValues(t))
+			case t.View != nil && b.table.Name == "views":
+				b.add(s.viewValues(t))
+			}
+		})
+	case "columns":
+		columnRows(b, k)
+	case "column_masks":
+		maskRows(b, k)
+	case "column_constraints":
+		constraintRows(b, k)
+	case "dropped_columns":
+		droppedRows(b, k)
+	case "types":
+		typeRows(b, k)
+	case "indexes":
+		indexRows(b, k)
+	case "functions":
+		functionRows(b, k)
+	case "aggregates":
+		aggregateRows(b, k)
+	}
 }
 
 // replicationMap returns a replication as system_schema.keyspaces shows it.
@@ -137,8 +157,8 @@ func (s *Source) viewValues(t *schema.Table) values {
 }
 
 func columnRows(b *builder, k *schema.Keyspace) {
-	for _, name := range slices.Concat(k.TableNames(), k.ViewNames()) {
-		for _, c := range k.Table(name).StoredColumns() {
+	b.eachTable(k, func(t *schema.Table) {
+		for _, c := range t.StoredColumns() {
 			order := "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
@@ -146,16 +166,16 @@ func columnRows(b *builder, k *schema.Keyspace) {
 					order = "desc"
 				}
 			}
-			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name),
 				"clustering_order": text(order), "column_name_bytes": text(c.Name), "kind": text(c.Kind.String()),
 				"position": integer(int32(c.Position)), "type": text(c.Type.String())})
 		}
-	}
+	})
 }
 
 func maskRows(b *builder, k *schema.Keyspace) {
-	for _, name := range slices.Concat(k.TableNames(), k.ViewNames()) {
-		for _, c := range k.Table(name).Columns() {
+	b.eachTable(k, func(table *schema.Table) {
+		for _, c := range table.Columns() {
 			if c.Mask == nil {
 				continue
 			}
@@ -169,31 +189,33 @@ func maskRows(b *builder, k *schema.Keyspace) {
 			if of == "" {
 				of = "system"
 			}
-			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name),
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(table.Name), "column_name": text(c.Name),
 				"function_argument_nulls": nulls, "function_argument_types": texts(classes), "function_argument_values": texts(shown),
 				"function_keyspace": text(of), "function_name": text(c.Mask.Function)})
 		}
-	}
+	})
 }
 
 // constraintRows appends the constraints of CHECK.
 func constraintRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
-		for _, c := range k.Table(name).Columns() {
-			if check := c.CheckText(); check != "" {
-				b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(c.Name), "constraints": text(check)})
+	b.eachTable(k, func(t *schema.Table) {
+		for _, c := range t.Columns() {
+			if check := c.CheckText(); check != "" && t.View == nil {
+				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name), "constraints": text(check)})
 			}
 		}
-	}
+	})
 }
 
 func droppedRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
-		for _, d := range k.Table(name).Dropped {
-			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "column_name": text(d.Name),
-				"dropped_time": bigint(d.Micros / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String())})
+	b.eachTable(k, func(t *schema.Table) {
+		for i := range t.Dropped {
+			if d := &t.Dropped[i]; t.View == nil {
+				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(d.Name),
+					"dropped_time": bigint(d.Micros / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String())})
+			}
 		}
-	}
+	})
 }
 
 func typeRows(b *builder, k *schema.Keyspace) {
@@ -225,13 +247,12 @@ func (s *Source) virtualSchemaRows(b *builder) {
 }
 
 func indexRows(b *builder, k *schema.Keyspace) {
-	for _, name := range k.TableNames() {
-		t := k.Table(name)
+	b.eachTable(k, func(t *schema.Table) {
 		for _, ix := range t.Indexes() {
-			b.add(values{"keyspace_name": text(k.Name), "table_name": text(name), "index_name": text(ix.Name),
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "index_name": text(ix.Name),
 				"kind": text(ix.Kind), "options": textMap(t.ShownOptions(ix))})
 		}
-	}
+	})
 }
 
 // typeTexts returns types as system_schema shows those of functions: tuples are frozen, user-defined types as declared.

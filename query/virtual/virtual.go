@@ -15,8 +15,8 @@ type Source interface {
 	Serves(t *schema.Table) bool
 	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
 	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
-	// immutable.
-	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) error
+	// immutable. more means that it yielded as many rows as cmd requests, and omitted those that follow in the order of cmd.
+	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool, err error)
 }
 
 // withoutColumn returns a row without the cells of a column.
@@ -26,12 +26,12 @@ func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
 	return &stripped
 }
 
-// Page executes a command on a virtual table and returns all matching rows, without the column hidden unless it is nil. The
-// consumer applies limits.
+// Page executes a command on a virtual table and returns all matching rows, or at least as many as the command requests, without the column
+// hidden unless it is nil. The consumer applies limits.
 func Page(source Source, t *schema.Table, cmd *row.ReadCommand, hidden *schema.Column) ([]byte, error) {
 	var partitions []*row.Partition
 	order := keyOrder(t)
-	err := source.Partitions(t, cmd, func(x *row.Partition) bool {
+	more, err := source.Partitions(t, cmd, func(x *row.Partition) bool {
 		if wanted(cmd, x.Key, order) {
 			partitions = append(partitions, x)
 		}
@@ -58,7 +58,7 @@ func Page(source Source, t *schema.Table, cmd *row.ReadCommand, hidden *schema.C
 		}
 		w.EndPartition()
 	}
-	return w.Finish(false), nil
+	return w.Finish(more), nil
 }
 
 // keyOrder returns the order of a table's partitions: in Cassandra's virtual tables, that of the keys.

@@ -20,13 +20,13 @@ type generated struct {
 
 func (g *generated) Serves(*schema.Table) bool { return true }
 
-func (g *generated) Partitions(_ *schema.Table, _ *row.ReadCommand, yield func(*row.Partition) bool) error {
+func (g *generated) Partitions(_ *schema.Table, _ *row.ReadCommand, yield func(*row.Partition) bool) (bool, error) {
 	for _, x := range g.partitions {
 		if !yield(x) {
 			break
 		}
 	}
-	return g.err
+	return false, g.err
 }
 
 // threeRows returns a Source of partitions with the keys, each with three rows of two cells.
