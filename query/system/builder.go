@@ -40,32 +40,53 @@ func (b *builder) readsPrefix(first string) bool {
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
 }
 
-// eachTable calls f for the tables and views of a keyspace, by name, that may have rows that the command reads, for a table whose keys are
-// the name of the keyspace and that of the table. It ends when more rows than b.limit were added.
+// eachTable calls f for the tables and views of a keyspace, by name, that may have rows that the command reads, for a table whose keys begin
+// with the name of the keyspace and that of the table. It ends when more rows than b.limit were added.
 func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
+	all := k.Tables()
+	b.eachNamed(nil, len(all), func(i int) string { return all[i].Name }, func(i int) { f(all[i]) })
+}
+
+// eachColumn is eachTable for n columns of a table, whose names are the second component of the clustering.
+func (b *builder) eachColumn(t *schema.Table, n int, name func(int) string, f func(int)) {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(name(x), name(y)) })
+	b.eachNamed([]string{t.Name}, n, func(i int) string { return name(order[i]) }, func(i int) { f(order[i]) })
+}
+
+// eachNamed calls f for those of n elements, ascending by name, that may have rows that the command reads. Their name follows the names
+// before it in the clustering.
+func (b *builder) eachNamed(before []string, n int, name func(int) string, f func(int)) {
 	if len(b.cmd.Slices) == 0 {
 		return
 	}
-	prefix := func(t *schema.Table) row.Slice {
-		c := b.table.Clustering[0]
-		return row.SliceOf(c.Type.AppendOrdered(nil, []byte(t.Name), c.Desc))
+	var prefix []byte
+	for i, text := range before {
+		prefix = b.table.Clustering[i].Type.AppendOrdered(prefix, []byte(text), b.table.Clustering[i].Desc)
+	}
+	c, outer := b.table.Clustering[len(before)], len(prefix)
+	rows := func(i int) row.Slice {
+		prefix = c.Type.AppendOrdered(prefix[:outer], []byte(name(i)), c.Desc)
+		end := len(prefix)
+		prefix = append(prefix, 0xFF) // row.SliceOf in one buffer
+		return row.Slice{Start: prefix[:end:end], End: prefix}
 	}
 	first, last := b.cmd.Slices[0], b.cmd.Slices[len(b.cmd.Slices)-1]
-	all := k.Tables()
-	from := sort.Search(len(all), func(i int) bool { return bytes.Compare(first.Start, prefix(all[i]).End) < 0 })
-	for _, t := range all[from:] {
-		rows := prefix(t)
-		if last.End != nil && bytes.Compare(rows.Start, last.End) >= 0 {
+	from := sort.Search(n, func(i int) bool { return bytes.Compare(first.Start, rows(i).End) < 0 })
+	for i := from; i < n && !b.cut; i++ {
+		of := rows(i)
+		if last.End != nil && bytes.Compare(of.Start, last.End) >= 0 {
 			return
 		}
-		if !b.cmd.ReadsSlice(rows) {
+		if !b.cmd.ReadsSlice(of) {
 			continue
 		}
-		if b.limit > 0 && b.read > b.limit {
-			b.cut = true
-			return
+		if b.cut = b.limit > 0 && b.read > b.limit; !b.cut {
+			f(i)
 		}
-		f(t)
 	}
 }
 

@@ -158,8 +158,9 @@ func (s *Source) viewValues(t *schema.Table) values {
 
 func columnRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
-		for _, c := range t.StoredColumns() {
-			order := "none"
+		columns := t.StoredColumns()
+		b.eachColumn(t, len(columns), func(i int) string { return columns[i].Name }, func(i int) {
+			c, order := columns[i], "none"
 			if c.Kind == schema.Clustering {
 				order = "asc"
 				if c.Desc {
@@ -169,7 +170,7 @@ func columnRows(b *builder, k *schema.Keyspace) {
 			b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name),
 				"clustering_order": text(order), "column_name_bytes": text(c.Name), "kind": text(c.Kind.String()),
 				"position": integer(int32(c.Position)), "type": text(c.Type.String())})
-		}
+		})
 	})
 }
 
@@ -209,12 +210,14 @@ func constraintRows(b *builder, k *schema.Keyspace) {
 
 func droppedRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
-		for i := range t.Dropped {
-			if d := &t.Dropped[i]; t.View == nil {
-				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(d.Name),
-					"dropped_time": bigint(d.Micros / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String())})
-			}
+		if t.View != nil {
+			return
 		}
+		b.eachColumn(t, len(t.Dropped), func(i int) string { return t.Dropped[i].Name }, func(i int) {
+			d := &t.Dropped[i]
+			b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(d.Name),
+				"dropped_time": bigint(d.Micros / 1000), "kind": text(d.Kind.String()), "type": text(d.Type.String())})
+		})
 	})
 }
 
