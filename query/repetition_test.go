@@ -9,7 +9,6 @@ import (
 	"cqld/cql"
 	"cqld/internal/cputime"
 	"cqld/internal/repetition"
-	"cqld/ring"
 )
 
 var repetitions = flag.Int("repetitions", 4000, "how often TestStatementsGrowLinearly repeats each production of the grammar")
@@ -45,33 +44,40 @@ func TestStatementsGrowLinearly(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's cost is not that of the statements")
 	}
-	large := *repetitions
+	most := *repetitions
 	if testing.Short() {
-		large /= 2
+		most /= 2
 	}
 	for _, production := range repetition.All() {
 		t.Run(production.String(), func(t *testing.T) {
-			small, more := map[string]effort{}, map[string]effort{}
-			for range 5 { // a pause of the process is no growth
-				for layer, e := range efforts(t, &production, large/growth) {
-					small[layer] = effort{max(e.bytes, small[layer].bytes), max(e.time, small[layer].time)}
-				}
-				for layer, e := range efforts(t, &production, large) {
-					if b, ok := more[layer]; ok {
-						e = effort{min(e.bytes, b.bytes), min(e.time, b.time)}
-					}
-					more[layer] = e
-				}
-				if !grows(small, more, func(string, effort, effort) {}) {
-					return
-				}
+			for large := most; large/growth >= 10; large /= growth {
+				compareEfforts(t, &production, large)
 			}
-			grows(small, more, func(layer string, s, e effort) {
-				t.Errorf("%s: %d repetitions took %d bytes and %v, %d times as many %d bytes and %v", layer, large/growth, s.bytes, s.time,
-					growth, e.bytes, e.time)
-			})
 		})
 	}
+}
+
+// compareEfforts compares large repetitions of a production with growth times fewer.
+func compareEfforts(t *testing.T, production *repetition.Production, large int) {
+	small, more := map[string]effort{}, map[string]effort{}
+	for range 5 { // a pause of the process is no growth
+		for layer, e := range efforts(t, production, large/growth) {
+			small[layer] = effort{max(e.bytes, small[layer].bytes), max(e.time, small[layer].time)}
+		}
+		for layer, e := range efforts(t, production, large) {
+			if b, ok := more[layer]; ok {
+				e = effort{min(e.bytes, b.bytes), min(e.time, b.time)}
+			}
+			more[layer] = e
+		}
+		if !grows(small, more, func(string, effort, effort) {}) {
+			return
+		}
+	}
+	grows(small, more, func(layer string, s, e effort) {
+		t.Errorf("%s: %d repetitions took %d bytes and %v, %d times as many %d bytes and %v", layer, large/growth, s.bytes, s.time,
+			growth, e.bytes, e.time)
+	})
 }
 
 // grows reports whether the effort of a layer is out of proportion, and calls f for each.
@@ -87,24 +93,41 @@ func grows(small, more map[string]effort, f func(layer string, small, more effor
 
 // efforts returns what each layer used for a statement of n repetitions.
 func efforts(t *testing.T, production *repetition.Production, n int) map[string]effort {
-	p, s := newTestProcessor(t, &modelStore{}, repetition.Schema()...)
+	node := newMatrixRoles(t)
+	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.View, o.Changer, o.Roles = node, node, node.statements() },
+		repetition.Schema()...)
+	var err error
+	for _, text := range []string{"CREATE ROLE r", "CREATE ROLE member"} {
+		if _, err = p.Query(alice(), s, text, &Params{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if production.Setup != nil {
-		for _, text := range production.Setup(n) {
-			if _, err := p.Query(at(ring.One), s, text, &Params{}); err != nil {
-				t.Skipf("%d repetitions need a definition that is refused: %.200v", n, err)
+		refused := ""
+		setup := measured(func() {
+			for _, text := range production.Setup(n) {
+				if _, err = p.Query(alice(), s, text, &Params{}); err != nil {
+					refused = text
+					return
+				}
 			}
+		})
+		if err != nil { // a bound refuses what the statement needs, which must not cost more than in proportion either
+			if len(err.Error()) > len(refused)+1<<20 {
+				t.Errorf("%d repetitions are refused with a message of %d bytes", n, len(err.Error()))
+			}
+			return map[string]effort{"refused definition": setup}
 		}
 	}
 	text := production.Text(n)
 	var statement cql.Statement
-	var err error
 	all := map[string]effort{"parser": measured(func() { statement, err = cql.Parse(text) })}
 	if err == nil {
 		all["formatter"] = measured(func() { cql.Format(statement) })
 	}
 	all["redaction"] = measured(func() { cql.Redact(text) })
-	all["preparation"] = measured(func() { _, err = p.Prepare(at(ring.One), s, text, "") })
-	all["execution"] = measured(func() { _, err = p.Query(at(ring.One), s, text, &Params{}) })
+	all["preparation"] = measured(func() { _, err = p.Prepare(alice(), s, text, "") })
+	all["execution"] = measured(func() { _, err = p.Query(alice(), s, text, &Params{}) })
 	if err != nil && len(err.Error()) > len(text)+1<<20 {
 		t.Errorf("%d repetitions are refused with a message of %d bytes", n, len(err.Error()))
 	}

@@ -24,21 +24,33 @@ type largeSchema struct {
 }
 
 func newLargeSchema(t testing.TB) *largeSchema {
-	n := &matrixServer{oneNode: newOneNode(), directory: auth.NewDirectory()}
-	yes := true
-	if err := n.ProposeRoles(context.Background(), &auth.CreateRole{Name: "alice", Settings: auth.RoleSettings{Superuser: &yes, Login: &yes}}); err != nil {
-		t.Fatal(err)
-	}
+	n := newMatrixRoles(t)
 	p := New(Options{View: n, Changer: n, Virtual: system.New(system.Options{View: n, Roles: n.roles}), Executor: over(&modelStore{}),
 		Clock: &testClock{now: time.Unix(1700000000, 0)}, Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") },
-		Roles: roles.New(roles.Options{Directory: n.roles, Schema: n.Schema, Topology: n.Topology, Changer: n,
-			Hash:   func(context.Context, string) (string, error) { return "$2a$04$" + strings.Repeat("x", 53), nil },
-			Config: roles.Config{Authentication: true, Authorization: true, Network: true}})})
+		Roles: n.statements()})
 	l := &largeSchema{t, n, p, &Session{Version: 5, Keyspace: "ks"}}
 	l.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	l.run("CREATE TABLE t (k int PRIMARY KEY, a int, b text)")
 	l.run("CREATE ROLE r")
 	return l
+}
+
+// newMatrixRoles returns a node with the superuser of alice.
+func newMatrixRoles(t testing.TB) *matrixServer {
+	n := &matrixServer{oneNode: newOneNode(), directory: auth.NewDirectory()}
+	yes := true
+	superuser := &auth.CreateRole{Name: "alice", Settings: auth.RoleSettings{Superuser: &yes, Login: &yes}}
+	if err := n.ProposeRoles(context.Background(), superuser); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// statements executes statements about roles, with all parts of access control.
+func (s *matrixServer) statements() *roles.Statements {
+	return roles.New(roles.Options{Directory: s.roles, Schema: s.Schema, Topology: s.Topology, Changer: s,
+		Hash:   func(context.Context, string) (string, error) { return "$2a$04$" + strings.Repeat("x", 53), nil },
+		Config: roles.Config{Authentication: true, Authorization: true, Network: true, CIDR: true, Options: []string{"o0", "o1"}}})
 }
 
 // run executes a statement, and the following pages of its result.
