@@ -72,10 +72,11 @@ func (e *Engine) take(ms []*row.Mutation, durable bool, mode takeMode, done func
 	}
 	size := 0
 	for _, m := range ms {
-		n, err := checkMutation(m)
+		n, newest, err := checkMutation(m)
 		if err != nil {
 			return fmt.Errorf("%w mutation of table %s: %w", ErrInvalid, e.nameOf(m.Table), err)
 		}
+		e.bounds.Note(m.Table, m.Key.Token, newest)
 		size += n
 	}
 	e.counters.writes.Add(int64(len(ms)))
@@ -291,6 +292,9 @@ func (e *Engine) publish(g *group) (err error) {
 	defer func() { e.settle(err) }()
 	defer e.commitPanic(&err)
 	e.watched.note(g.tokens)
+	if g.ceilings, err = e.bounds.Raise(g.batch, g.tables...); err != nil {
+		return e.failure(err)
+	}
 	e.enter(g)
 	if g.sync {
 		g.began = e.opts.Clock.Monotonic()
@@ -302,7 +306,8 @@ func (e *Engine) publish(g *group) (err error) {
 		return e.failure(err)
 	}
 	e.headers.persisted(g.headers)
-	e.sweeper.dead.suspect(g.deleted)
+	g.ceilings.Committed()
+	e.sweeper.dead.Suspect(g.deleted)
 	return e.failedErr()
 }
 

@@ -21,7 +21,7 @@
 //	Apply ─ group ─ committer ─ stripe read latches ─ Pebble batch ─ one fsync ─ done, done, done
 //	Read  ─ iterator ─ header ─ range tombstones ─ rows ─ shadow, purge, count ─ page
 //
-// //	Sweep ─ finds what is dead ─ stripe write latch ─ reads it again ─ Set or Delete
+//	Sweep ─ finds what is dead ─ stripe write latch ─ reads it again ─ Set or Delete
 //
 // Pebble never purges what the Merger merged, so the sweeper does. It reads, decides and overwrites;
 // a write between would be lost, hence the latches: a commit holds the read side of the stripes of

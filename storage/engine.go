@@ -14,7 +14,9 @@ import (
 
 	"cqld/internal/env"
 	"cqld/schema"
+	"cqld/storage/backlog"
 	"cqld/storage/blockfilter"
+	"cqld/storage/bounds"
 	"cqld/storage/compaction"
 	"cqld/storage/format"
 	"cqld/storage/latch"
@@ -35,6 +37,7 @@ type Engine struct {
 
 	latches     latch.Latches
 	headers     headerFlags
+	bounds      bounds.Bounds
 	maintainers []*maintainer
 	readers     sync.Pool // *reader
 	watched     watch
@@ -60,7 +63,7 @@ type Engine struct {
 	// flushFailures counts failures of Pebble's background work since the engine was opened.
 	flushFailures atomic.Int64
 
-	hot  hotRows
+	hot  *backlog.Crowded
 	disk *space.Watcher
 
 	sweeper   sweeper
@@ -129,6 +132,7 @@ func lockDirectory(disk vfs.FS, dir string) (*pebble.Lock, error) {
 func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e := &Engine{opts: o, lock: lock, stop: make(chan struct{}), broken: make(chan struct{})}
 	e.latches.Off = o.noLatch
+	e.hot, e.sweeper.dead = backlog.NewCrowded(foldQueueMax), backlog.NewDead(deadPartitionsMax)
 	e.disk = space.New(space.Options{
 		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Logger: o.Logger, Free: o.FreeSpace, BallastBytes: o.BallastBytes,
 	})
@@ -154,7 +158,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	}
 	e.opened.Store(true)
 	e.guard.Opened()
-	if err := errors.Join(e.loadHeaderFlags(), e.openMaintainers(), e.loadLost(), e.loadPass()); err != nil {
+	if err := errors.Join(e.loadHeaderFlags(), e.loadBounds(), e.openMaintainers(), e.loadLost(), e.loadPass()); err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.disk.Check()
@@ -170,7 +174,7 @@ func (e *Engine) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		Cache:                       cache,
 		Logger:                      pebbleLog{e},
 		EventListener:               e.listener(),
-		Merger:                      merging.New(e.hot.add, badRow),
+		Merger:                      merging.New(e.hot.Add, badRow),
 		FormatMajorVersion:          pebble.FormatValueSeparation,
 		MemTableSize:                uint64(e.opts.MemTableBytes),
 		MemTableStopWritesThreshold: memTablesMax,
@@ -229,7 +233,7 @@ func (e *Engine) start() {
 	}
 	e.owned.Go(e.commitLoop)
 	e.owned.Go(func() { e.disk.Watch(e.stop) })
-	e.sweeper.dead.wake = make(chan struct{}, 1)
+	e.sweeper.dead.Wake = make(chan struct{}, 1)
 	if !e.opts.NoSweep {
 		e.owned.Go(e.sweepLoop)
 	}

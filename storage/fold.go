@@ -2,8 +2,6 @@ package storage
 
 import (
 	"errors"
-	"sync"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -11,60 +9,17 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// hotRows are keys whose merge had many operands: in the memtable, every reader pays for every operand. The read that
-// found them collapses them when it has finished.
-type hotRows struct {
-	count atomic.Int32
-	mu    sync.Mutex
-	keys  map[string]bool // true while being collapsed
-}
-
-// add is called by the merger, in reads and in compactions. A compaction collapses rows itself. Collapsing its keys
-// again costs little, and the two cannot be distinguished here.
-func (h *hotRows) add(key []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, known := h.keys[string(key)]; known || len(h.keys) >= foldQueueMax {
-		return
-	}
-	if h.keys == nil {
-		h.keys = map[string]bool{}
-	}
-	h.keys[string(key)] = false
-	h.count.Add(1)
-}
-
-// take returns a key that no goroutine is collapsing.
-func (h *hotRows) take() (key string, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for k, folding := range h.keys {
-		if !folding {
-			h.keys[k] = true
-			h.count.Add(-1)
-			return k, true
-		}
-	}
-	return "", false
-}
-
-func (h *hotRows) forget(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.keys, key)
-}
-
 // foldHot collapses the hot rows that reads found.
 func (e *Engine) foldHot() {
-	for e.hot.count.Load() > 0 {
-		key, ok := e.hot.take()
+	for e.hot.Len() > 0 {
+		key, ok := e.hot.Take()
 		if !ok {
 			return
 		}
 		if err := e.fold([]byte(key)); err != nil {
 			e.opts.Logger.Warn("storage: collapsing a hot row failed", "error", err)
 		}
-		e.hot.forget(key)
+		e.hot.Forget(key)
 	}
 }
 

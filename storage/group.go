@@ -10,6 +10,8 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/backlog"
+	"cqld/storage/bounds"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -22,10 +24,11 @@ type group struct {
 	stripes   uint64
 	tokens    []ring.Token
 	headers   []schema.StorageID // tables whose header flag the batch sets
+	ceilings  bounds.Raised      // that the batch contains
 	tables    []schema.StorageID // whose rows the batch changes
 	sync      bool               // someone waits for the disk
 	began     time.Duration      // when Pebble got the batch, if sync
-	deleted   []keySpan          // of the deletions of partitions and ranges
+	deleted   []backlog.Span     // of the deletions of partitions and ranges
 	early     []func(error)      // called when the group is committed
 	synced    []func(error)      // called when the group is on disk
 }
@@ -60,17 +63,22 @@ func (e *Engine) notifyOne(f func(error), err error) {
 	f(err)
 }
 
-// checkMutation returns the number of bytes of the operations of m, or an error if m cannot be applied.
-func checkMutation(m *row.Mutation) (size int, err error) {
+// checkMutation returns the number of bytes of the operations of m and the greatest timestamp of its rows, or an error
+// if m cannot be applied.
+func checkMutation(m *row.Mutation) (size int, newest int64, err error) {
+	newest = row.NoTimestamp
 	if len(m.Key.Bytes) > keyBytesMax {
-		return 0, ErrInvalid
+		return 0, newest, ErrInvalid
 	}
 	var e row.Entry
 	entries := m.Entries()
 	for entries.Next(&e) {
 		size += rowkey.FixedSize + len(m.Key.Bytes) + rowkey.SuffixSize(&e) + len(e.Value) + 16
+		if e.Kind == row.KindRow {
+			newest = max(newest, bounds.Newest(e.Value))
+		}
 	}
-	return size, entries.Err()
+	return size, newest, entries.Err()
 }
 
 // add copies the operations of m, which was checked, into the group's batch. The queue, or inline, is locked.
@@ -116,7 +124,7 @@ func (g *group) noteDeletion(partition []byte, x *row.Entry) {
 			end = append(append(bytes.Clone(partition), byte(row.KindRow)), x.End...)
 		}
 	}
-	g.deleted = append(g.deleted, keySpan{start, end})
+	g.deleted = append(g.deleted, backlog.Span{Start: start, End: end})
 }
 
 func (g *group) set(key, value []byte) {

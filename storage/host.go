@@ -16,6 +16,7 @@ import (
 	"cqld/schema"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
+	"cqld/storage/step"
 )
 
 // Host is what a maintainer may ask of its engine. Its methods are safe for concurrent use. Those that write or wait
@@ -95,7 +96,7 @@ func (h *Host) Walk(table schema.StorageID, position []byte, n int, f func(row.P
 		}
 		next = append(append(next[:0], iter.Key()[:len(iter.Key())-len(suffix)]...), rowkey.KindEnd)
 		f(k)
-		valid = stepOrSeek(iter, next)
+		valid = step.To(iter, next)
 	}
 	if !valid {
 		next = nil
@@ -273,7 +274,7 @@ func (e *Engine) Partitions(q *PartitionsRead) (page PartitionsPage, err error) 
 		return page, lost.lostError()
 	}
 	page, err = e.opts.Lister.Partitions(q)
-	if e.hot.count.Load() > 0 {
+	if e.hot.Len() > 0 {
 		e.foldHot()
 	}
 	if canceled(err) {

@@ -17,6 +17,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/block"
+	"cqld/storage/bounds"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -141,7 +142,13 @@ func (g *Ingestion) check(key, value []byte) error {
 	default:
 		return badKey(key)
 	}
-	return row.ValidateRow(value)
+	if err := row.ValidateRow(value); err != nil {
+		return err
+	}
+	if row.EntryKind(suffix[0]) == row.KindRow {
+		g.e.bounds.Note(table, k.Token, bounds.Newest(value))
+	}
+	return nil
 }
 
 // open makes the file when the first entry comes.
@@ -207,6 +214,9 @@ func (e *Engine) ingest(g *Ingestion) (err error) {
 			return err
 		}
 		e.headers.persisted([]schema.StorageID{id})
+	}
+	if err := e.syncCeiling(id); err != nil {
+		return err
 	}
 	e.latches.RLock(latch.AllStripes)
 	defer e.latches.RUnlock(latch.AllStripes)

@@ -48,9 +48,6 @@ const (
 	cellsKept = 4096
 	// blockBytes is the size of a block of a file before compression.
 	blockBytes = 16 << 10
-	// stepsMax is the number of entries over which a read steps before it seeks: a seek costs as much as some ten steps,
-	// and the entry that it wants is nearly always the next one, or otherwise far away.
-	stepsMax = 4
 	// probeBytesKept is the largest scratch memory that a Prober keeps from one partition to the next.
 	probeBytesKept = 256 << 10
 	// quarantineMax bounds the corruptions that are remembered.
@@ -90,6 +87,12 @@ const (
 	// rows.
 	suspectBytes  = 16 << 10
 	sweepDeadRows = 10_000
+	// ceilingSlack (µs) is how far a table's ceiling is ahead of its rows: one more key is written in 10 s. After a
+	// restart, bounds do not help with deletions that are older than the ceiling.
+	ceilingSlack = 10_000_000
+	// skipAfter is the number of shadowed rows from which a read tries to skip the rest of a range tombstone: as long as
+	// the seek takes.
+	skipAfter = 16
 	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
 	cancelEvery = 256
 )

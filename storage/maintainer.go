@@ -243,7 +243,7 @@ type maintainer struct {
 // openMaintainers opens the maintainers, and refuses a directory that needs another one: rows would be
 // written without its entries.
 func (e *Engine) openMaintainers() error {
-	marks := []byte{ownHeaderFlag, ownLost}
+	marks := []byte{ownHeaderFlag, ownLost, ownBound}
 	for _, m := range e.opts.Maintainers {
 		s := m.Space()
 		if s.Entries < derivedPrefix || slices.Contains(marks, s.Marks) ||

@@ -47,6 +47,9 @@ type meta struct {
 	engine *Engine
 	model  model.Table
 	log    []string
+	// rising means that timestamps mostly rise, as with clocks, so that deletions are often newer than all rows.
+	rising     bool
+	timestamps int64 // the least one of now
 }
 
 func runMetamorphic(t *testing.T, seed uint64) {
@@ -66,7 +69,10 @@ func runMetamorphic(t *testing.T, seed uint64) {
 		runMin:        m.rng.IntN(4),
 		suspectBytes:  m.rng.IntN(3), // anything in files, or the default
 		blockBytes:    1 << (6 + m.rng.IntN(9)),
+		ceilingSlack:  m.rng.IntN(4), // few, so that deletions after a restart are newer, or the default
 	}
+	m.opts.skipAfter = m.rng.IntN(4)
+	m.rising = m.rng.IntN(2) == 0
 	m.open()
 	defer func() { m.engine.Close() }()
 	for i := range *opsFlag {
@@ -119,6 +125,11 @@ func (m *meta) disturb(n int) {
 		m.logf("now %d", m.clock.Now().Unix())
 	case n < 985:
 		m.sweep()
+	case n < 987:
+		m.logf("measure suspects")
+		m.engine.sweeper.mu.Lock()
+		m.check("measure suspects", m.engine.measureSuspects())
+		m.engine.sweeper.mu.Unlock()
 	case n < 988:
 		m.logf("truncate")
 		m.check("truncate", m.engine.Truncate(testTable))
@@ -138,6 +149,7 @@ func (m *meta) disturb(n int) {
 
 func (m *meta) sweep() {
 	m.logf("sweep")
+	m.check("sweep dead", sweepDead(m.engine))
 	budget := 1 + m.rng.IntN(40)
 	for restarted := false; ; restarted = true {
 		wrapped, err := m.engine.Sweep(budget)
@@ -217,7 +229,12 @@ func (m *meta) interval() (start, end []byte) {
 	return start, end
 }
 
-func (m *meta) timestamp() int64 { return 1 + m.rng.Int64N(25) }
+func (m *meta) timestamp() int64 {
+	if m.rising && m.rng.IntN(2) == 0 {
+		m.timestamps++
+	}
+	return m.timestamps + 1 + m.rng.Int64N(25)
+}
 
 func (m *meta) localTime() int64 { return m.clock.Now().Unix() - m.rng.Int64N(20) }
 

@@ -27,7 +27,7 @@ func (e *Engine) Newest(cmd *row.ReadCommand) (newest int64, err error) {
 	}
 	r.release()
 	e.readers.Put(r)
-	if e.hot.count.Load() > 0 {
+	if e.hot.Len() > 0 {
 		e.foldHot()
 	}
 	if err != nil && !errors.Is(err, ErrInvalid) && !canceled(err) {
@@ -49,6 +49,9 @@ func (r *reader) newest() (newest int64, err error) {
 		if newest, err = r.newestOfHeader(); err != nil {
 			return 0, err
 		}
+	}
+	if r.e.bounds.Reached(r.cmd.Table, r.cmd.Key.Token, newest) {
+		return newest, nil // no row is newer
 	}
 	for _, s := range r.cmd.Slices {
 		r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)

@@ -148,7 +148,7 @@ type Options struct {
 	// noLatch removes a safeguard, in a test that must then detect the lost writes.
 	noLatch bool
 	// These replace constants, in tests that need few rows. runMin replaces sweepBatch in endRun.
-	purgeRangeMin, runMin, blockBytes, suspectBytes int
+	purgeRangeMin, runMin, blockBytes, suspectBytes, ceilingSlack, skipAfter int
 	// NoSweep leaves sweeps to calls of Sweep, in tests whose models must know when data is purged.
 	NoSweep bool
 	// ignoreDirty and forgetResumed remove safeguards of the purger, in tests that must then detect the lost rows.
@@ -191,7 +191,8 @@ func (o Options) withDefaults() (Options, error) {
 		option *int
 		value  int
 	}{{&o.ShadowedRows, shadowedMax}, {&o.purgeRangeMin, purgeRangeMin}, {&o.runMin, sweepBatch}, {&o.blockBytes, blockBytes},
-		{&o.suspectBytes, suspectBytes}} {
+		{&o.suspectBytes, suspectBytes}, {&o.ceilingSlack, ceilingSlack},
+		{&o.skipAfter, skipAfter}} {
 		if *x.option <= 0 {
 			*x.option = x.value
 		}

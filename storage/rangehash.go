@@ -10,6 +10,7 @@ import (
 	"cqld/row"
 	"cqld/schema"
 	"cqld/storage/rowkey"
+	"cqld/storage/step"
 )
 
 // HashCommand requests hashes of the contents of a table in a range of tokens, which does not wrap.
@@ -108,7 +109,7 @@ func (h *hasher) run() error {
 			h.leaf(h.cmd.Tokens.PartOf(h.key.Token, h.cmd.Leaves), h.sum)
 		}
 		h.seek = append(append(h.seek[:0], h.prefix...), rowkey.KindEnd)
-		valid = h.next == nil && stepOrSeek(h.iter, h.seek)
+		valid = h.next == nil && step.To(h.iter, h.seek)
 	}
 	return h.iter.Error()
 }
@@ -137,7 +138,7 @@ func (h *hasher) partition() error {
 		start = append(append(start[:0], h.cmd.After...), 0)
 	}
 	h.seek = start
-	for valid := stepOrSeek(h.iter, start); valid && bytes.HasPrefix(h.iter.Key(), h.prefix); valid = h.iter.Next() {
+	for valid := step.To(h.iter, start); valid && bytes.HasPrefix(h.iter.Key(), h.prefix); valid = h.iter.Next() {
 		if err := h.row(h.iter.Key()[len(h.prefix)+1:]); err != nil {
 			return err
 		}

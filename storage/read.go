@@ -53,7 +53,7 @@ func (e *Engine) ReadCounted(dst []byte, cmd *row.ReadCommand) (page []byte, n R
 	n = ReadCounts{Rows: int64(r.live) + int64(r.omitted), Tombstones: int64(r.tombstones)}
 	r.release()
 	e.readers.Put(r)
-	if e.hot.count.Load() > 0 {
+	if e.hot.Len() > 0 {
 		e.foldHot()
 	}
 	e.counters.looked.Add(looked)
@@ -110,6 +110,7 @@ type reader struct {
 	begun     bool   // the page contains its header
 	liveRows  uint32 // live rows of it
 	shadowed  int    // rows of it of which a deletion leaves nothing
+	skipAt    int    // the number of shadowed rows from which advance tries to skip more
 
 	filter       row.FilterMatcher
 	omitted      int          // rows, and whole partitions, that the filter omitted
@@ -295,7 +296,7 @@ func (r *reader) beginPartition(key row.PartitionKey) {
 	r.shown.Reset()
 	r.deletion = row.NoDeletion()
 	r.deletions, r.shownRT = nil, nil
-	r.begun, r.liveRows = false, 0
+	r.begun, r.liveRows, r.skipAt = false, 0, r.e.opts.skipAfter
 }
 
 // readHeader reads the header at the iterator, and the range tombstones if there are any.
@@ -396,6 +397,9 @@ func (r *reader) readPartition() error {
 }
 
 func (r *reader) readSlices() error {
+	if r.covered(r.deletion) {
+		return nil
+	}
 	slices := r.cmd.Slices
 	for i := range slices {
 		s := slices[i]
@@ -424,7 +428,7 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 		return false, r.iterError()
 	}
 	if r.cmd.Reversed {
-		for valid := r.toEnd(s); valid && r.inSlice(s); valid = r.iter.Prev() {
+		for valid := r.toEnd(s); valid && r.inSlice(s); valid = r.advance() {
 			if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
 				return done, err
 			}
@@ -432,7 +436,7 @@ func (r *reader) readSlice(s row.Slice) (done bool, err error) {
 		return false, r.iterError()
 	}
 	r.seek = append(append(append(r.seek[:0], r.prefix...), byte(row.KindRow)), s.Start...)
-	for valid := r.toKey(); valid && r.inSlice(s); valid = r.iter.Next() {
+	for valid := r.toKey(); valid && r.inSlice(s); valid = r.advance() {
 		if done, err := r.readRow(r.iter.Key()[start:]); done || err != nil {
 			return done, err
 		}

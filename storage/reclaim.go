@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"sync"
+
+	"cqld/storage/backlog"
 )
 
 // reclaimer frees the space of removed data. A removal is a range deletion in the memtable. Pebble drops the covered
@@ -10,12 +12,9 @@ import (
 // none. Pebble checks once, and skips files that a compaction uses, so reclaimer compacts the remaining ones.
 type reclaimer struct {
 	mu      sync.Mutex
-	spans   []keySpan // removed spans that are not processed yet
+	spans   []backlog.Span // removed spans that are not processed yet
 	running bool
 }
-
-// keySpan is the keys in [start, end).
-type keySpan struct{ start, end []byte }
 
 // reclaim frees the space of a removed span, soon and in the background.
 func (e *Engine) reclaim(start, end []byte) {
@@ -26,7 +25,7 @@ func (e *Engine) reclaim(start, end []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.spans) < reclaimSpansMax { // beyond the bound, the span waits for Pebble's own compactions
-		r.spans = append(r.spans, keySpan{start, end})
+		r.spans = append(r.spans, backlog.Span{Start: start, End: end})
 	}
 	if !r.running {
 		r.running = true
@@ -52,7 +51,7 @@ func (e *Engine) reclaimLoop() {
 	}
 }
 
-func (e *Engine) reclaimSpans(spans []keySpan) error {
+func (e *Engine) reclaimSpans(spans []backlog.Span) error {
 	if err := e.failedErr(); err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (e *Engine) reclaimSpans(spans []keySpan) error {
 		return nil
 	}
 	for _, s := range spans {
-		err := e.db.Compact(stopContext{context.Background(), e.stop}, s.start, s.end, false)
+		err := e.db.Compact(stopContext{context.Background(), e.stop}, s.Start, s.End, false)
 		if err != nil && !e.stopping() {
 			return e.failure(err)
 		}

@@ -1,53 +1,17 @@
 package storage
 
 import (
-	"bytes"
 	"slices"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/row"
 	"cqld/storage/rowkey"
+	"cqld/storage/step"
 )
-
-// stepOrSeek moves an iterator to the first key that is not less than key, with a few steps if they suffice. No key between
-// that one and the iterator's present position may have been passed, and an iterator that is valid must not have been
-// moved by SeekPrefixGE.
-func stepOrSeek(iter *pebble.Iterator, key []byte) bool {
-	valid := iter.Valid()
-	for steps := 0; valid; steps++ {
-		if bytes.Compare(iter.Key(), key) >= 0 {
-			return true
-		}
-		if steps == stepsMax {
-			break
-		}
-		valid = iter.Next()
-	}
-	return iter.SeekGE(key)
-}
-
-// stepOrSeekBefore moves an iterator to the last key that is less than key, with a few steps if they suffice.
-func stepOrSeekBefore(iter *pebble.Iterator, key []byte) bool {
-	valid := iter.Valid()
-	for steps := 0; valid && steps < stepsMax; steps++ {
-		if bytes.Compare(iter.Key(), key) < 0 {
-			valid = iter.Next()
-			continue
-		}
-		for ; valid && steps < stepsMax; steps++ {
-			if valid = iter.Prev(); valid && bytes.Compare(iter.Key(), key) < 0 {
-				return true
-			}
-		}
-	}
-	return iter.SeekLT(key)
-}
 
 // toKey moves to the first key that is not less than seek. Within a read, these keys ascend.
 func (r *reader) toKey() bool {
 	if r.stepping {
-		return stepOrSeek(r.iter, r.seek)
+		return step.To(r.iter, r.seek)
 	}
 	r.stepping = true
 	return r.iter.SeekGE(r.seek)
@@ -62,7 +26,7 @@ func (r *reader) toEnd(s row.Slice) bool {
 		r.seek = append(r.seek, s.End...)
 	}
 	if r.stepping {
-		return stepOrSeekBefore(r.iter, r.seek)
+		return step.Before(r.iter, r.seek)
 	}
 	r.stepping = true
 	return r.iter.SeekLT(r.seek)

@@ -13,6 +13,7 @@ import (
 	"cqld/ring"
 	"cqld/row"
 	"cqld/schema"
+	"cqld/storage/backlog"
 	"cqld/storage/latch"
 	"cqld/storage/rowkey"
 )
@@ -25,19 +26,13 @@ import (
 // its sweep keeps its tombstones until the next one (watch).
 type sweeper struct {
 	mu   sync.Mutex
-	pass sweepSpan  // over everything
-	now  *sweepSpan // to which part belongs; nil if part is not active
+	pass backlog.Sweep  // over everything
+	now  *backlog.Sweep // to which part belongs; nil if part is not active
 	part sweptPartition
 	// unsaved counts the steps of the pass since its position was saved.
 	unsaved int
 	ended   int64 // when the last pass ended (seconds)
-	dead    deadPartitions
-}
-
-// sweepSpan is a part of the database that is being swept.
-type sweepSpan struct {
-	position []byte // the key to continue from; empty at the start
-	end      []byte // the first key that does not belong to it; nil means no bound
+	dead    *backlog.Dead
 }
 
 // sweptPartition is the partition being purged.
@@ -102,8 +97,8 @@ func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
 	s := &e.sweeper
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pass.position) == 0 {
-		s.pass.position = rowkey.AppendTable(s.pass.position, 1)
+	if len(s.pass.Position) == 0 {
+		s.pass.Position = rowkey.AppendTable(s.pass.Position, 1)
 	}
 	if wrapped, err = e.sweepLocked(&s.pass, budget); err == nil {
 		err = e.savePass(wrapped)
@@ -112,7 +107,7 @@ func (e *Engine) Sweep(budget int) (wrapped bool, err error) {
 }
 
 // sweepLocked scans up to budget more entries of a span. done means that it has reached its end. The sweeper is locked.
-func (e *Engine) sweepLocked(x *sweepSpan, budget int) (done bool, err error) {
+func (e *Engine) sweepLocked(x *backlog.Sweep, budget int) (done bool, err error) {
 	if err := e.failedErr(); err != nil {
 		return false, err
 	}
@@ -129,7 +124,7 @@ func (e *Engine) sweepLocked(x *sweepSpan, budget int) (done bool, err error) {
 	if done, err = e.sweepFrom(x, budget); err != nil {
 		// Do not read the same corrupt block forever: start again from the beginning.
 		s.forget()
-		x.position = x.position[:0]
+		x.Position = x.Position[:0]
 		e.watched.active.Store(false)
 	}
 	return done, err
@@ -157,10 +152,10 @@ func (e *Engine) leavePartition() error {
 }
 
 // sweepFrom sweeps from the span's position on.
-func (e *Engine) sweepFrom(x *sweepSpan, budget int) (done bool, err error) {
+func (e *Engine) sweepFrom(x *backlog.Sweep, budget int) (done bool, err error) {
 	now := e.opts.Clock.Now().Unix()
 	for {
-		iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: x.position, UpperBound: x.end})
+		iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: x.Position, UpperBound: x.End})
 		if err != nil {
 			return false, err
 		}
@@ -170,7 +165,7 @@ func (e *Engine) sweepFrom(x *sweepSpan, budget int) (done bool, err error) {
 		}
 		switch {
 		case !stopped:
-			x.position = x.position[:0]
+			x.Position = x.Position[:0]
 			return true, e.endPartition()
 		case budget <= 0:
 			return false, e.purgeRows()
@@ -180,7 +175,7 @@ func (e *Engine) sweepFrom(x *sweepSpan, budget int) (done bool, err error) {
 
 // sweepWith sweeps until the iterator or the budget ends, or until a partition with a header begins: conclusions from
 // its header require an iterator that was created after commits to it are detected.
-func (e *Engine) sweepWith(iter *pebble.Iterator, x *sweepSpan, budget *int, now int64) (stopped bool, err error) {
+func (e *Engine) sweepWith(iter *pebble.Iterator, x *backlog.Sweep, budget *int, now int64) (stopped bool, err error) {
 	s := &e.sweeper
 	first := true
 	for valid := iter.First(); valid; valid = iter.Next() {
@@ -203,7 +198,7 @@ func (e *Engine) sweepWith(iter *pebble.Iterator, x *sweepSpan, budget *int, now
 		}
 		first = false
 		if *budget <= 0 || begins && s.part.watched {
-			x.position = append(x.position[:0], iter.Key()...)
+			x.Position = append(x.Position[:0], iter.Key()...)
 			return true, nil
 		}
 		*budget--

@@ -3,97 +3,20 @@ package storage
 import (
 	"bytes"
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"cqld/internal/wire"
+	"cqld/storage/backlog"
 	"cqld/storage/rowkey"
 )
-
-// deadPartitions are partitions in which a read met many rows that deletions shadow. The purger removes these rows soon,
-// with range deletions, so that later reads do not look at each of them again.
-type deadPartitions struct {
-	count atomic.Int32
-	wake  chan struct{} // has a value if the purger must look; nil in an engine without goroutines
-	mu    sync.Mutex
-	spans map[string]*sweepSpan // by the prefix of the partition, or the first key of the range
-	// suspects are deleted partitions and ranges whose size was not looked at yet.
-	suspects []keySpan
-}
-
-// suspect records what was deleted, unless too much waits.
-func (d *deadPartitions) suspect(deleted []keySpan) {
-	if len(deleted) == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.suspects = append(d.suspects, deleted[:min(len(deleted), deadPartitionsMax-len(d.suspects))]...)
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-// takeSuspects returns what suspect recorded.
-func (d *deadPartitions) takeSuspects() []keySpan {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out := d.suspects
-	d.suspects = nil
-	return out
-}
-
-// add records a partition, unless too many wait.
-func (d *deadPartitions) add(prefix []byte) {
-	d.addSpan(prefix, append(bytes.Clone(prefix), rowkey.KindEnd))
-}
-
-func (d *deadPartitions) addSpan(start, end []byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, known := d.spans[string(start)]; known || len(d.spans) >= deadPartitionsMax {
-		return
-	}
-	if d.spans == nil {
-		d.spans = map[string]*sweepSpan{}
-	}
-	d.spans[string(start)] = &sweepSpan{position: bytes.Clone(start), end: end}
-	d.count.Add(1)
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-// any returns a partition that waits, one whose sweep has begun if there is one; nil means that there is none.
-func (d *deadPartitions) any() (prefix string, x *sweepSpan) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for prefix, x = range d.spans {
-		if len(x.position) > len(prefix) {
-			break
-		}
-	}
-	return prefix, x
-}
-
-func (d *deadPartitions) remove(prefix string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, known := d.spans[prefix]; known {
-		delete(d.spans, prefix)
-		d.count.Add(-1)
-	}
-}
 
 // noteShadowed records the partition that was read, if a deletion shadows many of its rows.
 func (r *reader) noteShadowed() {
 	if r.shadowed >= r.e.opts.ShadowedRows {
-		r.e.sweeper.dead.add(r.prefix)
+		start := bytes.Clone(r.prefix)
+		r.e.sweeper.dead.Add(backlog.Span{Start: start, End: append(bytes.Clone(start), rowkey.KindEnd)})
 	}
 	r.shadowed = 0
 }
@@ -107,34 +30,39 @@ func (e *Engine) SweepDead(budget int) (done bool, err error) {
 	if err := e.measureSuspects(); err != nil {
 		return false, e.failure(err)
 	}
-	prefix, x := s.dead.any()
+	prefix, x := s.dead.Any()
 	if x == nil {
 		return true, nil
 	}
 	swept, err := e.sweepLocked(x, budget)
 	if swept || err != nil {
-		s.dead.remove(prefix)
+		s.dead.Remove(prefix)
 	}
-	return s.dead.count.Load() == 0, e.failure(err)
+	return s.dead.Len() == 0, e.failure(err)
 }
 
-// measureSuspects has the rows purged that were deleted together, if files contain much of them: the next read would
-// look at each.
+// measureSuspects has the rows purged that were deleted together, if files contain much of them: a read would look at
+// each as soon as the partition has a newer row.
 func (e *Engine) measureSuspects() error {
-	for _, x := range e.sweeper.dead.takeSuspects() {
-		size, err := e.db.EstimateDiskUsage(x.start, x.end)
+	for _, x := range e.sweeper.dead.TakeSuspects() {
+		size, err := e.db.EstimateDiskUsage(x.Start, x.End)
 		if err != nil {
 			return err
 		}
-		if size >= uint64(e.opts.suspectBytes) {
-			e.sweeper.dead.addSpan(x.start, x.end)
+		if size < uint64(e.opts.suspectBytes) {
+			continue
+		}
+		if removed, err := e.removeCovered(x); err != nil {
+			return err
+		} else if !removed {
+			e.sweeper.dead.Add(x)
 		}
 	}
 	return nil
 }
 
 // purgeSpan purges all dead data of a span. It stops when ctx ends.
-func (e *Engine) purgeSpan(ctx context.Context, x *sweepSpan) error {
+func (e *Engine) purgeSpan(ctx context.Context, x *backlog.Sweep) error {
 	s := &e.sweeper
 	for {
 		if err := ctx.Err(); err != nil {
@@ -169,7 +97,7 @@ func (e *Engine) savePass(wrapped bool) error {
 		s.ended = e.opts.Clock.Now().Unix()
 		value = wire.AppendInt64(value[:0], s.ended)
 	} else {
-		value = append(value, s.pass.position...)
+		value = append(value, s.pass.Position...)
 	}
 	return e.overwrite(func(b *pebble.Batch) error { return b.Set(localKey(sweptKey()), value, nil) })
 }
@@ -182,7 +110,7 @@ func (e *Engine) loadPass() error {
 	}
 	c := wire.NewCursor(value)
 	e.sweeper.ended = c.Int64()
-	e.sweeper.pass.position = bytes.Clone(c.Rest())
+	e.sweeper.pass.Position = bytes.Clone(c.Rest())
 	return nil
 }
 
@@ -192,7 +120,7 @@ func (e *Engine) firstSweep() time.Duration {
 	s := &e.sweeper
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pass.position) > 0 {
+	if len(s.pass.Position) > 0 {
 		return sweepStart
 	}
 	since := time.Duration(e.opts.Clock.Now().Unix()-s.ended) * time.Second
@@ -203,7 +131,7 @@ func (e *Engine) firstSweep() time.Duration {
 func (e *Engine) sweepLoop() {
 	rest := e.firstSweep()
 	due := e.opts.Clock.Monotonic() + rest // of the pass
-	for e.pauseOr(rest, e.sweeper.dead.wake) {
+	for e.pauseOr(rest, e.sweeper.dead.Wake) {
 		for done := false; !done; {
 			var err error
 			if done, err = e.SweepDead(sweepDeadRows); err != nil {

@@ -66,6 +66,9 @@ tlsconfig/authority: tlsconfig
 storage/rowkey: ring row schema
 storage/block: internal/wire row storage/rowkey
 storage/blockfilter: ring row schema storage/rowkey
+storage/backlog:
+storage/bounds: ring row schema storage/rowkey
+storage/step:
 storage/estimate: ring schema storage/rowkey
 storage/faultfs:
 storage/compaction:
@@ -75,7 +78,7 @@ storage/logguard:
 storage/merging: row
 storage/pause:
 storage/space: internal/env
-storage: internal/env internal/guard internal/wire ring row schema storage/block storage/blockfilter storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space
+storage: internal/env internal/guard internal/wire ring row schema storage/backlog storage/block storage/blockfilter storage/bounds storage/compaction storage/estimate storage/format storage/latch storage/logguard storage/merging storage/pause storage/rowkey storage/space storage/step
 storage/index/vector: types/similarity
 storage/index: internal/env ring row schema storage storage/index/vector types types/analysis types/similarity
 messaging: internal/env internal/guard internal/intake internal/wire ring

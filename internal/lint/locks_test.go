@@ -61,6 +61,8 @@ func after(e *E) { e.mu.Lock(); x++; e.mu.Unlock(); e.deeper() }
 func inner(e *E) { func() { e.mu.Lock(); defer e.mu.Unlock(); x++ }(); e.deeper() }
 func early(e *E) { e.mu.Lock(); if x { e.mu.Unlock(); e.deeper(); return }; e.mu.Unlock() }
 func other(e *E) { e.mu.Lock(); defer e.mu.Unlock(); go e.deeper(); e.db.Apply(b, pebble.NoSync) }
+func (e *E) Apply() { e.deeper() }
+func pebbles(e *E) { e.mu.Lock(); e.db.Apply(b, o); e.mu.Unlock() }
 func later(e *E) { e.mu.Lock(); defer e.mu.Unlock(); e.f = func() { e.deeper() } }
 `
 	fset := token.NewFileSet()
@@ -178,6 +180,9 @@ func (s *lockSearch) callWaits(call *ast.CallExpr) bool {
 	case "Sync", "SyncWait", "SyncData", "Excise":
 		_, method := call.Fun.(*ast.SelectorExpr)
 		return method && (len(call.Args) == 0 || name == "Excise")
+	}
+	if x, ok := call.Fun.(*ast.SelectorExpr); ok && strings.HasSuffix(exprText(x.X), ".db") {
+		return false // a method of Pebble, not a function of the package with the same name
 	}
 	return s.syncs[name]
 }

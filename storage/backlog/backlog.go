@@ -1,0 +1,147 @@
+// Package backlog keeps what reads and commits find to be done in storage: partitions to be purged and rows to be
+// collapsed. Both lists are bounded; what does not fit is found again by a later read.
+package backlog
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Span is the keys in [Start, End).
+type Span struct{ Start, End []byte }
+
+// Sweep is a part of the database that is being swept. It belongs to the purger.
+type Sweep struct {
+	Position []byte // the key to continue from; empty at the start
+	End      []byte // the first key that does not belong to it; nil means no bound
+}
+
+// Dead contains partitions in which a read met many rows that deletions shadow. The purger removes these rows soon,
+// with range deletions, so that later reads do not look at each of them again.
+type Dead struct {
+	// Wake has a value if the purger must look; nil in an engine without goroutines. It is set before the other methods
+	// are called.
+	Wake  chan struct{}
+	max   int
+	count atomic.Int32
+	mu    sync.Mutex
+	spans map[string]*Sweep // by the first key
+	// suspects are deleted partitions and ranges whose size was not looked at yet.
+	suspects []Span
+}
+
+// NewDead returns a list for up to max partitions, and as many suspects.
+func NewDead(max int) *Dead { return &Dead{max: max, spans: map[string]*Sweep{}} }
+
+func (d *Dead) wake() {
+	select {
+	case d.Wake <- struct{}{}:
+	default:
+	}
+}
+
+// Suspect records what was deleted, unless too much waits.
+func (d *Dead) Suspect(deleted []Span) {
+	if len(deleted) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.suspects = append(d.suspects, deleted[:min(len(deleted), d.max-len(d.suspects))]...)
+	d.wake()
+}
+
+// TakeSuspects returns what Suspect recorded.
+func (d *Dead) TakeSuspects() []Span {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := d.suspects
+	d.suspects = nil
+	return out
+}
+
+// Add records a span, which it keeps, unless too many wait.
+func (d *Dead) Add(x Span) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.spans[string(x.Start)]; known || len(d.spans) >= d.max {
+		return
+	}
+	d.spans[string(x.Start)] = &Sweep{Position: append([]byte{}, x.Start...), End: x.End}
+	d.count.Add(1)
+	d.wake()
+}
+
+// Any returns a span that waits and its first key, one whose sweep has begun if there is one; nil means that there is
+// none.
+func (d *Dead) Any() (start string, x *Sweep) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for start, x = range d.spans {
+		if len(x.Position) > len(start) {
+			break
+		}
+	}
+	return start, x
+}
+
+// Remove removes the span that begins with start.
+func (d *Dead) Remove(start string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.spans[start]; known {
+		delete(d.spans, start)
+		d.count.Add(-1)
+	}
+}
+
+// Len returns the number of spans that wait.
+func (d *Dead) Len() int { return int(d.count.Load()) }
+
+// Crowded contains keys whose merge had many operands: in the memtable, every reader pays for every operand. The read
+// that found them collapses them when it has finished.
+type Crowded struct {
+	max   int
+	count atomic.Int32
+	mu    sync.Mutex
+	keys  map[string]bool // true while being collapsed
+}
+
+// NewCrowded returns a list for up to max keys.
+func NewCrowded(max int) *Crowded { return &Crowded{max: max, keys: map[string]bool{}} }
+
+// Add is called by the merger, in reads and in compactions. A compaction collapses rows itself. Collapsing its keys
+// again costs little, and the two cannot be distinguished here.
+func (c *Crowded) Add(key []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.keys[string(key)]; known || len(c.keys) >= c.max {
+		return
+	}
+	c.keys[string(key)] = false
+	c.count.Add(1)
+}
+
+// Len returns the number of keys that no goroutine is collapsing.
+func (c *Crowded) Len() int { return int(c.count.Load()) }
+
+// Take returns a key that no goroutine is collapsing. The caller calls Forget when it has collapsed it.
+func (c *Crowded) Take() (key string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, folding := range c.keys {
+		if !folding {
+			c.keys[k] = true
+			c.count.Add(-1)
+			return k, true
+		}
+	}
+	return "", false
+}
+
+// Forget removes a key that was taken.
+func (c *Crowded) Forget(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.keys, key)
+}

@@ -1,0 +1,32 @@
+package storage
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/schema"
+)
+
+// ownBound begins the engine's own keys of ceilings of timestamps.
+const ownBound = 'b'
+
+// loadBounds loads the ceilings of timestamps when the engine is opened. It does not wait for the disk: the next start
+// repeats what was not written.
+func (e *Engine) loadBounds() error {
+	e.bounds.Prefix, e.bounds.Slack = ownKey(ownBound), int64(e.opts.ceilingSlack)
+	return e.failure(e.overwrite(func(b *pebble.Batch) error { return e.bounds.Load(e.db, b) }))
+}
+
+// syncCeiling writes the ceiling for the noted rows of a table, and waits until it is on disk.
+func (e *Engine) syncCeiling(id schema.StorageID) error {
+	b := e.db.NewBatch()
+	defer b.Close()
+	raised, err := e.bounds.Raise(b, id)
+	if err != nil || len(raised) == 0 {
+		return err
+	}
+	if err := e.db.Apply(b, pebble.Sync); err != nil {
+		return err
+	}
+	raised.Committed()
+	return e.failedErr()
+}

@@ -1,0 +1,36 @@
+package storage
+
+import (
+	"cqld/row"
+	"cqld/storage/bounds"
+)
+
+// Reads skip rows without looking at them if a deletion shadows all of them according to package bounds. The bound must
+// be loaded after the iterator was created. A page is the same with and without skipping, because shadowed rows are
+// not part of it.
+
+// covered reports whether a deletion shadows all rows of the partition that it covers.
+func (r *reader) covered(d row.Deletion) bool {
+	return d.Present() && r.e.bounds.Reached(r.cmd.Table, r.key.Token, d.Timestamp)
+}
+
+// advance moves to the next row in the direction of the read. After some shadowed rows, it moves in one step over the
+// rows that range tombstones shadow, if that is known without looking at them.
+func (r *reader) advance() bool {
+	if r.shadowed >= r.skipAt {
+		r.skipAt = r.shadowed + r.e.opts.skipAfter
+		if start, end, ok := bounds.Shadowed(r.deletions, r.iter.Key()[len(r.prefix)+1:], r.covered); ok {
+			r.seek = append(append(r.seek[:0], r.prefix...), byte(row.KindRow))
+			if r.cmd.Reversed {
+				r.seek = append(r.seek, start...)
+				return r.iter.SeekLT(r.seek)
+			}
+			r.seek = append(r.seek, end...)
+			return r.toKey()
+		}
+	}
+	if r.cmd.Reversed {
+		return r.iter.Prev()
+	}
+	return r.iter.Next()
+}

@@ -1,0 +1,45 @@
+// Package step moves iterators of Pebble with a few steps instead of a seek, if the wanted key is near.
+package step
+
+import (
+	"bytes"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// most is the number of entries over which an iterator steps before it seeks: a seek costs as much as some ten steps,
+// and the entry that a read wants is nearly always the next one, or otherwise far away.
+const most = 4
+
+// To moves an iterator to the first key that is not less than key. No key between that one and the iterator's present
+// position may have been passed, and an iterator that is valid must not have been moved by SeekPrefixGE.
+func To(iter *pebble.Iterator, key []byte) bool {
+	valid := iter.Valid()
+	for steps := 0; valid; steps++ {
+		if bytes.Compare(iter.Key(), key) >= 0 {
+			return true
+		}
+		if steps == most {
+			break
+		}
+		valid = iter.Next()
+	}
+	return iter.SeekGE(key)
+}
+
+// Before moves an iterator to the last key that is less than key. What To requires applies here, too.
+func Before(iter *pebble.Iterator, key []byte) bool {
+	valid := iter.Valid()
+	for steps := 0; valid && steps < most; steps++ {
+		if bytes.Compare(iter.Key(), key) < 0 {
+			valid = iter.Next()
+			continue
+		}
+		for ; valid && steps < most; steps++ {
+			if valid = iter.Prev(); valid && bytes.Compare(iter.Key(), key) < 0 {
+				return true
+			}
+		}
+	}
+	return iter.SeekLT(key)
+}

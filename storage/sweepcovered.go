@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"cqld/row"
+	"cqld/storage/backlog"
+	"cqld/storage/bounds"
+	"cqld/storage/latch"
+	"cqld/storage/rowkey"
+)
+
+// removeCovered removes the rows of a deleted partition or range with one range deletion and without reading them, if no
+// row of the partition is newer than the deletion according to package bounds. The sweeper is locked.
+//
+// The write latch of the partition makes the bound exact enough: a commit notes the timestamps of its rows before it
+// acquires the read latch, so it is either part of the bound, or it follows the range deletion in Pebble. The deletion
+// is read under the same latch, because a removal of the partition may have removed it since it was noted.
+//
+// Maintainers are notified of each row that is removed, so the rows of their tables must be read.
+func (e *Engine) removeCovered(x backlog.Span) (removed bool, err error) {
+	table, key, suffix, err := rowkey.Parse(x.Start)
+	if err != nil {
+		return false, err
+	}
+	if e.maintained(table) || e.disk.Full() || e.failedErr() != nil {
+		return false, e.failedErr()
+	}
+	prefix := x.Start[:len(x.Start)-len(suffix)]
+	stripe := latch.StripeOf(key.Token)
+	e.latches.Lock(stripe)
+	defer e.latches.Unlock(stripe)
+	rows := append(bytes.Clone(prefix), byte(row.KindRow))
+	iter, err := e.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: rows})
+	if err != nil {
+		return false, err
+	}
+	deletion, err := bounds.Covering(iter, prefix, x.Start, x.End)
+	if err = errors.Join(err, iter.Error(), iter.Close()); err != nil {
+		return false, err
+	}
+	if !deletion.Present() || !e.bounds.Reached(table, key.Token, deletion.Timestamp) {
+		return false, nil
+	}
+	return true, e.overwrite(func(b *pebble.Batch) error { return b.DeleteRange(x.Start, x.End, nil) })
+}
