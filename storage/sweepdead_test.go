@@ -247,6 +247,43 @@ func TestPurgerResumesAfterRestart(t *testing.T) {
 	}
 }
 
+// TestRestartsDoNotPostponeThePass restarts a node more often than a pass is due: the next pass begins when it would have
+// begun without restarts, and one that was interrupted continues soon.
+func TestRestartsDoNotPostponeThePass(t *testing.T) {
+	o := Options{Inline: true, FS: vfs.NewMem(), Clock: newTestClock()}
+	clock := o.Clock.(*testClock)
+	e := openTest(t, o)
+	restart := func(after, want time.Duration) {
+		t.Helper()
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		clock.advance(after)
+		if e = openTest(t, o); e.firstSweep() != want {
+			t.Errorf("the pass begins after %v, want %v", e.firstSweep(), want)
+		}
+	}
+	for i := range 2 * sweepSaveEvery {
+		mustApply(t, e, putRow("a", i, 1, "x"))
+	}
+	sweepAll(t, e)
+	restart(time.Minute, sweepEvery-time.Minute)
+	restart(4*time.Minute, sweepEvery-5*time.Minute)
+	restart(4*time.Minute, sweepEvery-9*time.Minute)
+	restart(4*time.Minute, sweepStart)
+	for range sweepSaveEvery {
+		if wrapped, err := e.Sweep(1); wrapped || err != nil {
+			t.Fatal(wrapped, err)
+		}
+	}
+	restart(time.Second, sweepStart)
+	sweepAll(t, e)
+	restart(time.Second, sweepEvery-time.Second)
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestResumedPartitionKeepsItsDeletion shows that a pass that a restart interrupted within a partition keeps the partition's
 // deletion: an older row that was written to its first part meanwhile must not reappear.
 func TestResumedPartitionKeepsItsDeletion(t *testing.T) {
