@@ -117,15 +117,15 @@ func (c compiler) addition(a *cql.AddToColumn, col *schema.Column) (Operation, e
 }
 
 func (c compiler) prepending(a *cql.PrependToColumn, col *schema.Column) (Operation, error) {
+	t, err := c.ColumnTerm(a.Value, col)
+	if err != nil {
+		return nil, err
+	}
 	if col.Type.Kind() != types.List {
 		return nil, invalidf("Invalid operation (%s) for non list column %s", term.AssignmentText(a), col.Name)
 	}
 	if !col.Type.MultiCell() {
 		return nil, invalidf("Invalid operation (%s) for frozen list column %s", term.AssignmentText(a), col.Name)
-	}
-	t, err := c.ColumnTerm(a.Value, col)
-	if err != nil {
-		return nil, err
 	}
 	return &prependElements{target{col}, t}, nil
 }

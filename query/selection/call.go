@@ -105,6 +105,10 @@ func (b *compiler) call(x *cql.FunctionSelector) (selected, error) {
 	if err != nil {
 		return selected{}, err
 	}
+	native := cql.QualifiedName{Keyspace: "system", Name: fn.Name}
+	if syntax := term.SyntaxOf(native, x.Args); syntax != nil && fn.Keyspace == "" {
+		return b.compile(syntax, nil)
+	}
 	if fn.IsAggregate() && b.inAggregate {
 		return selected{}, invalidf("aggregate functions cannot be used as arguments of aggregate functions")
 	}

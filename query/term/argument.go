@@ -1,7 +1,6 @@
 package term
 
 import (
-	"slices"
 	"strconv"
 
 	"cqld/cql"
@@ -31,32 +30,17 @@ func (c *Compiler) args(terms []cql.Term) []function.Arg {
 // String returns the term as written.
 func (a *termArg) String() string { return Text(a.t) }
 
-// IsMarker reports whether the term contains a bind marker.
-func (a *termArg) IsMarker() bool { return a.c.hasMarker(a.t) }
+// IsMarker reports whether the term is a bind marker, without parentheses or a type hint.
+func (a *termArg) IsMarker() bool {
+	_, ok := a.t.(*cql.BindMarker)
+	return ok
+}
 
 // trialArg is an argument of a call within an argument. The errors of its resolution are discarded, so that it needs no text.
 type trialArg struct{ termArg }
 
 // String returns nothing.
 func (a *trialArg) String() string { return "" }
-
-// hasMarker is HasMarker. It remembers the answer for calls, because each call around them asks.
-func (c *Compiler) hasMarker(t cql.Term) bool {
-	_, args, ok := callOf(t)
-	if !ok {
-		return HasMarker(t)
-	}
-	marked, known := c.marked[t]
-	if known {
-		return marked
-	}
-	marked = slices.ContainsFunc(args, c.hasMarker)
-	if c.marked == nil {
-		c.marked = map[cql.Term]bool{}
-	}
-	c.marked[t] = marked
-	return marked
-}
 
 // Elements returns the number of elements of a list literal, or -1 for other terms.
 func (a *termArg) Elements() int {
@@ -101,6 +85,9 @@ func (a *termArg) Match(to *types.Type) function.Match {
 		return function.AssignableAsIs(typ, to)
 	case *cql.ListLiteral:
 		if to.Kind() != types.List && to.Kind() != types.Vector {
+			if a.c.mismatch == nil {
+				a.c.mismatch = unexpectedReceiver(to)
+			}
 			return function.NoMatch
 		}
 		return a.matchAll(t.Elements, to.Elems()[0])
@@ -119,9 +106,11 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	case *cql.TupleLiteral:
 		return a.matchTuple(t, to)
 	}
+	// A call that no function matches fits every type: the error of its own compilation says more than that of the
+	// call around it.
 	fn := a.c.resolveArg(a.t, to)
 	if fn == nil {
-		return function.NoMatch
+		return function.WeakMatch
 	}
 	return function.Assignable(fn.Returns, to)
 }

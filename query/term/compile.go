@@ -39,8 +39,8 @@ type Compiler struct {
 	UserFunctions func(k *schema.Keyspace, name string) []*function.Function
 	Called        []*function.Function // the functions of users that the statement calls
 
-	calls  map[callKey]*function.Function // resolved to match arguments; nil where none matches
-	marked map[cql.Term]bool              // whether calls contain a marker
+	calls    map[callKey]*function.Function // resolved to match arguments; nil where none matches
+	mismatch error                          // of the last match: a list literal, and another type than a list or vector
 }
 
 // callKey is a call and the required type of its result; nil means any type.
@@ -123,14 +123,17 @@ func callOf(t cql.Term) (name cql.QualifiedName, args []cql.Term, ok bool) {
 	case *cql.FunctionCall:
 		return t.Name, t.Args, true
 	case *cql.ArithmeticTerm:
-		return cql.QualifiedName{Name: t.Operator.Function()}, []cql.Term{t.Left, t.Right}, true
+		return native(t.Operator.Function()), []cql.Term{t.Left, t.Right}, true
 	case *cql.NegateTerm:
-		return cql.QualifiedName{Name: "_negate"}, []cql.Term{t.Value}, true
+		return native("_negate"), []cql.Term{t.Value}, true
 	case *cql.CastTerm:
-		return cql.QualifiedName{Name: "cast_as_" + CastName(t.Type)}, []cql.Term{t.Value}, true
+		return native("cast_as_" + CastName(t.Type)), []cql.Term{t.Value}, true
 	}
 	return name, nil, false
 }
+
+// native returns the name of a function that implements syntax. Functions of users with its name do not count.
+func native(name string) cql.QualifiedName { return cql.QualifiedName{Keyspace: "system", Name: name} }
 
 // CastName returns the type's part of the name of a cast function.
 func CastName(t cql.TypeExpr) string {
@@ -222,7 +225,11 @@ func functionArg(i int, fn *function.Function) string {
 
 // Resolve returns the function that a call means, or nil if there is none with that name. It records those of users in Called.
 func (c *Compiler) Resolve(name cql.QualifiedName, args []function.Arg, receiver *types.Type) (*function.Function, error) {
+	c.mismatch = nil
 	fn, err := c.resolve(name, args, receiver, false)
+	if c.mismatch != nil {
+		return nil, c.mismatch
+	}
 	if err == nil && fn != nil && fn.Keyspace != "" {
 		c.Called = append(c.Called, fn)
 	}
@@ -277,10 +284,13 @@ func (c *Compiler) resolveArg(call cql.Term, receiver *types.Type) *function.Fun
 	for i, t := range args {
 		trial[i] = &trialArg{termArg{c, t}}
 	}
+	before := c.mismatch
+	c.mismatch = nil
 	fn, err := c.resolve(name, trial, receiver, true)
-	if err != nil {
+	if err != nil || c.mismatch != nil {
 		fn = nil
 	}
+	c.mismatch = before
 	if c.calls == nil {
 		c.calls = map[callKey]*function.Function{}
 	}
@@ -311,8 +321,10 @@ func (c *Compiler) typeHint(t *cql.TypeHint, receiver Spec) (Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	if (&termArg{c, t.Value}).Match(hinted) == function.NoMatch {
-		return nil, invalidf("Cannot cast value %s to type %s", Text(t.Value), HintText(hinted))
+	if err := c.fits(t.Value, hinted, func() error {
+		return invalidf("Cannot cast value %s to type %s", Text(t.Value), HintText(hinted))
+	}); err != nil {
+		return nil, err
 	}
 	if function.AssignableAsIs(hinted, receiver.Type) == function.NoMatch {
 		return nil, invalidf("Cannot assign value (%s)%s to %s of type %s", HintText(hinted), Text(t.Value),

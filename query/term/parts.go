@@ -10,25 +10,44 @@ import (
 	"cqld/types"
 )
 
+// fits returns an error unless a term matches a type: that of a list literal within the term, or mismatch.
+func (c *Compiler) fits(t cql.Term, to *types.Type, mismatch func() error) error {
+	c.mismatch = nil
+	match := (&termArg{c, t}).Match(to)
+	if c.mismatch == nil && match == function.NoMatch {
+		return mismatch()
+	}
+	return c.mismatch
+}
+
+// fitsElement checks an element of a collection literal. All elements are checked before one is compiled.
+func (c *Compiler) fitsElement(what string, t cql.Term, part Spec, of Spec, word string) error {
+	return c.fits(t, part.Type, func() error {
+		return invalidf("Invalid %s literal for %s: %s %s is not of type %s", what, of.Name, word, Text(t), part.Type)
+	})
+}
+
 // element compiles an element of a collection literal.
-func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec, word string) (Term, error) {
-	if HasMarker(t) {
-		return nil, invalidf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
+func (c *Compiler) element(what string, t cql.Term, part Spec, of Spec) (Term, error) {
+	compiled, err := c.Term(t, part)
+	if err == nil && HasMarker(t) {
+		err = invalidf("Invalid %s literal for %s: bind variables are not supported inside collection literals",
 			what, of.Name)
 	}
-	if (&termArg{c, t}).Match(part.Type) == function.NoMatch {
-		return nil, invalidf("Invalid %s literal for %s: %s %s is not of type %s",
-			what, of.Name, word, Text(t), part.Type)
-	}
-	return c.Term(t, part)
+	return compiled, err
 }
 
 func (c *Compiler) elements(what string, kind partsKind, in []cql.Term, receiver Spec) (Term, error) {
 	part := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[0])
+	for _, e := range in {
+		if err := c.fitsElement(what, e, part, receiver, "value"); err != nil {
+			return nil, err
+		}
+	}
 	terms := make([]Term, len(in))
 	for i, e := range in {
 		var err error
-		if terms[i], err = c.element(what, e, part, receiver, "value"); err != nil {
+		if terms[i], err = c.element(what, e, part, receiver); err != nil {
 			return nil, err
 		}
 	}
@@ -46,17 +65,24 @@ func (c *Compiler) listLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) 
 		}
 		return c.vectorLiteral(t, receiver)
 	}
-	return nil, invalidf("Unexpected receiver type '%s'; only list and vector are expected", receiver.Type)
+	return nil, unexpectedReceiver(receiver.Type)
+}
+
+// unexpectedReceiver is the error of a list literal that is compiled, or matched, with a type other than a list or
+// vector.
+func unexpectedReceiver(t *types.Type) error {
+	return invalidf("Unexpected receiver type '%s'; only list and vector are expected", t)
 }
 
 func (c *Compiler) vectorLiteral(t *cql.ListLiteral, receiver Spec) (Term, error) {
 	part := c.Receiver(receiver.Name, receiver.Type.Elems()[0])
 	terms := make([]Term, len(t.Elements))
-	for i, e := range t.Elements {
-		if (&termArg{c, e}).Match(part.Type) == function.NoMatch {
-			return nil, invalidf("Invalid vector literal for %s: value %s is not of type %s",
-				receiver.Name, Text(e), part.Type)
+	for _, e := range t.Elements {
+		if err := c.fitsElement("vector", e, part, receiver, "value"); err != nil {
+			return nil, err
 		}
+	}
+	for i, e := range t.Elements {
 		var err error
 		if terms[i], err = c.Term(e, part); err != nil {
 			return nil, err
@@ -81,13 +107,21 @@ func (c *Compiler) mapLiteral(t *cql.MapLiteral, receiver Spec) (Term, error) {
 	}
 	key := c.Receiver("key("+receiver.Name+")", receiver.Type.Elems()[0])
 	value := c.Receiver("value("+receiver.Name+")", receiver.Type.Elems()[1])
+	for _, e := range t.Entries {
+		if err := c.fitsElement("map", e.Key, key, receiver, "key"); err != nil {
+			return nil, err
+		}
+		if err := c.fitsElement("map", e.Value, value, receiver, "value"); err != nil {
+			return nil, err
+		}
+	}
 	var terms []Term
 	for _, e := range t.Entries {
-		k, err := c.element("map", e.Key, key, receiver, "key")
+		k, err := c.element("map", e.Key, key, receiver)
 		if err != nil {
 			return nil, err
 		}
-		v, err := c.element("map", e.Value, value, receiver, "value")
+		v, err := c.element("map", e.Value, value, receiver)
 		if err != nil {
 			return nil, err
 		}
@@ -101,21 +135,39 @@ func (c *Compiler) udtLiteral(t *cql.UDTLiteral, receiver Spec) (Term, error) {
 		return nil, invalidf("Invalid user type literal for %s of type %s", receiver.Name, receiver.Type)
 	}
 	names := receiver.Type.FieldNames()
-	terms := make([]Term, len(names))
-	for _, f := range t.Fields {
-		i := slices.Index(names, f.Name)
-		if i < 0 {
-			return nil, invalidf("Unknown field '%s' in value of user defined type %s", f.Name, receiver.Type.UDTName())
+	written := make([]cql.Term, len(names)) // in the order of the type's fields
+	unknown := ""
+	for _, f := range slices.Backward(t.Fields) {
+		if i := slices.Index(names, f.Name); i < 0 {
+			unknown = f.Name
+		} else {
+			written[i] = f.Value
 		}
-		part := c.Receiver(receiver.Name+"."+f.Name, receiver.Type.Elems()[i])
-		if (&termArg{c, f.Value}).Match(part.Type) == function.NoMatch {
-			return nil, invalidf("Invalid user type literal for %s: field %s is not of type %s",
-				receiver.Name, f.Name, part.Type)
+	}
+	for i, name := range names {
+		if written[i] == nil {
+			continue
 		}
-		var err error
-		if terms[i], err = c.Term(f.Value, part); err != nil {
+		typ := receiver.Type.Elems()[i]
+		if err := c.fits(written[i], typ, func() error {
+			return invalidf("Invalid user type literal for %s: field %s is not of type %s", receiver.Name, name, typ)
+		}); err != nil {
 			return nil, err
 		}
+	}
+	terms := make([]Term, len(names))
+	for i, name := range names {
+		if written[i] == nil {
+			continue
+		}
+		var err error
+		part := c.Receiver(receiver.Name+"."+name, receiver.Type.Elems()[i])
+		if terms[i], err = c.Term(written[i], part); err != nil {
+			return nil, err
+		}
+	}
+	if unknown != "" {
+		return nil, invalidf("Unknown field '%s' in value of user defined type %s", unknown, receiver.Type.UDTName())
 	}
 	return fold(&partsTerm{partsFields, receiver.Type, terms}, terms)
 }
@@ -133,14 +185,17 @@ func (c *Compiler) tupleLiteral(t *cql.TupleLiteral, receiver Spec) (Term, error
 		return nil, invalidf("Invalid tuple literal for %s: too many elements. Type %s expects %d but got %d",
 			receiver.Name, receiver.Type, len(elems), len(t.Elements))
 	}
+	for i, e := range t.Elements {
+		if err := c.fits(e, elems[i], func() error {
+			return invalidf("Invalid tuple literal for %s: component %d is not of type %s", receiver.Name, i, elems[i])
+		}); err != nil {
+			return nil, err
+		}
+	}
 	terms := make([]Term, len(t.Elements))
 	for i, e := range t.Elements {
-		part := c.Receiver(receiver.Name+"["+itoa(i)+"]", elems[i])
-		if (&termArg{c, e}).Match(elems[i]) == function.NoMatch {
-			return nil, invalidf("Invalid tuple literal for %s: component %d is not of type %s", receiver.Name, i, elems[i])
-		}
 		var err error
-		if terms[i], err = c.Term(e, part); err != nil {
+		if terms[i], err = c.Term(e, c.Receiver(receiver.Name+"["+itoa(i)+"]", elems[i])); err != nil {
 			return nil, err
 		}
 	}

@@ -60,16 +60,16 @@ func appendText(dst []byte, t cql.Term) []byte {
 		}), '}')
 	case *cql.TypeHint:
 		return appendText(appendHint(dst, t.Type.String()), t.Value)
-	case *cql.FunctionCall:
-		return append(appendTexts(append(append(dst, FunctionText(t.Name)...), '('), t.Args), ')')
-	case *cql.CastTerm:
-		return append(append(append(appendText(append(dst, "CAST("...), t.Value), " AS "...), t.Type.String()...), ')')
-	case *cql.ArithmeticTerm:
-		return appendText(append(appendText(dst, t.Left), ' ', byte(t.Operator), ' '), t.Right)
-	case *cql.NegateTerm:
-		return appendText(append(dst, '-'), t.Value)
 	}
-	return dst
+	// Operators and casts are shown as calls of the functions that implement them.
+	name, args, ok := callOf(t)
+	if !ok {
+		return dst
+	}
+	if name.Keyspace != "" {
+		dst = append(append(dst, cql.QuoteIdentifier(name.Keyspace)...), '.')
+	}
+	return append(appendTexts(append(append(dst, cql.QuoteIdentifier(name.Name)...), '('), args), ')')
 }
 
 func appendHint(dst []byte, typ string) []byte { return append(append(append(dst, '('), typ...), ')') }
@@ -188,6 +188,9 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 		if name.Keyspace == "" {
 			name.Keyspace = "system"
 		}
+		if syntax := SyntaxOf(name, x.Args); syntax != nil {
+			return AppendSelector(dst, syntax)
+		}
 		return append(appendSelectors(append(append(dst, FunctionText(name)...), '('), x.Args), ')')
 	case *cql.CastSelector:
 		return append(append(append(AppendSelector(append(dst, "cast("...), x.Value), " as "...), x.Type.String()...), ')')
@@ -208,6 +211,29 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 		return AppendSelector(append(dst, '-'), x.Value)
 	}
 	return appendCollection(dst, x)
+}
+
+// SyntaxOf returns the operator or cast that a call of a native function means, or nil. Names of result columns show it.
+func SyntaxOf(name cql.QualifiedName, args []cql.Selector) cql.Selector {
+	if name.Keyspace != "system" {
+		return nil
+	}
+	switch len(args) {
+	case 1:
+		if name.Name == "_negate" {
+			return &cql.NegateSelector{Value: args[0]}
+		}
+		if to, ok := strings.CutPrefix(name.Name, "cast_as_"); ok {
+			return &cql.CastSelector{Value: args[0], Type: cql.TypeExpr{Name: to}}
+		}
+	case 2:
+		for _, op := range []cql.Arithmetic{'+', '-', '*', '/', '%'} {
+			if op.Function() == name.Name {
+				return &cql.ArithmeticSelector{Left: args[0], Operator: op, Right: args[1]}
+			}
+		}
+	}
+	return nil
 }
 
 func appendCollection(dst []byte, x cql.Selector) []byte {
