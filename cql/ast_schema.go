@@ -276,7 +276,7 @@ type CreateIndex struct {
 	Name        string // empty means that a name is generated
 	Table       QualifiedName
 	Targets     []IndexTarget // Cassandra's grammar also accepts none
-	Using       string        // empty means none
+	Using       *string       // the class, which may be empty; nil means none
 	Properties  Properties    // OPTIONS = {…}
 }
 

@@ -61,7 +61,8 @@ func (b *builder) createIndex(ctx *grammar.CreateIndexContext) Statement {
 		index.Targets = append(index.Targets, IndexTarget{Kind: targetKind(t), Column: name(t.ColumnName())})
 	}
 	if using := ctx.STRING_LITERAL(); using != nil {
-		index.Using = stringText(using.GetText())
+		class := stringText(using.GetText())
+		index.Using = &class
 	}
 	index.Properties = b.properties(ctx.Properties())
 	return index

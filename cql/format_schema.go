@@ -64,8 +64,8 @@ func appendCreateIndex(dst []byte, s *CreateIndex) []byte {
 	}
 	dst = append(appendQualifiedName(append(dst, "ON "...), s.Table), " ("...)
 	dst = append(appendList(dst, s.Targets, ", ", appendIndexTarget), ')')
-	if s.Using != "" {
-		dst = appendString(append(dst, " USING "...), s.Using)
+	if s.Using != nil {
+		dst = appendString(append(dst, " USING "...), *s.Using)
 	}
 	return appendProperties(dst, s.Properties)
 }

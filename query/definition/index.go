@@ -73,8 +73,10 @@ func (d *Definer) createIndex(stmt *cql.CreateIndex) Definition {
 
 // indexClass sets the class and the options of an index from USING and WITH.
 func (d *Definer) indexClass(c *schema.CreateIndex, stmt *cql.CreateIndex) error {
-	using := stmt.Using
-	if using == "" {
+	var using string
+	if stmt.Using != nil {
+		using = *stmt.Using
+	} else {
 		if d.Indexes.DefaultDisabled {
 			return invalidf("Must specify index implementation via USING")
 		}
