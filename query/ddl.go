@@ -8,7 +8,6 @@ import (
 	"cqld/cql"
 	"cqld/internal/wire"
 	"cqld/query/definition"
-	"cqld/query/execution"
 	"cqld/query/function"
 	"cqld/query/guardrail"
 	"cqld/query/permissions"
@@ -43,9 +42,6 @@ func (p *Processor) executeDefinition(r *request.Request, s *Session, stmt cql.S
 		ViewsDisabled: p.o.ViewsDisabled}
 	if !p.o.NoUserFunctions {
 		d.CheckFunction = func(f *schema.Function) error { return p.runtime.Check(r.Context, r.Principal.Name, f) }
-	}
-	if truncate, ok := stmt.(*cql.Truncate); ok {
-		return p.executeTruncate(r, d, truncate)
 	}
 	limited, cancel := p.services.Executor.WithDeadline(r, p.services.Timeouts.Schema)
 	defer cancel()
@@ -194,19 +190,19 @@ func (p *Processor) newTimeUUID() schema.UUID {
 }
 
 // executeTruncate drops all rows of a table on all replicas.
-func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, stmt *cql.Truncate) (*Result, error) {
-	timeout, err := execution.TruncateTimeout(stmt, p.services.Timeouts.Truncate)
+func (p *Processor) executeTruncate(r *request.Request, pl *plan, stmt *cql.Truncate, params *Params) (*Result, error) {
+	params, err := params.WithTimeout(pl.timeout, params.Values)
 	if err != nil {
 		return nil, err
 	}
-	keyspace, err := d.KeyspaceOf(stmt.Table)
+	keyspace, err := (&definition.Definer{Keyspace: pl.keyspace}).KeyspaceOf(stmt.Table)
 	if err == nil {
-		err = d.Guard.Enabled(guardrail.DropTruncateTable)
+		err = p.services.Guard(r).Enabled(guardrail.DropTruncateTable)
 	}
 	if err != nil {
 		return nil, definitionError(err)
 	}
-	k := d.Schema.Keyspace(keyspace)
+	k := p.services.View.Schema().Keyspace(keyspace)
 	if k == nil {
 		return nil, invalidf("keyspace %s does not exist", keyspace)
 	}
@@ -220,7 +216,7 @@ func (p *Processor) executeTruncate(r *request.Request, d *definition.Definer, s
 	if t.Virtual || p.services.IsVirtual(t) {
 		return nil, invalidf("Truncation is not supported by table %s.%s", keyspace, t.Name)
 	}
-	if err := p.services.Executor.Truncate(r, t, timeout); err != nil {
+	if err := p.services.Executor.Truncate(r, t, p.services.TimeoutsOf(params).Truncate); err != nil {
 		return nil, err
 	}
 	return &Result{Kind: KindVoid}, nil

@@ -23,7 +23,7 @@ func definitions(t *testing.T, n *oneNode, texts ...string) *Result {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if r, err = p.executeDefinition(at(ring.One), &Session{Keyspace: "k"}, stmt); err != nil {
+		if r, err = define(p, at(ring.One), &Session{Keyspace: "k"}, text, stmt); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 	}

@@ -95,7 +95,7 @@ func runDefinition(p *Processor, s *Session, text string) string {
 	case *cql.Describe:
 		r, err = p.describe(s, stmt, &Params{})
 	default:
-		r, err = p.executeDefinition(req, s, stmt)
+		r, err = define(p, req, s, text, stmt)
 	}
 	if err != nil {
 		return errorText(err)
@@ -142,13 +142,28 @@ func errorText(err error) string {
 	return fmt.Sprintf("error 0000: %T %v\n", err, err)
 }
 
+// define executes a statement on the schema, or a TRUNCATE.
+func define(p *Processor, r *request.Request, s *Session, text string, stmt cql.Statement) (*Result, error) {
+	truncate, ok := stmt.(*cql.Truncate)
+	if !ok {
+		return p.executeDefinition(r, s, stmt)
+	}
+	pl, err := p.compile(p.services.View.Schema(), s.Keyspace, text, stmt)
+	if err != nil {
+		return nil, err
+	}
+	return p.executeTruncate(r, pl, truncate, &Params{})
+}
+
 // truncateStore is a coordinator for TRUNCATE only.
 type truncateStore struct {
 	request.Coordinator
-	n *oneNode
+	n        *oneNode
+	timeouts []time.Duration
 }
 
-func (s *truncateStore) Truncate(t *schema.Table, _ time.Duration, done func(error)) {
+func (s *truncateStore) Truncate(t *schema.Table, timeout time.Duration, done func(error)) {
 	s.n.truncated = append(s.n.truncated, t.Name)
+	s.timeouts = append(s.timeouts, timeout)
 	done(nil)
 }

@@ -8,6 +8,7 @@ import (
 	"cqld/auth"
 	"cqld/cql"
 	"cqld/internal/wire"
+	"cqld/query/execution"
 	"cqld/query/function"
 	"cqld/query/permissions"
 	"cqld/query/read"
@@ -31,6 +32,8 @@ type plan struct {
 	selectPlan   *read.Plan
 	batch        *write.Batch
 	explain      *read.Explain
+
+	timeout term.Term // of USING TIMEOUT of a TRUNCATE, or nil
 
 	metadata     *Metadata // of the statement's rows, or nil
 	markers      []term.Marker
@@ -138,6 +141,8 @@ func (p *Processor) compile(s *schema.Schema, keyspace, text string, stmt cql.St
 		pl.modification, err = c.modification(stmt)
 	case *cql.Batch:
 		pl.batch, err = write.CompileBatch(&c.Compiler, stmt, c.modification)
+	case *cql.Truncate:
+		err = c.truncate(stmt)
 	default:
 		return pl, nil
 	}
@@ -177,6 +182,17 @@ func (c *compiler) enter(n cql.QualifiedName) error {
 	c.Table, c.Keyspace = t, t.Keyspace
 	c.plan.tables = append(c.plan.tables, t)
 	return nil
+}
+
+// truncate compiles USING TIMEOUT. A TRUNCATE without one is not compiled: it may be prepared before its table exists.
+func (c *compiler) truncate(stmt *cql.Truncate) (err error) {
+	if stmt.Timeout == nil {
+		return nil
+	}
+	if err = c.enter(stmt.Table); err == nil {
+		c.plan.timeout, err = execution.CompileTimeout(&c.Compiler, stmt.Timeout)
+	}
+	return err
 }
 
 func (c *compiler) read(stmt *cql.Select) (err error) {

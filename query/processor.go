@@ -311,6 +311,8 @@ func (p *Processor) run(r *request.Request, s *Session, pl *plan, params *Params
 		return &Result{Kind: KindSetKeyspace, Keyspace: stmt.Keyspace}, nil
 	case *cql.Describe:
 		return p.describe(s, stmt, params)
+	case *cql.Truncate:
+		return p.executeTruncate(r, pl, stmt, params)
 	}
 	if p.o.Roles != nil && roles.Handles(pl.stmt) {
 		return p.executeRoles(r, s, pl.stmt)

@@ -67,20 +67,3 @@ func positiveTimeout(d types.DurationValue) (time.Duration, error) {
 	}
 	return time.Duration(d.Nanos), nil
 }
-
-// TruncateTimeout returns the timeout of a TRUNCATE, which cannot be a bind marker.
-func TruncateTimeout(stmt *cql.Truncate, configured time.Duration) (time.Duration, error) {
-	if stmt.Timeout == nil {
-		return configured, nil
-	}
-	l, ok := stmt.Timeout.(*cql.Literal)
-	if !ok {
-		return 0, invalidf("Bind variables cannot be used for the timeout of TRUNCATE")
-	}
-	b, err := types.Native(types.Duration).FromText(l.Text)
-	if err != nil {
-		return 0, invalidf("%v", err)
-	}
-	d, _ := types.DecodeDuration(b)
-	return positiveTimeout(d)
-}
