@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -57,7 +58,8 @@ func nextWord(line string) (word, rest string) {
 	return line, ""
 }
 
-// encodeBind returns the wire form of type:value; 0x… is used unchanged, list:[…] nests.
+// encodeBind returns the wire form of type:value; 0x… is used unchanged, list:[…] and map:[key value …] nest, and
+// fill:n is n letters.
 func encodeBind(word string) ([]byte, error) {
 	if h, ok := strings.CutPrefix(word, "0x"); ok {
 		b, err := hex.DecodeString(h)
@@ -67,8 +69,14 @@ func encodeBind(word string) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("transcript: %q is not type:value", word)
 	}
-	if kind == "list" {
-		return encodeList(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
+	switch kind {
+	case "list":
+		return encodeList(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), 1)
+	case "map":
+		return encodeList(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), 2)
+	case "fill":
+		n, err := strconv.ParseUint(text, 10, 20)
+		return bytes.Repeat([]byte{'a'}, int(n)), err
 	}
 	if kind == "text" {
 		return []byte(strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(text, "'"), "'"), "''", "'")), nil
@@ -76,13 +84,13 @@ func encodeBind(word string) ([]byte, error) {
 	return encodeScalar(kind, text)
 }
 
-// encodeList encodes lists and sets; a map is encoded as the list of its keys and values with half the count.
-func encodeList(inner string) ([]byte, error) {
+// encodeList encodes lists and sets, and maps as the list of their keys and values with half the count: perEntry is 2.
+func encodeList(inner string, perEntry int) ([]byte, error) {
 	values, err := parseBinds(inner)
 	if err != nil {
 		return nil, err
 	}
-	b := binary.BigEndian.AppendUint32(nil, uint32(len(values)))
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(values)/perEntry))
 	for _, v := range values {
 		if v.Bytes == nil {
 			b = binary.BigEndian.AppendUint32(b, math.MaxUint32)

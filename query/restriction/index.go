@@ -2,6 +2,7 @@ package restriction
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -260,11 +261,14 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 		return p.term(nil, col.Type, values[p.column]), nil
 	}
 	if p.of.kind == kindEqual {
-		b, err := value(p.of.equal)
+		values, err := filterValues(s, p.of.equal, p.of.columns)
+		if err == nil {
+			err = p.checkSize(len(values[p.column]))
+		}
 		if err != nil {
 			return nil, err
 		}
-		return []row.Slice{row.ExactRow(b)}, nil
+		return []row.Slice{row.ExactRow(p.term(nil, col.Type, values[p.column]))}, nil
 	}
 	var out row.Slice
 	if b := p.of.lower; b != nil {
@@ -291,6 +295,18 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	return []row.Slice{out}, nil
 }
 
+// entryBytes is the size of an indexed entry of a map besides its key and value: the lengths of a composite.
+const entryBytes = 6
+
+// checkSize returns an error for a value of n bytes that is larger than what a legacy index of Cassandra can be
+// searched for. It is larger than any value that such an index contains.
+func (p *indexedPart) checkSize(n int) error {
+	if p.index.Class == schema.LegacyIndex && n > math.MaxUint16 {
+		return invalidf("Index expression values may not be larger than 64K")
+	}
+	return nil
+}
+
 // term appends the term of a value. Of several terms, which the value of a row must have, it is one.
 func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
 	if p.analyzer != nil {
@@ -303,6 +319,12 @@ func (p *indexedPart) term(dst []byte, t *types.Type, value []byte) []byte {
 
 func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Slice, error) {
 	x, err := p.of.elements[p.element].eval(s, col)
+	if err == nil {
+		err = p.checkSize(len(x.value))
+	}
+	if err == nil && x.key != nil {
+		err = p.checkSize(len(x.key) + len(x.value) + entryBytes)
+	}
 	if err != nil {
 		return nil, err
 	}

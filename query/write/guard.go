@@ -46,7 +46,7 @@ func (writer *Writer) guardWrites(r *request.Request, together ...*Modification)
 	return err
 }
 
-// guardRow applies the guardrails on values to the static or regular row that m writes.
+// guardRow applies the guardrails on values, and the bound of legacy indexes, to the row that m writes.
 func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.ColumnKind) error {
 	if w.guard != nil {
 		operations := m.regular
@@ -56,6 +56,9 @@ func (w *writing) guardRow(m *Modification, key row.PartitionKey, kind schema.Co
 		if err := guardCells(w.guard, m.table, operations, &w.row); err != nil {
 			return err
 		}
+	}
+	if err := checkIndexed(m.table, kind, &w.row); err != nil {
+		return err
 	}
 	if !w.writer.o.Guardrails.BoundsTerms(m.table) {
 		return nil
