@@ -106,6 +106,8 @@ type request struct {
 	header   bool
 	prepared bool
 	options  cqlclient.Options
+
+	executeKeyspace string // that EXECUTE names; PREPARE names that of options
 }
 
 // Play executes one block and returns the answers.
@@ -201,6 +203,8 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 			rq.options.Serial = consistencies[strings.ToUpper(a.Vals[0])]
 		case "keyspace":
 			rq.options.Keyspace = a.Vals[0]
+		case "execute-keyspace":
+			rq.executeKeyspace = a.Vals[0]
 		case "trace":
 			rq.options.Tracing = true
 		default:
@@ -212,7 +216,8 @@ func parseRequest(d *datadriven.TestData) (*request, error) {
 }
 
 // namedOptions are the options whose value is no number.
-var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true}
+var namedOptions = map[string]bool{"mask": true, "consistency": true, "serial": true, "keyspace": true,
+	"execute-keyspace": true}
 
 var consistencies = map[string]uint16{
 	"ANY": cqlclient.ConsistencyAny, "ONE": 1, "TWO": 2, "THREE": 3, "QUORUM": 4, "ALL": 5, "LOCAL_QUORUM": 6, "EACH_QUORUM": 7, "SERIAL": 8, "LOCAL_SERIAL": 9, "LOCAL_ONE": 10,

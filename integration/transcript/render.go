@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -22,6 +23,7 @@ func (rq *request) run(c *cqlclient.Conn, statement string) (string, error) {
 	}
 	var pages []string
 	o := rq.options
+	o.Keyspace = cmp.Or(rq.executeKeyspace, o.Keyspace)
 	for {
 		a, err := send(o)
 		if err != nil {
