@@ -2,6 +2,7 @@ package restriction
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"cqld/internal/wire"
@@ -234,7 +235,7 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 // Slices returns the clusterings that WHERE selects, ascending and disjoint.
 func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 	prefixes := [][]byte{nil}
-	position, longest := 0, 0 // longest is the length of the longest clustering's values
+	position, shortest, longest := 0, 0, 0 // the lengths of the values of the shortest and the longest clustering
 	for _, r := range rs.clustering {
 		if inFilter(r, position) {
 			break
@@ -253,11 +254,14 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 			return nil, err
 		}
 		next := make([][]byte, 0, len(prefixes)*len(values))
-		longestValue := 0
+		shortestValue, longestValue := math.MaxInt, 0
 		for _, v := range values {
-			longestValue = max(longestValue, keyLength(v))
+			shortestValue, longestValue = min(shortestValue, keyLength(v)), max(longestValue, keyLength(v))
 		}
-		longest += longestValue
+		if len(values) == 0 {
+			shortestValue = 0 // and no clustering is selected
+		}
+		shortest, longest = shortest+shortestValue, longest+longestValue
 		for _, p := range prefixes {
 			for _, v := range values {
 				b := slices.Clip(p)
@@ -271,8 +275,8 @@ func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
 		position = r.last().Position + 1
 	}
 	complete := position == len(rs.table.Clustering)
-	if complete && rs.writes {
-		if err := checkKeyLength(longest); err != nil {
+	if complete && rs.writes && len(prefixes) > 0 {
+		if err := rs.checkWritten(shortest, longest); err != nil {
 			return nil, err
 		}
 	}

@@ -60,7 +60,10 @@ func scalars() []string {
 func (g *Generator) value(t *Type) Value {
 	v := g.plainValue(t)
 	if g.Hints && t.kind() != "counter" && g.oneIn(10) {
-		v.Literal = "(" + g.hint(t) + ")" + v.Literal
+		// As a tuple, a constant in hexadecimal digits is stored by Cassandra, and refused by cqld.
+		if hint := g.hint(t); !strings.HasPrefix(v.Literal, "0x") || !strings.Contains(hint, "tuple<") {
+			v.Literal = "(" + hint + ")" + v.Literal
+		}
 	}
 	return v
 }
