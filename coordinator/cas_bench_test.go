@@ -53,7 +53,10 @@ func (n *benchNode) Run(_ int, f func()) error {
 	}
 	return n.running.start(f)
 }
-func (n *benchNode) Send(ring.NodeID, messaging.Verb, []byte) {}
+func (n *benchNode) Send(to ring.NodeID, v messaging.Verb, payload []byte) {
+	payload = slices.Clone(payload)
+	_ = n.running.start(func() { n.nodes[to-1].services[v].Handler(n.id, payload, func([]byte, error) {}) })
+}
 func (n *benchNode) Request(to ring.NodeID, v messaging.Verb, payload []byte, _ time.Duration, reply messaging.Reply) {
 	payload = slices.Clone(payload)
 	_ = n.running.start(func() {

@@ -105,6 +105,10 @@ type WriteTimeout struct {
 
 // Error returns Cassandra's text.
 func (e *WriteTimeout) Error() string {
+	if e.Type == WriteCAS {
+		return fmt.Sprintf("CAS operation timed out: received %d of %d required responses after %d contention retries",
+			e.Received, e.BlockFor, e.Contentions)
+	}
 	return fmt.Sprintf("Operation timed out - received only %d responses.", e.Received)
 }
 

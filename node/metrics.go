@@ -231,6 +231,10 @@ func (c figuresCollector) requests(m metricSink) {
 		m.send(prometheus.CounterValue, "coordinator_cas_stage_seconds_total", "Time that rounds of conditional changes spent in each stage.",
 			p.Times[stage].Seconds(), []string{"stage"}, []string{stage.String()})
 	}
+	for cause := paxos.CauseNone + 1; cause < paxos.Causes; cause++ {
+		m.send(prometheus.CounterValue, "coordinator_cas_failures_total", "Conditional changes and serial reads that failed, by cause.",
+			float64(p.Failures[cause]), []string{"cause"}, []string{cause.String()})
+	}
 }
 
 // coordinatorRequests collects the requests that an Executor sent to the coordinator.

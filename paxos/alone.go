@@ -64,11 +64,11 @@ func (op *round) decideAloneLocked() {
 			op.concludeLocked(op.outcomes, nil)
 		case errors.Is(err, ErrUnsettled):
 			op.crowded = true
-			op.againLocked(0)
+			op.againLocked(CauseContention, 0)
 		case errors.As(err, &refusal) && op.plans < op.c.limits.PlansMax:
 			op.plans++
 			op.c.counts.replans.Add(1)
-			op.againLocked(coordinator.ReplanPause << (op.plans - 1))
+			op.againLocked(CauseRing, coordinator.ReplanPause<<(op.plans-1))
 		case errors.As(err, &overloaded):
 			op.c.counts.overloaded.Add(1)
 			op.failLocked(overloaded)

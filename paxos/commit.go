@@ -59,7 +59,7 @@ func (op *round) commitLocked(level ring.Consistency) {
 	}
 	early := mine && level == ring.Any
 	if early {
-		op.answerLocked(op.outcomes, nil)
+		op.answerLocked(op.outcomes, nil, CauseNone)
 	} else {
 		op.mu.Unlock()
 	}
@@ -85,11 +85,11 @@ func (op *round) commitLocked(level ring.Consistency) {
 			op.concludeDecidedLocked(op.decidedButFailed(level, err))
 		default:
 			// Whether or not all writes succeeded, the next promises show the state.
-			pause := time.Duration(0)
 			if err != nil {
-				pause = op.pause()
+				op.againLocked(CauseCommit, op.pause())
+				return
 			}
-			op.againLocked(pause)
+			op.againLocked(CauseQueue, 0)
 		}
 	})
 	// The commit was sent: the acceptors answer the next coordinator's prepare after they have applied it.

@@ -156,6 +156,7 @@ func (op *round) putBackAfter(i int) bool {
 	var rest []*member
 	for _, m := range op.members[i+1:] {
 		if !m.answered {
+			m.failed = false // it must wait again
 			rest = append(rest, m)
 		}
 	}
@@ -172,7 +173,7 @@ func (op *round) splitLocked() {
 		return
 	}
 	op.enroll()
-	op.againLocked(0)
+	op.againLocked(CauseQueue, 0)
 }
 
 // concludeLocked answers all members, with outcomes or with the error that a failure has for each of them, and starts
@@ -184,10 +185,11 @@ func (op *round) concludeLocked(outcomes []outcome, err error) {
 			outcomes[i].err = op.errorOf(i, err)
 		}
 	}
+	cause := op.causeOf()
 	op.stageLocked(StageNone)
 	op.over = true
 	op.disarmLocked()
-	op.answerLocked(outcomes, nil)
+	op.answerLocked(outcomes, nil, cause)
 	op.leave()
 }
 
@@ -196,13 +198,13 @@ func (op *round) concludeDecidedLocked(err error) {
 	op.stageLocked(StageNone)
 	op.over = true
 	op.disarmLocked()
-	op.answerLocked(op.outcomes, err)
+	op.answerLocked(op.outcomes, err, CauseCommit)
 	op.leave()
 }
 
 // answerLocked gives every member its outcome, or err if it is not nil: even members that changed nothing may have
-// read changes of others in the round. It unlocks mu.
-func (op *round) answerLocked(outcomes []outcome, err error) {
+// read changes of others in the round. cause is that of a time-out. It unlocks mu.
+func (op *round) answerLocked(outcomes []outcome, err error, cause Cause) {
 	type answer struct {
 		m *member
 		o outcome
@@ -227,7 +229,7 @@ func (op *round) answerLocked(outcomes []outcome, err error) {
 	op.c.queues.answered(len(answers))
 	for _, a := range answers {
 		if a.o.err != nil {
-			op.countFailure(a.o.err)
+			op.c.countFailure(a.o.err, cause)
 			a.m.done(false, a.o.page, a.o.err)
 			continue
 		}

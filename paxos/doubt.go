@@ -1,7 +1,6 @@
 package paxos
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -111,11 +110,13 @@ func (op *round) inDoubt(i int) *doubtful {
 	return nil
 }
 
-// deadlineOf returns the deadline of member i. A member with a proposal in doubt has at least the time that a request waits
-// for replicas: its outcome is worth more than a timely answer.
+// deadlineOf returns the deadline of member i. Two kinds of members have at least the time that a request waits for replicas:
+//   - A member with a proposal in doubt: its outcome is worth more than a timely answer.
+//   - A member of which no attempt has failed. The contention timeout limits attempts; it must not end a request that has
+//     only waited for other rounds or for a turn, or whose round has completed the proposal of another one.
 func (op *round) deadlineOf(i int) time.Duration {
 	m := op.members[i]
-	if op.inDoubt(i) != nil && !op.c.unsafe.NoLookup {
+	if !m.failed || op.inDoubt(i) != nil && !op.c.unsafe.NoLookup {
 		return max(m.deadline, m.entered+m.req.Timeout)
 	}
 	return m.deadline
@@ -152,7 +153,7 @@ func (op *round) failLocked(err error) {
 		op.mu.Unlock()
 		return
 	}
-	op.againLocked(pause)
+	op.againLocked(op.causeOf(), pause)
 }
 
 // lostLocked answers the members whose proposals' outcomes cannot be determined, and restarts with the others. It unlocks
@@ -176,7 +177,7 @@ func (op *round) lostLocked(commit *Proposal, floor Ballot) {
 		return
 	}
 	op.own = slices.DeleteFunc(op.own, isLost)
-	op.againLocked(0)
+	op.againLocked(CauseQueue, 0)
 }
 
 // supersedeLocked proposes an empty change, whose decision makes the proposals in doubt void, and then restarts. It unlocks
@@ -186,13 +187,16 @@ func (op *round) supersedeLocked() {
 	op.proposeLocked(op.ballot, nil)
 }
 
-// expireLocked answers the members whose deadline is not after at.
+// expireLocked answers the members whose deadline is not after at. No vote of an attempt is open.
 func (op *round) expireLocked(at time.Duration) {
 	op.answerSomeLocked(func(i int) error {
-		if at < op.deadlineOf(i) {
+		switch {
+		case at < op.deadlineOf(i):
 			return nil
+		case op.lacking != nil && op.delay == CauseUnavailable:
+			return op.errorOf(i, op.lacking)
 		}
-		return op.errorOf(i, op.timedOut())
+		return op.errorOf(i, op.timeoutAfter(op.heard))
 	})
 }
 
@@ -211,7 +215,7 @@ func (op *round) answerSomeLocked(failure func(i int) error) {
 			continue
 		}
 		m.answered = true
-		op.countFailure(err)
+		op.c.countFailure(err, op.causeOf())
 		answers = append(answers, func() { m.done(false, nil, err) })
 	}
 	if len(answers) == 0 {
@@ -231,19 +235,6 @@ func (op *round) answerSomeLocked(failure func(i int) error) {
 		op.leave()
 	}
 	op.mu.Lock()
-}
-
-// countFailure counts the error of a member.
-func (op *round) countFailure(err error) {
-	var timeout *coordinator.WriteTimeout
-	var unknown *coordinator.CASUnknown
-	switch {
-	case errors.As(err, &unknown):
-		op.c.counts.writeTimeouts.Add(1)
-		op.c.counts.unknown.Add(1)
-	case errors.As(err, &timeout) && timeout.Type == coordinator.WriteCAS:
-		op.c.counts.writeTimeouts.Add(1)
-	}
 }
 
 // errorOf returns the error for member i when the round fails: unknown if an earlier proposal with a change of the member

@@ -52,7 +52,8 @@ func (op *round) commitUnavailable() error {
 func (op *round) refuseCommitLocked(err error) {
 	switch {
 	case op.c.coordinator.MayArrive(err, math.MaxInt64): // againLocked determines which members have time left
-		op.againLocked(coordinator.ArrivalPause)
+		op.lacking = err
+		op.againLocked(CauseUnavailable, coordinator.ArrivalPause)
 		return
 	case len(op.own) > 0:
 		op.supersedeLocked()
@@ -71,7 +72,7 @@ func (op *round) refuseCommitLocked(err error) {
 		op.mu.Unlock()
 		return
 	}
-	op.againLocked(0)
+	op.againLocked(CauseUnavailable, 0)
 }
 
 // asRead converts the error of a serial read's votes to the error that readers receive.

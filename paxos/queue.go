@@ -26,8 +26,10 @@ type member struct {
 	entered  time.Duration // time of arrival
 	deadline time.Duration // of contention
 	done     func(applied bool, page []byte, err error)
-	answered bool                  // in its present round
-	round    atomic.Pointer[round] // the latest round of which it was a member
+	answered bool // in its present round
+	// failed reports whether an attempt with this member has failed. It belongs to the running round.
+	failed bool
+	round  atomic.Pointer[round] // the latest round of which it was a member
 }
 
 // reads reports whether m is a read.

@@ -59,11 +59,11 @@ func (op *round) outvotedLocked() {
 	switch {
 	case contended:
 		op.contendedLocked()
-		op.againLocked(op.pause())
+		op.againLocked(CauseContention, op.pause())
 	case (moved || op.c.outdated(op.topology.Epoch())) && op.plans < op.c.limits.PlansMax:
 		op.plans++
 		op.c.counts.replans.Add(1)
-		op.againLocked(coordinator.ReplanPause << (op.plans - 1))
+		op.againLocked(CauseRing, coordinator.ReplanPause<<(op.plans-1))
 	case len(failures) > 0:
 		op.failLocked(&coordinator.WriteFailure{Consistency: op.serial, Received: op.received(),
 			BlockFor: op.voters.required(), Failures: failures, Type: coordinator.WriteCAS})
@@ -125,12 +125,22 @@ func (op *round) retryLocked(err error) {
 	if errors.As(err, &refusal) {
 		op.c.counts.replans.Add(1)
 	}
-	op.againLocked(op.pause())
+	op.againLocked(CauseRead, op.pause())
 }
 
-// againLocked makes another attempt after a pause, for the members with time left. It unlocks mu.
-func (op *round) againLocked(pause time.Duration) {
+// againLocked makes another attempt after a pause, for the members with time left. cause is why the last one failed, or
+// CauseQueue if it only did the work of another proposer. It unlocks mu.
+func (op *round) againLocked(cause Cause, pause time.Duration) {
 	op.disarmLocked()
+	op.delay, op.heard = cause, op.responses()
+	if cause != CauseUnavailable {
+		op.lacking = nil
+	}
+	if cause != CauseQueue {
+		for _, m := range op.members {
+			m.failed = true
+		}
+	}
 	op.phase = phaseIdle
 	op.stageLocked(StagePause)
 	op.attempt++
@@ -154,14 +164,8 @@ func (op *round) onTimeout(attempt int, phase roundPhase) {
 	op.failLocked(op.timedOut())
 }
 
-// timedOut returns the error of a change that failed and certainly was not made.
-func (op *round) timedOut() error {
-	return &coordinator.WriteTimeout{Consistency: op.serial, Received: min(op.received(), op.voters.required()), BlockFor: op.voters.required(),
-		Type: coordinator.WriteCAS, Contentions: op.contentions}
-}
-
 // decidedButFailed returns the error of a decided change whose write failed. ErrNotSent applies to this write, but not to the
-// change, which the next proposer of the partition completes.
+// change, which the next proposer of the partition completes. Nothing was sent, so no replica has responded.
 func (op *round) decidedButFailed(level ring.Consistency, err error) error {
 	if !errors.Is(err, coordinator.ErrNotSent) {
 		return err

@@ -3,6 +3,7 @@ package paxos
 import (
 	"bytes"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,6 +104,11 @@ type round struct {
 	sent        time.Duration // when the requests of the phase were sent
 	hurried     bool          // the timer no longer waits for replicas that do not answer
 
+	delay   Cause // why the last attempt ended
+	heard   int   // natural voters that answered the last phase of that attempt
+	behind  int   // natural voters that have promised and have not confirmed the missing commit
+	lacking error // why the last attempt could not be planned, if replicas may come back
+
 	turn        turnState  // of a contended partition
 	seen        int64      // the latest ballot of other proposers
 	own         []doubtful // proposals of this round that some acceptors may have accepted and that are not known to be decided
@@ -163,18 +169,19 @@ func (op *round) enroll() {
 func (op *round) attemptLocked() {
 	if err := op.plan(); err != nil {
 		if op.c.coordinator.MayArrive(err, math.MaxInt64) { // againLocked determines which members have time left
-			op.againLocked(coordinator.ArrivalPause)
+			op.lacking = err
+			op.againLocked(CauseUnavailable, coordinator.ArrivalPause)
 			return
 		}
 		op.failLocked(err)
 		return
 	}
-	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the queue
+	if op.expireLocked(op.c.clock.Monotonic()); op.over { // all the time was spent in the queue or in a pause
 		op.mu.Unlock()
 		return
 	}
 	op.attempt++
-	op.outcomes, op.reread, op.superseding, op.proposal, op.previous = nil, false, false, Proposal{}, Ballot{}
+	op.outcomes, op.reread, op.superseding, op.proposal, op.previous, op.behind = nil, false, false, Proposal{}, Ballot{}, 0
 	if op.alone() {
 		op.decideAloneLocked()
 		return
@@ -289,7 +296,7 @@ func (op *round) preparedLocked() {
 		}
 		if !op.enough(isPromise) { // other proposers interfered: some acceptors promised, for others it was unnecessary
 			op.contendedLocked()
-			op.againLocked(0)
+			op.againLocked(CauseContention, 0)
 			return
 		}
 		op.previous = Ballot{}
@@ -317,7 +324,7 @@ func (op *round) preparedLocked() {
 		op.proposeLocked(accepted.Origin, accepted.Update)
 	case op.ballot.Micros-op.span() < prior.Micros: // all timestamps must be after the prior ballot
 		op.seen = max(op.seen, prior.Micros)
-		op.againLocked(0)
+		op.againLocked(CauseQueue, 0)
 	default:
 		op.prior = prior
 		op.bringLocked(commit)
@@ -340,6 +347,7 @@ func (op *round) bringLocked(commit Proposal) {
 		return
 	}
 	op.c.counts.commitsSent.Add(1)
+	op.behind = op.among(op.voters.natural, missing)
 	op.armLocked()
 	commit.Table, commit.Key = op.cmd.Table, op.cmd.Key
 	attempt, epoch, timeout, left := op.attempt, op.topology.Epoch(), op.timeout, len(missing)
@@ -355,6 +363,9 @@ func (op *round) bringLocked(commit Proposal) {
 			case err != nil:
 				op.retryLocked(err)
 			default:
+				if slices.Contains(op.voters.natural, node) {
+					op.behind--
+				}
 				if left--; left == 0 {
 					op.rereadLocked("Missing commits were sent: reading at quorum")
 					return
@@ -389,7 +400,7 @@ func (op *round) readLocked() {
 func (op *round) rereadLocked(activity string) {
 	op.reread = true
 	op.c.counts.rereads.Add(1)
-	op.armLocked()
+	op.disarmLocked() // the read has the same deadline, and its error the number of replicas that answered
 	attempt := op.attempt
 	op.mu.Unlock()
 	op.trace(activity)
@@ -564,7 +575,7 @@ func (op *round) decidedLocked() {
 		op.settledLocked(op.ballot, op.prior, op.history)
 		if op.superseding {
 			op.superseding = false
-			op.againLocked(0)
+			op.againLocked(CauseQueue, 0)
 			return
 		}
 		op.concludeLocked(op.outcomes, nil)

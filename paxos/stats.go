@@ -17,6 +17,8 @@ type Stats struct {
 	// attempts that had to read at a quorum because the promises came with different rows. ArbitersFailed counts requests
 	// for a turn that failed or were not answered in time.
 	CommitsSent, Rereads, ArbitersFailed uint64
+	// Failures counts the requests that were answered with an error, by cause.
+	Failures FailureCounts
 	// Times is the time that rounds spent in each stage.
 	Times StageTimes
 }
@@ -27,6 +29,7 @@ type counters struct {
 	rounds, shared, unprepared, alone, turns        atomic.Uint64
 	lookedUp, unknown                               atomic.Uint64
 	commitsSent, rereads, arbitersFailed            atomic.Uint64
+	failures                                        failureCounts
 	stageTimes                                      stageTimes
 }
 
@@ -39,6 +42,6 @@ func (c *Proposer) Stats() Stats {
 		Rounds: n.rounds.Load(), Shared: n.shared.Load(), Unprepared: n.unprepared.Load(), Alone: n.alone.Load(),
 		Turns: n.turns.Load(), LookedUp: n.lookedUp.Load(), Unknown: n.unknown.Load(),
 		CommitsSent: n.commitsSent.Load(), Rereads: n.rereads.Load(), ArbitersFailed: n.arbitersFailed.Load(),
-		Times: n.stageTimes.load(),
+		Failures: n.failures.load(), Times: n.stageTimes.load(),
 	}
 }

@@ -46,7 +46,8 @@ func (op *round) begin() {
 	}
 	op.turn.tried = nil
 	op.stageLocked(StageTurn)
-	op.turn.until = now + min(contention.WaitMax, op.timeout, max(op.latestDeadline()-now, 0))
+	// A part of the time remains for the attempt.
+	op.turn.until = now + min(contention.WaitMax, op.timeout, max(op.latestDeadline()-now, 0)/2)
 	op.askTurnLocked(now)
 }
 

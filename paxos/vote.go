@@ -88,6 +88,16 @@ func (op *round) count(voters []ring.NodeID, in func(*vote) bool) (n int) {
 	return n
 }
 
+// among returns how many of the nodes are voters of the set.
+func (op *round) among(voters, nodes []ring.NodeID) (n int) {
+	for _, node := range nodes {
+		if slices.Contains(voters, node) {
+			n++
+		}
+	}
+	return n
+}
+
 // majority returns the number of the voters that decides.
 func (op *round) majority(voters []ring.NodeID) int {
 	switch {

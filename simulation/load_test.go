@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,6 +28,8 @@ type Load struct {
 	// CPU is the average processor time of a message, a piece of work and a client request. A node does them one after
 	// the other. Stall is the average time for which a node gets no processor before some of them (stalls).
 	CPU, Stall time.Duration
+	// Contention is the contention timeout of a conditional change; zero means operationTimeout.
+	Contention time.Duration
 }
 
 const (
@@ -39,6 +42,7 @@ const (
 // measured is what a load completed during its measurement.
 type measured struct {
 	completed, failed int
+	unanswered        []string        // time-outs with fewer responses than a quorum
 	latency           []time.Duration // of completed changes, sorted
 	before, after     paxos.Stats     // sums over all coordinators at the begin and at the end of the measurement
 }
@@ -123,6 +127,9 @@ func (w *load) step(turn int) {
 		case !w.measuring():
 		case err != nil:
 			m.failed++
+			if timeout := (*coordinator.WriteTimeout)(nil); errors.As(err, &timeout) && timeout.Received < timeout.BlockFor {
+				m.unanswered = append(m.unanswered, name+": "+err.Error())
+			}
 			w.c.kernel.Trace(fmt.Sprint("load ", name, " fails: ", err))
 		default:
 			m.completed++
@@ -144,7 +151,8 @@ func (w *load) change(l *process, key row.PartitionKey, name string, end func(er
 	cmd := l.partition(w.table, key)
 	cmd.Slices[0] = row.ExactRow([]byte(name))
 	l.proposer.CAS(&paxos.CASRequest{
-		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum, Contention: operationTimeout, Timeout: 2 * operationTimeout,
+		Command: cmd, Serial: ring.Serial, Consistency: ring.Quorum,
+		Contention: cmp.Or(w.o.Contention, operationTimeout), Timeout: 2 * operationTimeout,
 		Update: func(page []byte, timestamp int64) (*row.Mutation, bool, error) {
 			rows, err := textRows(page, 0)
 			if err != nil || len(rows) > 0 {
@@ -286,6 +294,19 @@ func TestPausedArbitersFailFewChanges(t *testing.T) {
 	}
 	if failed*1000 > overloadedFailuresMost*completed {
 		t.Errorf("%d changes fail, %d complete", failed, completed)
+	}
+}
+
+// TestTimeOutsWithAllNodesUpHaveAQuorum changes one partition of a ring that has little processor time, with a contention
+// timeout that is shorter than the wait for a turn. Without faults, a change may lose to others until its time is over, but
+// its error must not report fewer responses than a quorum.
+func TestTimeOutsWithAllNodesUpHaveAQuorum(t *testing.T) {
+	l := overloaded()
+	l.Gone, l.Partitions, l.Contention = "", 1, 30*time.Millisecond
+	for seed := *firstSeed; seed < *firstSeed+overloadedSeeds; seed++ {
+		if m := measureLoad(t, seed, l, nil); len(m.unanswered) > 0 {
+			t.Errorf("seed %d: %d time-outs of %d changes have too few responses, first %s", seed, len(m.unanswered), m.completed, m.unanswered[0])
+		}
 	}
 }
 
