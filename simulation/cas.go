@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,7 +90,7 @@ func (w *casRegisters) serial(key int) (level ring.Consistency, dc string) {
 	return ring.LocalSerial, datacenterName(1 + r.Intn(max(1, len(w.c.options.Datacenters))))
 }
 
-func (w *casRegisters) keys() int { return min(w.c.options.Keys, 3) }
+func (w *casRegisters) keys() int { return cmp.Or(w.c.options.Registers, min(w.c.options.Keys, 3)) }
 
 // burst sends several requests for a partition at once: changes that depend on each other, competing changes, and reads.
 func (w *casRegisters) burst(l *process, client, key int, end func() bool) {

@@ -60,12 +60,18 @@ func DrawnOptions(seed uint64) Options {
 func (o *Options) drawConditional(seed uint64) {
 	switch seed % 10 {
 	case 3:
-		o.FaultKinds, o.Points = []string{"power-all", "power-one", "power-torn"}, []string{"lose-commits"}
+		o.FaultKinds, o.Points = []string{"power-all", "power-one", "power-torn"}, []string{"drop-hint", "lose-commits"}
 		o.TornWrites = true
+		if seed/10%2 == 0 { // the acceptances of two replicas suffice to lose a decision
+			o.FaultKinds, o.TornWrites = []string{"power-all", "power-one", "restart-storm"}, false
+			o.setFactors([]int{-3})
+			o.Nodes, o.NodesMost = 3, 3
+		}
 	case 8: // clients end soon: later changes of a partition would transfer its state to the nodes that gain it
 		o.FaultKinds, o.Points = []string{"join", "leave", "move"}, []string{"drop-hint", "lose-commits"}
 		o.setFactors([]int{-3})
-		o.Nodes, o.NodesMost, o.Clients, o.Turns, o.Faults = 6, 7, 2, 8, 10*time.Second
+		// A decision is lost only if two of the three replicas of its partition change: many partitions meet that.
+		o.Nodes, o.NodesMost, o.Clients, o.Turns, o.Registers, o.Faults = 6, 7, 4, 20, 40, 10*time.Second
 		o.PaxosMargin, o.ConvergeBy = 0, ByReads
 	default:
 		return

@@ -34,6 +34,8 @@ type Options struct {
 	Tokens    int // of each node
 	Clients   int
 	Keys      int
+	// Registers is the number of rows that the workload cas changes, two in each partition; zero means at most three.
+	Registers int
 	Turns     int           // of each client, at most
 	Faults    time.Duration // how long the nemesis is active
 
