@@ -111,8 +111,8 @@ func (m *memoryRing) batchesOfNulls(ctx context.Context) error {
 
 // largeCollections writes and reads lists of 100,000 elements, which take 160 times their size if they are decoded, and
 // filters by their elements.
-func (m *memoryRing) largeCollections(ctx context.Context) error {
-	const lists, elements, clients = 4, 100_000, 8
+func (m *memoryRing) largeCollections(ctx context.Context, clients int) error {
+	const lists, elements = 4, 100_000
 	list := int32Bytes(elements)
 	for i := range elements {
 		list = append(append(list, int32Bytes(4)...), int32Bytes(i)...)

@@ -162,7 +162,7 @@ func TestMemoryOfLargeRequests(t *testing.T) {
 		return compressedZeros(ctx, m.Servers[0].Address)
 	})
 	m.survives(t, "batches of nulls", m.batchesOfNulls)
-	m.survives(t, "large collections", m.largeCollections)
+	m.survives(t, "large collections", func(ctx context.Context) error { return m.largeCollections(ctx, 8) })
 	m.survives(t, "a large partition", func(ctx context.Context) error {
 		if err := m.fill(ctx, "m.wide", wide, wide, 1000); err != nil {
 			return err
@@ -194,6 +194,13 @@ func TestMemoryOfLargeRequests(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// TestMemoryOfOneCore reads large collections with many clients from a node that executes on one core.
+func TestMemoryOfOneCore(t *testing.T) {
+	m := startInMemory(t, 1<<30, process.Options{Nodes: 1}, (*process.Server).OneCore)
+	run(t, m.dial(t), "CREATE TABLE m.lists (k int PRIMARY KEY, l list<int>)")
+	m.survives(t, "large collections", func(ctx context.Context) error { return m.largeCollections(ctx, 32) })
 }
 
 // TestMemoryOfIndexes writes rows with indexes and reads by them, and queries the same table with Azure Tables' protocol.

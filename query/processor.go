@@ -117,6 +117,7 @@ func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, 
 		return nil, err
 	}
 	pl, err := p.compile(now, keyspace, text, stmt)
+	r.Memory.Rest()
 	if err == nil && pl.isData() && len(text) <= textKeepMax {
 		p.texts.Put(k, pl, kept, pl.resultID())
 	}
@@ -124,13 +125,16 @@ func (p *Processor) textPlan(r *request.Request, keyspace, text string) (*plan, 
 }
 
 // parse parses text. It reserves memory for the parser, and returns it except for kept, which the statement and its
-// plan take.
+// plan take. Unless it fails, it leaves the end of the computation, with Rest, to the caller.
 func parse(r *request.Request, text string) (stmt cql.Statement, kept int, err error) {
 	parsed, kept := cql.ParseBytes(text)
 	if err := r.Grow(parsed); err != nil {
 		return nil, 0, err
 	}
-	stmt, err = cql.Parse(text)
+	r.Memory.Work(len(text))
+	if stmt, err = cql.Parse(text); err != nil {
+		r.Memory.Rest()
+	}
 	r.Memory.Shrink(int64(parsed - kept))
 	return stmt, kept, err
 }
@@ -157,6 +161,7 @@ func (p *Processor) prepare(r *request.Request, s *Session, text, keyspace strin
 		return nil, nil, err
 	}
 	pl, err := p.compile(p.services.View.Schema(), ks, text, stmt)
+	r.Memory.Rest()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -165,6 +165,9 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 	defer l.freePage(p)
 	l.memory.Open(&p.memory, memory.Origin{}, nil)
 	p.cmd = *cmd
+	owner, _ := cmd.Owner.(*memory.Owner)
+	l.memory.Turn(&p.turn, owner)
+	p.cmd.Work = &p.turn
 	var err error
 	if p.cmd.Limits.Bytes == 0 {
 		p.cmd.Memory = p
@@ -174,7 +177,9 @@ func (l *Local) readPage(epoch uint64, cmd *row.ReadCommand, own bool, done func
 			return
 		}
 	}
-	if p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd); err != nil {
+	p.bytes, err = l.engine.Read(p.bytes[:0], &p.cmd)
+	p.turn.Rest() // done may wait
+	if err != nil {
 		done(nil, FromStorage(err))
 	} else {
 		done(p.bytes, nil)

@@ -16,6 +16,7 @@ const pageMemoryFree = 64 << 10
 // request's own.
 type page struct {
 	memory memory.Account
+	turn   memory.Turn // of the read
 	ended  *atomic.Int64
 	bytes  []byte
 	cmd    row.ReadCommand
@@ -62,6 +63,7 @@ func (l *Local) ReservePage(limits row.Limits) (release func(), err error) {
 
 // freePage returns the memory of a page.
 func (l *Local) freePage(p *page) {
+	p.turn.Rest() // after a panic
 	p.memory.Close()
 	p.cmd = row.ReadCommand{}
 	if cap(p.bytes) <= pageKept {

@@ -132,8 +132,9 @@ func (e *Executor) WithDeadline(r *Request, timeout time.Duration) (ctx context.
 }
 
 // limit shortens the timeout of an operation to the time until the request's deadline. It fails if the node must not
-// serve clients, or if the deadline has passed.
+// serve clients, or if the deadline has passed. The request may wait after it, so its computation rests.
 func (e *Executor) limit(r *Request, timeout *time.Duration) error {
+	r.Memory.Rest()
 	if err := e.o.Refuse(); err != nil {
 		return err
 	}

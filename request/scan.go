@@ -147,6 +147,7 @@ func (s *Scan) Reset() {
 func (s *Scan) Run() error {
 	s.Width = max(s.Width, 1)
 	err := s.run()
+	s.Request.Memory.Rest()
 	s.drain()
 	if s.timer != nil {
 		now := s.Executor.o.Clock.Monotonic()
@@ -244,6 +245,7 @@ func (s *Scan) start(r *Read) {
 		s.Request.Cost.Bytes += len(r.page)
 		return
 	}
+	x.cmd.Owner = s.Request.Memory.Owner()
 	x.req = coordinator.ReadRequest{Command: &x.cmd, Consistency: s.Request.Consistency, Cancel: s.Cancel}
 	if r.err = s.reserve(r, &x.req); r.err != nil {
 		return
@@ -381,6 +383,7 @@ func (s *Scan) take(r *Read) (stop bool, err error) {
 			return false, err
 		}
 		s.bytes += len(page)
+		s.Request.Memory.Work(len(page)) // until the request waits for anything
 		r.Reader.Runs = s.Runs
 		r.Page(page)
 		if stop, err := s.rows(r); stop || err != nil {

@@ -121,6 +121,23 @@ type ReadCommand struct {
 	Cancel *env.Cancel
 	// Memory bounds the page. Nil means that only storage bounds it. It is local to this node and not encoded.
 	Memory PageMemory
+	// Work bounds the computations of several reads together. Nil means no bound. Owner is the client for which the read is
+	// executed, in the form that Work understands. Both are local to this node and not encoded.
+	Work  Work
+	Owner any
+}
+
+// Process calls Work before n bytes are processed. It may wait.
+func (c *ReadCommand) Process(n int) {
+	if c.Work != nil {
+		c.Work.Work(n)
+	}
+}
+
+// Work counts what a computation processes.
+type Work interface {
+	// Work is called before n bytes are processed. It may wait.
+	Work(n int)
 }
 
 // PageMemory bounds the memory of a page while it is read.

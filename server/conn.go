@@ -78,6 +78,8 @@ type conn struct {
 		free []*lease
 	}
 	budget *budget
+	pause  memory.Pause  // of the reader
+	paused atomic.Bool   // the reader waits for memory of others
 	owner  *memory.Owner // of the address
 	role   atomic.Pointer[memory.Owner]
 	flow   memory.Flow
@@ -247,15 +249,20 @@ func (c *conn) setReadDeadline(t time.Time) {
 	}
 }
 
-// waitForMemory pauses the reader while too many bytes are in flight.
+// waitForMemory pauses the reader while too many bytes are in flight. A connection without requests may send one, so
+// that clients which wait for each answer do not wait for the memory of others.
 func (c *conn) waitForMemory() {
 	c.budget.wait(c.stopping.Load)
-	if !c.throw && c.budget.used.Load() > 0 { // a connection without requests may send one
-		if c.shared != nil {
-			c.shared.wait(c.stopping.Load)
-		}
-		c.server.memory.Calm(c.stopping.Load)
+	if c.throw || c.budget.used.Load() == 0 || c.shared == nil && c.server.memory.IsCalm() {
+		return
 	}
+	c.paused.Store(true)
+	defer c.paused.Store(false)
+	resume := func() bool { return c.stopping.Load() || c.budget.used.Load() == 0 }
+	if c.shared != nil {
+		c.shared.wait(resume)
+	}
+	c.server.memory.Calm(&c.pause, resume)
 }
 
 func (c *conn) reserve(n int64) (h memory.Held, ok bool) {
@@ -288,6 +295,13 @@ func (c *conn) releaseOwn(n int64) {
 	c.budget.release(n)
 	if c.shared != nil {
 		c.shared.release(n)
+	}
+	// The reader looks at used after it has set paused, so one of both goroutines sees what the other has done.
+	if c.paused.Load() && c.budget.used.Load() == 0 {
+		if c.shared != nil {
+			c.shared.wake()
+		}
+		c.server.memory.Resume(&c.pause)
 	}
 }
 

@@ -79,6 +79,8 @@ func (w *worker) encode(j job, result *query.Result, err error) (reply []byte, c
 	if err == nil {
 		if err = w.reserveReply(c, result); err != nil {
 			result.Release()
+		} else {
+			w.memory.Work(len(result.Rows)) // until Detach
 		}
 	}
 	if err != nil {

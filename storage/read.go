@@ -465,6 +465,7 @@ func (r *reader) readRow(clustering []byte) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	r.cmd.Process(len(value))
 	deletion := r.deletion
 	if len(r.deletions) > 0 {
 		deletion = deletion.Max(row.DeletionAt(r.deletions, clustering))

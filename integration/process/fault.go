@@ -10,3 +10,6 @@ func (s *Server) Resume() error { return syscall.Kill(s.PID, syscall.SIGCONT) }
 
 // UseBinary makes the next Start execute another build.
 func (s *Server) UseBinary(path string) { s.argv[0] = path }
+
+// OneCore makes the next start of the server execute Go code on one core at a time.
+func (s *Server) OneCore() { s.argv = append([]string{"env", "GOMAXPROCS=1"}, s.argv...) }

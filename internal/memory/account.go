@@ -44,6 +44,7 @@ type Account struct {
 	flow   *Flow
 	held   atomic.Int64
 	big    bool // held belongs to the large part
+	turn   Turn // of its computations
 
 	// The following fields belong to Pool.mu.
 	waiter  env.Waiter
@@ -59,6 +60,7 @@ type Account struct {
 func (p *Pool) Open(a *Account, origin Origin, flow *Flow) {
 	if p != nil {
 		a.pool, a.origin, a.flow = p, origin, flow
+		a.turn.open(p, a.Owner())
 	}
 }
 
@@ -71,6 +73,7 @@ func (a *Account) SetRole(role *Owner) {
 	a.origin.Role.Hold(-n)
 	a.origin.Role = role
 	role.Hold(n)
+	a.turn.owner = a.Owner()
 }
 
 // Close returns the memory.
@@ -82,6 +85,7 @@ func (a *Account) Close() {
 	h := a.Detach()
 	a.origin.Address.Hold(-h.Bytes())
 	a.pool, a.origin, a.flow = nil, Origin{}, nil
+	a.turn.turns = nil
 	p.Return(h)
 }
 
@@ -91,6 +95,7 @@ func (a *Account) Detach() (h Held) {
 	if a == nil || a.pool == nil {
 		return h
 	}
+	a.turn.Rest()
 	p := a.pool
 	if p.privileged.Load() == a { // only this account ends its privilege
 		p.mu.Lock()
@@ -233,6 +238,10 @@ func (a *Account) wait(ctx context.Context, size int64) error {
 	}
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { a.giveUp(p, round, ctx.Err()) })()
+	}
+	if a.turn.held { // those that have memory may wait for a turn
+		a.turn.Rest()
+		defer a.turn.take()
 	}
 	a.waiter.Wait()
 	p.mu.Lock()

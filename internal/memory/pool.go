@@ -2,6 +2,7 @@ package memory
 
 import (
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,8 @@ type Limits struct {
 	Waiters int
 	// Patience is how long an account waits at most.
 	Patience time.Duration
+	// Turns is the maximum number of long computations at a time (Turn). The default is two for each processor.
+	Turns int
 }
 
 // Of returns the limits of a pool that uses at most total bytes: two thirds for all requests, and a third in reserve.
@@ -63,10 +66,11 @@ type Pool struct {
 	queue   []*Account           // those that wait, in the order in which they began
 	turn    int64                // number of accounts that no longer wait because they were given memory
 	reclaim map[*func()]struct{} // of OnShortage
-	calm    *sync.Cond           // of mu
+	calm    map[*Pause]struct{}  // in Calm
 	watch   env.Timer            // while goroutines are in Calm
 
 	owners owners
+	turns  turns
 }
 
 // Stats are the figures of a Pool.
@@ -90,14 +94,17 @@ func New(o Options) *Pool {
 	if o.Patience == 0 {
 		o.Patience = patienceDefault
 	}
+	if o.Turns == 0 {
+		o.Turns = turnsEach * runtime.GOMAXPROCS(0)
+	}
 	if o.Clock == nil {
 		o.Clock = wallClock{time.Now()}
 	}
 	if o.NewWaiter == nil {
 		o.NewWaiter = env.NewChannelWaiter
 	}
-	p := &Pool{o: o, reclaim: map[*func()]struct{}{}}
-	p.calm = sync.NewCond(&p.mu)
+	p := &Pool{o: o, reclaim: map[*func()]struct{}{}, calm: map[*Pause]struct{}{}}
+	p.turns.free, p.turns.newWaiter = o.Turns, o.NewWaiter
 	return p
 }
 
@@ -196,20 +203,31 @@ func (p *Pool) Return(h Held) {
 
 func (p *Pool) pauseAt() int64 { return max(1, p.o.Bytes*calmPercent/100) }
 
+// Pause is the place of one goroutine in Calm. The zero Pause is ready for use.
+type Pause struct{ cond *sync.Cond }
+
+// IsCalm reports whether less than 80 % of the bound are in use.
+func (p *Pool) IsCalm() bool { return p.Used() < p.pauseAt() }
+
 // Calm returns once less than 80 % of the bound are in use or stop returns true. The goroutine that makes stop true must call
-// Wake.
-func (p *Pool) Calm(stop func() bool) {
-	if p.Used() < p.pauseAt() {
+// Resume or Wake. One goroutine at a time uses at.
+func (p *Pool) Calm(at *Pause, stop func() bool) {
+	if p.IsCalm() {
 		return
 	}
 	// Return sees pauses > 0, and blocks on mu until Wait has released it: no wake-up is lost.
 	p.mu.Lock()
+	if at.cond == nil {
+		at.cond = sync.NewCond(&p.mu)
+	}
+	p.calm[at] = struct{}{}
 	if p.pauses.Add(1) == 1 {
 		p.watchLocked()
 	}
 	for p.Used() >= p.pauseAt() && !stop() {
-		p.calm.Wait()
+		at.cond.Wait()
 	}
+	delete(p.calm, at)
 	if p.pauses.Add(-1) == 0 {
 		p.watch.Stop()
 	}
@@ -228,10 +246,21 @@ func (p *Pool) watchLocked() {
 	})
 }
 
+// Resume makes the goroutine in Calm that uses at call stop.
+func (p *Pool) Resume(at *Pause) {
+	p.mu.Lock()
+	if at.cond != nil {
+		at.cond.Signal()
+	}
+	p.mu.Unlock()
+}
+
 // Wake makes each goroutine in Calm call stop, and looks at the accounts that wait: a Flow may have been resumed.
 func (p *Pool) Wake() {
 	p.mu.Lock()
-	p.calm.Broadcast()
+	for at := range p.calm {
+		at.cond.Signal()
+	}
 	p.grantLocked()
 	p.mu.Unlock()
 }
