@@ -67,7 +67,8 @@ func parse(args []string) (*config, error) {
 	})
 	f.StringVar(&c.sync, "sync", "batch", "commitlog_sync of the nodes started: batch or periodic")
 	f.StringVar(&c.flags, "cqld-flags", "", "more flags for cqld start, separated by blanks")
-	workloads := f.String("workloads", "insert,read,slice,mixed", "what to measure")
+	workloads := f.String("workloads", "insert,read,slice,mixed",
+		"what to measure: insert, read, slice, mixed, once (IF NOT EXISTS), counter, batch")
 	inFlight := f.String("in-flight", "64,256", "requests in flight")
 	f.Int64Var(&c.warmup, "warmup", 300_000, "operations before each workload is measured first")
 	f.Int64Var(&c.ops, "ops", 200_000, "operations of one measurement, at most")

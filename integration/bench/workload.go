@@ -13,12 +13,14 @@ const (
 	slicePartitions = 2_000
 	sliceRows       = 100
 	textSize        = 60
+	tallies         = 10_000 // counters
 )
 
 var (
 	schemaStatements = []string{
 		"CREATE TABLE IF NOT EXISTS bench.point (id bigint PRIMARY KEY, a text, b text, c int, d bigint, e text)",
 		"CREATE TABLE IF NOT EXISTS bench.slice (p int, c int, v text, PRIMARY KEY (p, c))",
+		"CREATE TABLE IF NOT EXISTS bench.tally (id bigint PRIMARY KEY, n counter)",
 	}
 	padding = []byte("abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz")[:textSize]
 )
@@ -28,21 +30,28 @@ const (
 	selectPoint = "SELECT id, a, b, c, d, e FROM bench.point WHERE id = ?"
 	insertSlice = "INSERT INTO bench.slice (p, c, v) VALUES (?, ?, ?)"
 	selectSlice = "SELECT c, v FROM bench.slice WHERE p = ?"
+	insertOnce  = insertPoint + " IF NOT EXISTS"
+	addTally    = "UPDATE bench.tally SET n = n + 1 WHERE id = ?"
+	insertBatch = "BEGIN BATCH " + insertSlice + "; " + insertSlice + "; " + insertSlice + "; APPLY BATCH"
 )
 
-// operation is one kind of request: its encoded prefix, its values, and the number of rows in its answer.
+// operation is one kind of request: its encoded prefix, its values, and the number of rows in its answer,
+// or anyRows.
 type operation struct {
 	prefix []byte
 	values func(b []byte, n int64, r *rand.Rand) []byte
 	rows   int
 }
 
+// anyRows is the number of rows of answers that contain their metadata, which are not decoded.
+const anyRows = -1
+
 // workload selects the operation of the n-th request.
 type workload func(n int64, r *rand.Rand) *operation
 
 // operations contains the statements prepared on one server.
 type operations struct {
-	insert, read, slice, loadSlice operation
+	insert, read, slice, loadSlice, once, tally, batch operation
 }
 
 func prepare(address string, consistency uint16) (*operations, error) {
@@ -66,13 +75,22 @@ func prepare(address string, consistency uint16) (*operations, error) {
 		return appendExecute(nil, a.Prepared.ID, consistency, values)
 	}
 	ops := &operations{
-		insert: operation{prefix: prefix(insertPoint, 6), values: func(b []byte, n int64, r *rand.Rand) []byte {
-			b = appendInt64(b, spread(n))
-			b = appendValue(b, padding)
-			b = appendValue(b, padding[:40])
-			b = appendInt32(b, int32(n))
-			b = appendInt64(b, n)
-			return appendValue(b, padding)
+		insert: operation{prefix: prefix(insertPoint, 6), values: pointValues},
+		// The ids of insert and once differ, so that once finds no row.
+		once: operation{prefix: prefix(insertOnce, 6), rows: anyRows, values: func(b []byte, n int64, r *rand.Rand) []byte {
+			return pointValues(b, -1-n, r)
+		}},
+		tally: operation{prefix: prefix(addTally, 1), values: func(b []byte, _ int64, r *rand.Rand) []byte {
+			return appendInt64(b, spread(r.Int64N(tallies)))
+		}},
+		// A logged batch of rows of three partitions.
+		batch: operation{prefix: prefix(insertBatch, 9), values: func(b []byte, n int64, _ *rand.Rand) []byte {
+			for i := range int64(3) {
+				b = appendInt32(b, int32(-1-i-3*(n/sliceRows)))
+				b = appendInt32(b, int32(n%sliceRows))
+				b = appendValue(b, padding)
+			}
+			return b
 		}},
 		read: operation{prefix: prefix(selectPoint, 1), rows: 1, values: func(b []byte, _ int64, r *rand.Rand) []byte {
 			return appendInt64(b, spread(r.Int64N(pointRows)))
@@ -89,18 +107,33 @@ func prepare(address string, consistency uint16) (*operations, error) {
 	return ops, err
 }
 
+func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
+	b = appendInt64(b, spread(n))
+	b = appendValue(b, padding)
+	b = appendValue(b, padding[:40])
+	b = appendInt32(b, int32(n))
+	b = appendInt64(b, n)
+	return appendValue(b, padding)
+}
+
 // spread maps a counter to an id in a different order.
 func spread(n int64) int64 { return int64(uint64(n) * 0x9E3779B97F4A7C15) }
 
-// workload returns the workload with a name of the command line. A mixed load consists of half writes, 45 % point reads, 5 % slices.
+// workload returns the workload with a name of the command line. "once" is INSERT IF NOT EXISTS of absent rows. A mixed load consists of half writes, 45 % point reads, 5 % slices.
 func (o *operations) workload(name string) (workload, error) {
 	switch name {
 	case "insert":
-		return func(int64, *rand.Rand) *operation { return &o.insert }, nil
+		return constant(&o.insert), nil
 	case "read":
-		return func(int64, *rand.Rand) *operation { return &o.read }, nil
+		return constant(&o.read), nil
 	case "slice":
-		return func(int64, *rand.Rand) *operation { return &o.slice }, nil
+		return constant(&o.slice), nil
+	case "once":
+		return constant(&o.once), nil
+	case "counter":
+		return constant(&o.tally), nil
+	case "batch":
+		return constant(&o.batch), nil
 	case "mixed":
 		return func(_ int64, r *rand.Rand) *operation {
 			switch d := r.IntN(100); {
@@ -112,5 +145,5 @@ func (o *operations) workload(name string) (workload, error) {
 			return &o.slice
 		}, nil
 	}
-	return nil, fmt.Errorf("bench: no workload %q; there are insert, read, slice, mixed", name)
+	return nil, fmt.Errorf("bench: no workload %q; there are insert, read, slice, mixed, once, counter, batch", name)
 }
