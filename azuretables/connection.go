@@ -255,7 +255,7 @@ func (c *connection) Write(b []byte) (int, error) {
 	}
 	total := 0
 	for { // in parts, so that progress shows
-		part := b[:min(len(b), writePart)]
+		part := b[:min(len(b), c.writeSize())]
 		c.stuck.Store(time.Now().UnixNano())
 		n, err := c.Conn.Write(part)
 		c.stuck.Store(0)
@@ -264,6 +264,14 @@ func (c *connection) Write(b []byte) (int, error) {
 		}
 		b = b[len(part):]
 	}
+}
+
+// writeSize returns the size of a part of a response.
+func (c *connection) writeSize() int {
+	if c.carrier == nil || c.carrier.server.o.Memory.Scarce() {
+		return writePart
+	}
+	return writeLarge
 }
 
 // disconnectStuck ends the connections whose clients have not read anything of their responses for stuckGrace. It is called while

@@ -2,8 +2,11 @@ package azuretables
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"time"
+
+	"cqld/internal/memory"
 )
 
 // deadlines is a connection that records the deadlines set on it.
@@ -93,5 +96,38 @@ func TestSilentClientsAreDisconnected(t *testing.T) {
 		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 			t.Errorf("%q: the connection stays open", sent)
 		}
+	}
+}
+
+// written is a connection that records the sizes of writes.
+type written struct {
+	deadlines
+	sizes []int
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.sizes = append(w.sizes, len(b))
+	return len(b), nil
+}
+
+// TestPartsOfResponses writes a response of 1 MiB at once, and in small parts while memory is scarce.
+func TestPartsOfResponses(t *testing.T) {
+	pool := memory.New(memory.Options{Limits: memory.Limits{Bytes: 64 << 20, Reserve: 64 << 20}})
+	w := &written{}
+	c := &connection{Conn: w, carrier: &carrier{server: &Server{o: Options{Memory: pool}}}}
+	body := make([]byte, 1<<20)
+	if n, err := c.Write(body); n != len(body) || err != nil || !slices.Equal(w.sizes, []int{len(body)}) {
+		t.Errorf("%d bytes in parts of %v, %v", n, w.sizes, err)
+	}
+	var request memory.Account
+	pool.Open(&request, memory.Origin{}, nil)
+	defer request.Close()
+	if !request.TryGrow(33 << 20) {
+		t.Fatal("no memory")
+	}
+	w.sizes = nil
+	want := slices.Repeat([]int{writePart}, len(body)/writePart)
+	if n, err := c.Write(body); n != len(body) || err != nil || !slices.Equal(w.sizes, want) {
+		t.Errorf("%d bytes in parts of %v, %v while memory is scarce", n, w.sizes, err)
 	}
 }

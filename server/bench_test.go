@@ -34,6 +34,50 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
+// TestRequestsAllocateLittle bounds what a request that is alone on its connection allocates in the server: its body, and the
+// Result of this Processor, and one more if a pool was emptied.
+func TestRequestsAllocateLittle(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget under the race detector")
+	}
+	row := rowsOf(1, "a row")
+	row.NoMetadata = true
+	_, addr := start(t, Options{Processor: &fake{
+		execute: func(*request.Request, *query.Session, []byte, *query.Params) (*query.Result, error) {
+			copied := *row
+			return &copied, nil
+		},
+	}})
+	for _, v := range []frame.Version{4, 5} {
+		c := connect(t, addr, v)
+		e := frame.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16), Params: frame.Params{Consistency: ring.Quorum}}
+		one := envelope(v, frame.OpExecute, 1, 0, e.Append(nil, v))
+		if v >= 5 {
+			one = frame.AppendSegments(nil, one, nil)
+		}
+		in := &counter{conn: c.net, framed: v >= 5}
+		ask := func() {
+			if _, err := c.net.Write(one); err != nil {
+				t.Fatal(err)
+			}
+			for n := 0; n == 0; {
+				var err error
+				if n, err = in.read(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		least := testing.AllocsPerRun(200, ask)
+		for range 5 { // other goroutines of the process are counted, too
+			least = min(least, testing.AllocsPerRun(200, ask))
+		}
+		const most = 3
+		if least > most {
+			t.Errorf("v%d: %v allocations, want at most %d", v, least, most)
+		}
+	}
+}
+
 func benchmarkWindow(b *testing.B, addr string, v frame.Version, window int) {
 	c := connect(b, addr, v)
 	c.net.SetDeadline(time.Time{})

@@ -126,6 +126,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		c.client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
 	c.in = input{conn: incoming{c}, buffers: s.buffers}
+	c.out.flush = c.flush
 	c.halt = make(chan struct{})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c

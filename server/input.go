@@ -8,7 +8,10 @@ import (
 
 // buffers lends byte slices of readBufferLarge to busy connections, and larger ones for replies, in sizes that double. Others may be
 // returned to it, and are kept if they are usable.
-type buffers struct{ pools [bufferSizes]sync.Pool }
+type buffers struct {
+	pools [bufferSizes]sync.Pool // *[]byte
+	boxes sync.Pool              // *[]byte that are nil: put allocates none
+}
 
 func newBuffers() *buffers { return new(buffers) }
 
@@ -20,8 +23,11 @@ func (p *buffers) sized(n int) []byte {
 	if class == bufferSizes {
 		return make([]byte, n)
 	}
-	if b, ok := p.pools[class].Get().(*[]byte); ok {
-		return *b
+	if box, ok := p.pools[class].Get().(*[]byte); ok {
+		b := *box
+		*box = nil
+		p.boxes.Put(box)
+		return b
 	}
 	return make([]byte, readBufferLarge<<class)
 }
@@ -37,8 +43,12 @@ func (p *buffers) put(b []byte) {
 	if cap(b) > 2*readBufferLarge<<class {
 		return // it would waste memory
 	}
-	b = b[:readBufferLarge<<class]
-	p.pools[class].Put(&b)
+	box, ok := p.boxes.Get().(*[]byte)
+	if !ok {
+		box = new([]byte)
+	}
+	*box = b[:readBufferLarge<<class]
+	p.pools[class].Put(box)
 }
 
 // sizeClass returns the index of the least size that is n or more, or bufferSizes.

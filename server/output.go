@@ -15,6 +15,7 @@ import (
 type output struct {
 	mu       sync.Mutex
 	pending  []chunk
+	spare    []chunk   // memory for pending after the flusher has taken it; its elements are empty
 	bytes    int       // of pending, and of what the flusher is writing: the replies that the client has not read
 	flushing bool      // a flusher is running and will write pending
 	framed   bool      // v5, after READY or AUTHENTICATE
@@ -27,6 +28,7 @@ type output struct {
 	parked   []job     // requests that are executed when the client has read more; see park.go
 
 	flushers sync.WaitGroup
+	flush    func()       // conn.flush, so that no reply allocates it
 	stuck    atomic.Int64 // ns since 1970: when the present write began; 0 if none is in progress
 }
 
@@ -67,13 +69,13 @@ func (c *conn) enqueue(envelopes []byte, charge memory.Held, owned bool) (taken 
 	default:
 		o.pending = append(o.pending, chunk{envelopes: append(c.server.buffers.get()[:0], envelopes...), charge: charge, plain: !o.framed})
 	}
-	if o.held && (o.bytes > holdBytesMax || c.server.memory.Used() > c.server.memory.Limits().Bytes/2) {
+	if o.held && (o.bytes > holdBytesMax || c.server.memory.Scarce()) {
 		o.held = false
 	}
 	start := o.startLocked()
 	o.mu.Unlock()
 	if start {
-		go c.flush()
+		go c.out.flush()
 	}
 	return taken
 }
@@ -121,7 +123,7 @@ func (c *conn) releaseHeld(age time.Duration) {
 	}
 	o.mu.Unlock()
 	if start {
-		go c.flush()
+		go c.out.flush()
 	}
 }
 
@@ -133,7 +135,7 @@ func (c *conn) serveHeld() {
 	start := o.startLocked()
 	o.mu.Unlock()
 	if start {
-		go c.flush()
+		go c.out.flush()
 	}
 }
 
@@ -161,7 +163,7 @@ func (c *conn) flush() {
 	for len(o.pending) > 0 && !o.broken && (!o.held || o.due) {
 		o.due = false
 		batch := o.pending
-		o.pending = nil
+		o.pending, o.spare = o.spare, nil
 		o.mu.Unlock()
 		var err error
 		for i := range batch {
@@ -174,6 +176,10 @@ func (c *conn) flush() {
 			c.fail(err)
 		}
 		o.mu.Lock()
+		if cap(batch) <= spareChunks {
+			clear(batch)
+			o.spare = batch[:0]
+		}
 	}
 	o.flushing = false
 	o.mu.Unlock()
@@ -200,7 +206,7 @@ func (c *conn) writeChunk(b *chunk, segments []byte) ([]byte, error) {
 	switch rest := b.envelopes; {
 	case b.plain:
 		for len(rest) > 0 { // in parts, so that progress shows
-			n := min(len(rest), frame.SegmentPayloadMax)
+			n := min(len(rest), c.writeSize())
 			if err := c.write(rest[:n]); err != nil {
 				return segments, err
 			}
@@ -221,6 +227,15 @@ func (c *conn) writeChunk(b *chunk, segments []byte) ([]byte, error) {
 		segments = frame.AppendSegments(segments[:0], rest, c.segmentCompressor())
 		return segments, c.write(segments)
 	}
+}
+
+// writeSize returns the size of a part of a reply. A client that reads nothing of it for a while is disconnected, if
+// requests wait for memory.
+func (c *conn) writeSize() int {
+	if c.server.memory.Scarce() {
+		return frame.SegmentPayloadMax
+	}
+	return writeLarge
 }
 
 func (c *conn) write(b []byte) error {
