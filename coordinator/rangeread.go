@@ -41,7 +41,7 @@ type rangeOp struct {
 	round    int // answers to earlier rounds are ignored
 	failed   error
 	cancel   *env.Cancel // cancels all ranges
-	unhook   func() bool // removes the hook of the request's Cancel
+	hook     env.Hook    // of the request's Cancel
 }
 
 // readRange reads a range of the ring.
@@ -57,7 +57,8 @@ func (c *Coordinator) readRange(req *ReadRequest, table *schema.Table, done func
 	op.plan(rest)
 	op.cancel = req.Cancel.Child(c.clock, op.deadline)
 	if req.Cancel != nil {
-		op.unhook = req.Cancel.OnCancel(op.canceled)
+		op.hook.F = op.canceled
+		req.Cancel.Watch(&op.hook)
 	}
 	op.advance(req.Blocks)
 }
@@ -305,8 +306,8 @@ func (op *rangeOp) finish(page []byte, err error) {
 	op.done = nil
 	op.mu.Unlock()
 	op.c.ReleaseRead()
-	if op.unhook != nil {
-		op.unhook()
+	if op.req.Cancel != nil {
+		op.req.Cancel.Remove(&op.hook)
 	}
 	done(page, err)
 	op.cancel.Cancel() // cancel the ranges, and the replicas whose answers are not needed

@@ -48,13 +48,24 @@ func (c *Coordinator) Read(req *ReadRequest, done func(page []byte, err error)) 
 		op.deadline = c.clock.Monotonic() + req.Timeout
 		op.set = c.replicasOf(op.topology, table, req.Command.Key.Token)
 	}
-	if req.Cancel != nil {
+	if req.Cancel != nil && !op.endsHere(req) {
 		op.cancel = req.Cancel.Child(c.clock, op.deadline)
 		op.refs++
-		op.unhook = req.Cancel.OnCancel(op.canceled)
+		op.watched = req.Cancel
+		op.watched.Watch(&op.hook)
 	}
 	op.begin(req.Blocks)
 	op.release()
+}
+
+// endsHere reports whether the read consists of one request to this node that is executed in the caller's goroutine and
+// ends with the Cancel of req: then there is nothing else to cancel.
+func (op *readOp) endsHere(req *ReadRequest) bool {
+	if op.deadline != 0 || !req.Blocks || req.Command.Cancel != req.Cancel {
+		return false
+	}
+	_, ok := op.c.replica(op.self, op.trace).(Blocking)
+	return ok
 }
 
 // errSerialRead refuses reads that need a round of Paxos.
@@ -146,12 +157,13 @@ type readOp struct {
 	kept       []*[]byte         // pages referenced by the resolver's result
 	memory     int               // of ReadRequest
 	cancel     *env.Cancel       // cancels the requests to replicas; nil means that nothing does
-	unhook     func() bool       // removes the hook of the request's Cancel, if cancel is this read's own
+	hook       env.Hook          // of watched
+	watched    *env.Cancel       // the request's Cancel, if cancel is this read's own child of it
 }
 
 func newReadOp(c *Coordinator) *readOp {
 	op := &readOp{c: c}
-	op.onTimer = op.tick
+	op.onTimer, op.hook.F = op.tick, op.canceled
 	return op
 }
 
@@ -163,7 +175,7 @@ func (op *readOp) prepare(req *ReadRequest, table *schema.Table, t *ring.Topolog
 	op.topology, op.self = t, op.c.view.Self()
 	op.round, op.rounds, op.plans, op.phase, op.whole = 0, 0, 0, phaseDigest, false
 	op.refused, op.remote, op.next = false, false, nil
-	op.cancel, op.unhook, op.memory = nil, nil, req.Memory
+	op.cancel, op.watched, op.memory = nil, nil, req.Memory
 	op.resolver = op.newResolver()
 }
 
@@ -510,7 +522,7 @@ func (op *readOp) failLocked(err error) { op.concludeLocked(nil, err) }
 // concludeLocked answers the client. The op may exist until the last replica has answered, but needs no page any more. It
 // unlocks mu and releases the caller's reference.
 func (op *readOp) concludeLocked(page []byte, err error) {
-	done, kept, unhook := op.done, op.kept, op.unhook
+	done, kept, watched := op.done, op.kept, op.watched
 	op.done, op.kept = nil, nil
 	op.resolver = resolve.Resolver{}
 	op.mu.Unlock()
@@ -521,8 +533,8 @@ func (op *readOp) concludeLocked(page []byte, err error) {
 	for _, b := range kept {
 		op.c.release(b)
 	}
-	if unhook != nil {
-		if unhook() {
+	if watched != nil {
+		if watched.Remove(&op.hook) {
 			op.release()
 		}
 		op.cancel.Cancel() // cancel requests whose answers are not needed
@@ -557,7 +569,7 @@ func (op *readOp) release() {
 		op.spareSlots = append(op.spareSlots, t)
 	}
 	op.targets = op.targets[:0]
-	op.requested, op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.unhook = nil, nil, nil, nil, nil, nil, nil, nil
+	op.requested, op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.watched = nil, nil, nil, nil, nil, nil, nil, nil
 	op.set, op.only = ring.ReplicaSet{}, nil
 	c.reads.Put(op)
 }

@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -308,6 +309,14 @@ func (q *quickReplica) Truncate(_ uint64, _ coordinator.Truncation, _ time.Durat
 	done(nil)
 }
 
+// ReadHere and DigestHere implement coordinator.Blocking.
+func (q *quickReplica) ReadHere(_ uint64, _ *row.ReadCommand, _ time.Duration, done func([]byte, error)) {
+	done(q.page, nil)
+}
+func (q *quickReplica) DigestHere(_ uint64, _ *row.ReadCommand, _ time.Duration, done func(row.Digest, error)) {
+	done(row.DigestOf(q.page), nil)
+}
+
 // quickCluster returns a coordinator of replicas that answer at once.
 func quickCluster(t testing.TB, nodes int) (*coordinator.Coordinator, *coordinator.WriteRequest, *coordinator.ReadRequest) {
 	quick := &quickReplica{page: emptyPage()}
@@ -328,12 +337,12 @@ func TestAllocations(t *testing.T) {
 	wrote := func(error) {}
 	read := func([]byte, error) {}
 	for _, x := range []struct {
-		name        string
-		nodes       int
-		write, read float64
+		name                  string
+		nodes                 int
+		write, read, canceled float64
 	}{
-		{"one node", 1, 0, 0},
-		{"quorum of four", 4, 1, 1}, // the timer
+		{"one node", 1, 0, 0, 0},
+		{"quorum of four", 4, 1, 1, 2}, // the timer, and what cancels the requests to replicas
 	} {
 		c, w, r := quickCluster(t, x.nodes)
 		if n := leastAllocs(x.write, func() { c.Write(w, wrote) }); n > x.write {
@@ -341,6 +350,11 @@ func TestAllocations(t *testing.T) {
 		}
 		if n := leastAllocs(x.read, func() { c.Read(r, read) }); n > x.read {
 			t.Errorf("%s: a read allocates %v times, at most %v are needed", x.name, n, x.read)
+		}
+		r.Cancel = env.NewCancel(context.Background())
+		r.Command.Cancel, r.Blocks = r.Cancel, true
+		if n := leastAllocs(x.canceled, func() { c.Read(r, read) }); n > x.canceled {
+			t.Errorf("%s: a read that can be canceled allocates %v times, at most %v are needed", x.name, n, x.canceled)
 		}
 	}
 }

@@ -22,11 +22,17 @@ type Cancel struct {
 	canceled atomic.Bool
 
 	mu    sync.Mutex
-	hooks map[*hook]struct{}
+	hooks *Hook // the first of a list, in no particular order
 }
 
-// hook is a callback of OnCancel.
-type hook struct{ f func() }
+// Hook is a callback of a Cancel. It can be part of an operation, which then registers it without an allocation. F is
+// set before Watch and not changed while the Hook is registered. One Cancel at a time has it.
+type Hook struct {
+	F func()
+
+	of         *Cancel // nil while it is not registered; guarded by the mu of that Cancel
+	prev, next *Hook   // guarded by the mu of the Cancel
+}
 
 // NewCancel returns a Cancel that ends with ctx.
 func NewCancel(ctx context.Context) *Cancel { return &Cancel{ctx: ctx} }
@@ -51,29 +57,48 @@ func (c *Cancel) Err() error {
 	return c.parent.Err()
 }
 
-// OnCancel registers f to be called by Cancel, or calls it immediately if Cancel was called before. Neither the end of the
-// context nor the deadline calls it. remove unregisters f; it returns false if f was called or is about to be.
+// OnCancel registers f as Watch does. remove is Remove of its Hook.
 func (c *Cancel) OnCancel(f func()) (remove func() bool) {
-	h := &hook{f}
+	h := &Hook{F: f}
+	c.Watch(h)
+	return func() bool { return c.Remove(h) }
+}
+
+// Watch registers h.F to be called by Cancel, or calls it immediately if Cancel was called before. Neither the end of the
+// context nor the deadline calls it.
+func (c *Cancel) Watch(h *Hook) {
 	c.mu.Lock()
-	canceled := c.canceled.Load()
-	if !canceled {
-		if c.hooks == nil {
-			c.hooks = map[*hook]struct{}{}
-		}
-		c.hooks[h] = struct{}{}
+	if c.canceled.Load() {
+		c.mu.Unlock()
+		h.F()
+		return
 	}
+	h.of, h.prev, h.next = c, nil, c.hooks
+	if c.hooks != nil {
+		c.hooks.prev = h
+	}
+	c.hooks = h
 	c.mu.Unlock()
-	if canceled {
-		f()
+}
+
+// Remove unregisters h. It returns false if h.F was called or is about to be; the memory of h must then not be reused
+// before the call.
+func (c *Cancel) Remove(h *Hook) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.of != c {
+		return false
 	}
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, there := c.hooks[h]
-		delete(c.hooks, h)
-		return there
+	if h.prev != nil {
+		h.prev.next = h.next
+	} else {
+		c.hooks = h.next
 	}
+	if h.next != nil {
+		h.next.prev = h.prev
+	}
+	h.of, h.prev, h.next = nil, nil, nil
+	return true
 }
 
 // Cancel marks the result as no longer needed. It calls each registered callback once, without holding a lock. A nil Cancel
@@ -82,12 +107,23 @@ func (c *Cancel) Cancel() {
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	c.canceled.Store(true)
-	hooks := c.hooks
-	c.hooks = nil
-	c.mu.Unlock()
-	for h := range hooks {
-		h.f()
+	c.canceled.Store(true) // before the lock, so that no hook is registered after the last one is taken
+	for h := c.takeHook(); h != nil; h = c.takeHook() {
+		h.F()
 	}
+}
+
+// takeHook removes and returns a registered Hook, or returns nil. Its operation may reuse it as soon as F is called.
+func (c *Cancel) takeHook() *Hook {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.hooks
+	if h == nil {
+		return nil
+	}
+	if c.hooks = h.next; c.hooks != nil {
+		c.hooks.prev = nil
+	}
+	h.of, h.prev, h.next = nil, nil, nil
+	return h
 }

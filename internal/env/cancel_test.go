@@ -3,6 +3,8 @@ package env
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 )
@@ -56,6 +58,65 @@ func TestHooksAreCalledOnceOrRemoved(t *testing.T) {
 	}
 	if late := c.OnCancel(func() { called++ }); called != 2 || late() {
 		t.Error("a late hook was not called at once")
+	}
+}
+
+// TestEachHookIsCalledOrRemoved registers and removes random hooks, many times each, while another goroutine cancels: each
+// registration ends with exactly one call or one removal.
+func TestEachHookIsCalledOrRemoved(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		c := NewCancel(context.Background())
+		type operation struct {
+			hook                     Hook
+			watched, called, removed int
+		}
+		all := make([]operation, 1+r.IntN(8))
+		var mu sync.Mutex // guards called
+		for i := range all {
+			x := &all[i]
+			x.hook.F = func() {
+				mu.Lock()
+				defer mu.Unlock()
+				x.called++
+			}
+		}
+		var canceled sync.WaitGroup
+		at := r.IntN(60)
+		for step := range 60 {
+			if step == at {
+				canceled.Go(c.Cancel)
+			}
+			x := &all[r.IntN(len(all))]
+			if x.watched > 0 && c.Remove(&x.hook) {
+				x.removed++
+			}
+			mu.Lock()
+			pending := x.watched - x.called - x.removed // the call may be in progress: the memory is not reused then
+			mu.Unlock()
+			if pending == 0 {
+				c.Watch(&x.hook)
+				x.watched++
+			}
+		}
+		canceled.Wait()
+		for i := range all {
+			if x := &all[i]; x.watched != x.called+x.removed || c.Remove(&x.hook) {
+				t.Fatalf("seed %d: hook %d was registered %d times, called %d and removed %d times", seed, i, x.watched, x.called, x.removed)
+			}
+		}
+	}
+}
+
+// TestHooksOfOperationsAllocateNothing registers the hook of an operation that is reused.
+func TestHooksOfOperationsAllocateNothing(t *testing.T) {
+	c := NewCancel(context.Background())
+	h := &Hook{F: func() {}}
+	if n := testing.AllocsPerRun(100, func() {
+		c.Watch(h)
+		c.Remove(h)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
