@@ -219,8 +219,8 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 		max  float64
 	}{
 		{"insert", hotInsert(t), 3},
-		{"point select", hotSelect(t), 4},
-		{"slice of 100 rows", hotSlice(t), 6},
+		{"point select", hotSelect(t), 2},
+		{"slice of 100 rows", hotSlice(t), 4},
 	} {
 		got := testing.AllocsPerRun(200, func() { c.h.run(t) })
 		if got > c.max {

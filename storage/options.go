@@ -47,7 +47,7 @@ const (
 
 // TableInfo contains the properties of a table that the engine needs.
 type TableInfo struct {
-	Name           string // keyspace and table, for logs and errors; empty if unknown
+	Of             *schema.Table // for logs and errors; nil if unknown
 	Exists         bool
 	GCGraceSeconds int64
 	GC             GCMode
@@ -61,8 +61,8 @@ type TableInfo struct {
 
 // name returns the table's name, or its number if that is unknown.
 func (t *TableInfo) name(id schema.StorageID) string {
-	if t.Name != "" {
-		return t.Name
+	if t.Of != nil {
+		return t.Of.Keyspace + "." + t.Of.Name
 	}
 	return "number " + strconv.FormatUint(uint64(id), 10)
 }

@@ -15,7 +15,7 @@ func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaire
 	if m == nil || !confirmed {
 		info := storage.TableInfo{Exists: m == nil || !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
 		if m != nil {
-			info.Name = m.Schema.NameOf(id)
+			info.Of = m.Schema.TableByStorage(id)
 		}
 		return info
 	}
@@ -23,7 +23,8 @@ func TableInfo(m *cluster.Metadata, confirmed bool, id schema.StorageID, repaire
 	if t == nil { // dropped, or not known yet
 		return storage.TableInfo{Exists: id >= schema.FirstStorageID && !m.Schema.Dropped(id), GC: storage.GCDisabled, AlwaysSync: true}
 	}
-	info := storage.TableInfo{Name: t.Keyspace + "." + t.Name, Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds), GC: gcMode(t.Options.TombstoneGC),
+	info := storage.TableInfo{Of: t, Exists: true, GCGraceSeconds: int64(t.Options.GCGraceSeconds),
+		GC:         gcMode(t.Options.TombstoneGC),
 		AlwaysSync: t.IsCounter()} // a sum must not lose increments that other replicas have seen
 	if t.Replication.Total() == 1 || len(m.Topology.Nodes()) == 1 {
 		info.GC = max(info.GC, storage.GCTimeout) // a single replica cannot be repaired

@@ -33,6 +33,7 @@ type Plan struct {
 	perPartition term.Term
 	staticCounts bool
 	single       bool     // one partition, at most one row
+	oneKey       bool     // one partition, whose key is built without lists
 	near         *nearest // of ANN OF
 	masking      *mask.Decision
 	fragments    *fragments.Shape // of MUTATION_FRAGMENTS
@@ -94,7 +95,7 @@ func (c *compiler) statement(stmt *cql.Select) (*Plan, error) {
 		p.masking = mask.NewDecision(mask.Compile(c.Compiler, c.Table), c.Table, append(p.where.Columns(), p.sortedColumns()...))
 	}
 	p.staticCounts = !p.where.HasClustering() && !p.where.HasRegular()
-	p.single = p.where.SingleRow() && !p.aggregates()
+	p.single, p.oneKey = p.where.SingleRow() && !p.aggregates(), p.where.OneKey()
 	return p, nil
 }
 

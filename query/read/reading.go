@@ -279,11 +279,16 @@ func (run *reading) where() (empty bool, err error) {
 	if len(run.cursor.Command.Slices) == 0 {
 		return true, nil // whatever the partition key is
 	}
-	if rs.KeyRange {
+	switch {
+	case rs.KeyRange:
 		if run.cursor.Tokens, empty, err = rs.Tokens(s); err != nil {
 			return false, err
 		}
-	} else {
+	case run.plan.oneKey:
+		if _, err = run.partitionKey(nil); err != nil {
+			return false, err
+		}
+	default:
 		if run.cursor.Keys, err = rs.PartitionKeys(s); err != nil {
 			return false, err
 		}
@@ -325,22 +330,43 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	return empty || len(run.cursor.Keys) == 0, nil
 }
 
+// partitionKey makes the one partition of WHERE that of the cursor. Its key is in the memory of dst if that suffices; then it
+// returns the rest of dst.
+func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
+	key, values, err := run.plan.where.SingleKey(&run.x.Scope, dst, run.values)
+	if run.values = values; err != nil {
+		return nil, err
+	}
+	run.cursor.One(row.NewPartitionKey(key[:len(key):len(key)]))
+	if len(key) > cap(dst) {
+		return dst, nil
+	}
+	return dst[len(key):len(key):cap(dst)], nil
+}
+
+// rowKey is the key of one row in a single allocation, if the columns of the key are short. The command may be used after
+// its result, so the memory must not be pooled.
+type rowKey struct {
+	slices [1]row.Slice
+	bytes  [80]byte
+}
+
 // singleRow is where for the key of one row: it builds no lists.
-func (run *reading) singleRow() (err error) {
-	rs, s := run.plan.where, &run.x.Scope
-	var key []byte
-	if key, run.values, err = rs.SingleKey(s, nil, run.values); err != nil {
+func (run *reading) singleRow() error {
+	k := new(rowKey)
+	rest, err := run.partitionKey(k.bytes[:0])
+	if err != nil {
 		return err
 	}
-	run.cursor.One(row.NewPartitionKey(key))
-	b, err := rs.SingleClustering(s, make([]byte, 0, 32))
+	b, err := run.plan.where.SingleClustering(&run.x.Scope, rest)
 	if err != nil {
 		return err
 	}
 	n := len(b)
 	b = append(b, 0)
-	// row.ExactRow(b[:n]) without a copy. The command may be used after its result, so the slice must not be pooled.
-	run.cursor.Command.Slices = []row.Slice{{Start: b[:n:n], End: b}}
+	// row.ExactRow(b[:n]) without a copy
+	k.slices[0] = row.Slice{Start: b[:n:n], End: b}
+	run.cursor.Command.Slices = k.slices[:]
 	return nil
 }
 

@@ -234,6 +234,9 @@ func tokenValue(s *term.Scope, v *valueTerm, columns []*schema.Column) (ring.Tok
 
 // Slices returns the clusterings that WHERE selects, ascending and disjoint.
 func (rs *Set) Slices(s *term.Scope) ([]row.Slice, error) {
+	if len(rs.clustering) == 0 && len(rs.table.Clustering) > 0 {
+		return []row.Slice{row.AllRows()}, nil
+	}
 	prefixes := [][]byte{nil}
 	position, shortest, longest := 0, 0, 0 // the lengths of the values of the shortest and the longest clustering
 	for _, r := range rs.clustering {
