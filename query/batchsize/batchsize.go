@@ -3,6 +3,8 @@
 package batchsize
 
 import (
+	"bytes"
+
 	"cqld/row"
 	"cqld/schema"
 	"cqld/types"
@@ -24,11 +26,73 @@ const (
 	fieldPathSize         = 2
 )
 
+// rowChanges are the changes of one row in a mutation.
+type rowChanges struct {
+	kind   row.EntryKind
+	start  []byte
+	value  []byte   // of the first change
+	merged *row.Row // all changes, if there are several
+	size   int      // of its cells
+}
+
+// listMax is the number of rows of a mutation that are compared one by one: most mutations of a batch have one.
+const listMax = 8
+
+// rowList contains the rows of one mutation.
+type rowList struct {
+	all   []rowChanges
+	index map[string]int // of all, from listMax rows on
+}
+
+// find returns the changes of the row of e, and adds them if there are none.
+func (l *rowList) find(e *row.Entry) (x *rowChanges, added bool) {
+	if len(l.all) < listMax {
+		for i := range l.all {
+			if x := &l.all[i]; x.kind == e.Kind && bytes.Equal(x.start, e.Start) {
+				return x, false
+			}
+		}
+		l.all = append(l.all, rowChanges{kind: e.Kind, start: e.Start, value: e.Value})
+		return &l.all[len(l.all)-1], true
+	}
+	if l.index == nil {
+		l.index = map[string]int{}
+		for i, x := range l.all {
+			l.index[indexKey(x.kind, x.start)] = i
+		}
+	}
+	key := indexKey(e.Kind, e.Start)
+	i, there := l.index[key]
+	if !there {
+		i = len(l.all)
+		l.index[key] = i
+		l.all = append(l.all, rowChanges{kind: e.Kind, start: e.Start, value: e.Value})
+	}
+	return &l.all[i], !there
+}
+
+func indexKey(kind row.EntryKind, start []byte) string {
+	return string(append([]byte{byte(kind)}, start...))
+}
+
+// merge adds the change r to x, which contains at least one.
+func (x *rowChanges) merge(t *schema.Table, r *row.Row) {
+	if x.merged == nil {
+		x.merged = row.NewRow()
+		_ = row.DecodeRow(x.merged, x.value) // it was decoded before
+	}
+	merged := row.NewRow()
+	row.Reconcile(merged, x.merged, r)
+	x.merged, x.size = merged, cellsSize(t, merged)
+}
+
 // Of returns the size of one partition's changes in a batch. The partition key does not count.
 func Of(t *schema.Table, m *row.Mutation) int {
 	size := partitionDeletionSize + rowSize // an empty static row counts, too
 	deletions := 0
-	rows := map[string]*row.Row{} // changes of one row count once
+	var space [listMax / 2]rowChanges // on the stack
+	rows := rowList{all: space[:0]}   // changes of one row count once
+	r := row.NewRow()
 	var e row.Entry
 	for es := m.Entries(); es.Next(&e); {
 		if e.Kind == row.KindRangeTombstone {
@@ -36,18 +100,17 @@ func Of(t *schema.Table, m *row.Mutation) int {
 			size += rangeTombstoneSize + clusteringSize(t, e.Start) + clusteringSize(t, e.End)
 			continue
 		}
-		key := string(append([]byte{byte(e.Kind)}, e.Start...))
-		r := row.NewRow()
+		r.Reset()
 		if row.DecodeRow(r, e.Value) != nil {
 			continue // cannot fail: this node has just encoded it
 		}
-		if same := rows[key]; same != nil {
-			merged := row.NewRow()
-			row.Reconcile(merged, same, r)
-			rows[key] = merged
+		x, added := rows.find(&e)
+		if !added {
+			x.merge(t, r)
+			r = row.NewRow() // merged rows may share its memory
 			continue
 		}
-		rows[key] = r
+		x.size = cellsSize(t, r)
 		if e.Kind == row.KindRow {
 			size += rowSize + clusteringSize(t, e.Start)
 		}
@@ -55,8 +118,8 @@ func Of(t *schema.Table, m *row.Mutation) int {
 	if deletions > 0 {
 		size += rangeTombstonesSize
 	}
-	for _, r := range rows {
-		size += cellsSize(t, r)
+	for i := range rows.all {
+		size += rows.all[i].size
 	}
 	return size
 }
