@@ -41,3 +41,20 @@ func TestGuardedEngineRemovesOnFullDisk(t *testing.T) {
 		t.Errorf("%d commits", e.committed)
 	}
 }
+
+// TestWritesAllocateNothing applies a mutation to an engine that allocates nothing itself.
+func TestWritesAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools forget under the race detector")
+	}
+	l, mutations, ended := NewLocal(&engine{}, &view{}, nil), []*row.Mutation{sampleMutation("k")}, 0
+	done := func(error) { ended++ }
+	write := func() {
+		if err := l.write(mutations, true, done); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, write); n > 0 || ended != 101 {
+		t.Errorf("%v allocations, %d writes ended", n, ended)
+	}
+}

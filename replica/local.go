@@ -38,6 +38,7 @@ type Local struct {
 	view       coordinator.View
 	onTruncate func(coordinator.Truncation, func(error))
 	pages      sync.Pool    // *page
+	writes     sync.Pool    // *applying
 	memory     *memory.Pool // of requests; nil means no bound
 	ended      atomic.Int64 // pages that ended early
 	paxos      PaxosState   // nil means that there is none
@@ -62,6 +63,11 @@ const pageKept = 2 << 20
 func NewLocal(engine Engine, view coordinator.View, onTruncate func(t coordinator.Truncation, done func(error))) *Local {
 	l := &Local{engine: engine, view: view, onTruncate: onTruncate, gate: newGate(), truncations: newTruncations()}
 	l.pages.New = func() any { return &page{ended: &l.ended} }
+	l.writes.New = func() any {
+		a := &applying{l: l}
+		a.onApplied = a.applied
+		return a
+	}
 	return l
 }
 
@@ -92,16 +98,35 @@ func (l *Local) apply(epoch uint64, mutations []*row.Mutation, admit func([]*row
 // write passes mutations to the engine, and the engine's errors to done, in the form that coordinators expect. If it returns an
 // error, done is not called.
 func (l *Local) write(mutations []*row.Mutation, durable bool, done func(error)) error {
-	err := l.engine.Apply(mutations, durable, func(err error) {
-		if err != nil {
-			err = FromStorage(err)
-		}
-		done(err)
-	})
-	if err != nil {
+	a := l.writes.Get().(*applying)
+	a.done = done
+	if err := l.engine.Apply(mutations, durable, a.onApplied); err != nil {
+		a.release()
 		return FromStorage(err)
 	}
 	return nil
+}
+
+// applying is a write that the engine applies. It is reused, so that a write allocates no function.
+type applying struct {
+	l         *Local
+	done      func(error)
+	onApplied func(error) // the method applied
+}
+
+// applied is called once, by the engine.
+func (a *applying) applied(err error) {
+	done := a.done
+	a.release()
+	if err != nil {
+		err = FromStorage(err)
+	}
+	done(err)
+}
+
+func (a *applying) release() {
+	a.done = nil
+	a.l.writes.Put(a)
 }
 
 // CheckEpoch refuses requests that were planned before the ring last moved: their sender may not know all nodes that must
