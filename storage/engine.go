@@ -139,8 +139,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
 	e.disk.OpenBallast()
-	// Pebble subtracts the memory of memtables from the cache. Two are always there, the one that is written and one
-	// that is kept for the next; those that wait for a flush take their memory from the cache.
+	// Pebble subtracts memtables from the cache. Two are always there, the one that is written and one for the next.
 	cache := pebble.NewCache(o.CacheBytes + 2*o.MemTableBytes)
 	defer cache.Unref()
 	if err := e.clearIngestions(); err != nil {
