@@ -35,14 +35,13 @@ var boxes = map[string]string{"byte": "Byte", "short": "Short", "int": "Integer"
 // generator draws bodies in the subset of Java that Compile accepts. It draws types with care, so that most bodies are
 // accepted by a compiler, and leaves the rest to chance: both compilers must then refuse the body.
 type generator struct {
-	r        *rand.Rand
-	vars     []drawnVariable
-	names    int
-	depth    int
-	loops    int // that enclose the statement
-	boxed    bool
-	returns  string
-	constant map[string][]string
+	r       *rand.Rand
+	vars    []drawnVariable
+	names   int
+	depth   int
+	loops   int // that enclose the statement
+	boxed   bool
+	returns string
 }
 
 type drawnVariable struct {
