@@ -359,6 +359,50 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// endlessReplica reads until the command is canceled, as storage does.
+type endlessReplica struct{ quickReplica }
+
+func (q *endlessReplica) ReadHere(_ uint64, cmd *row.ReadCommand, _ time.Duration, done func([]byte, error)) {
+	for cmd.Cancel.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	done(nil, cmd.Cancel.Err())
+}
+
+// TestReadsOfThisNodeEndWithTheirRequest cancels a read that only this node executes, in the goroutine of the request: by the
+// context, and by Cancel.
+func TestReadsOfThisNodeEndWithTheirRequest(t *testing.T) {
+	endless := &endlessReplica{}
+	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return endless })
+	c := scenario.NewParts(scenario.PartsOptions{Coordinator: coordinator.Options{View: view, Replicas: view,
+		Clock: realClock{time.Now()}, LocalDatacenter: "dc1"}, Store: noHints{}})
+	for range 20 {
+		for _, byContext := range []bool{true, false} {
+			ctx, end := context.WithCancel(context.Background())
+			cancel := env.NewCancel(ctx)
+			if !byContext {
+				end = cancel.Cancel
+			}
+			time.AfterFunc(2*time.Millisecond, end)
+			cmd := &row.ReadCommand{Table: view.table.StorageID, Key: row.NewPartitionKey([]byte("k")),
+				Slices: []row.Slice{row.AllRows()}, Limits: row.Limits{Rows: 100}, Cancel: cancel}
+			answers := 0
+			c.Coordinator.Read(&coordinator.ReadRequest{Command: cmd, Consistency: ring.Quorum, Timeout: time.Minute,
+				Cancel: cancel, Blocks: true}, func(_ []byte, err error) {
+				if answers++; !errors.Is(err, env.ErrCanceled) {
+					t.Errorf("by the context %v: %v", byContext, err)
+				}
+			})
+			if answers != 1 {
+				t.Errorf("by the context %v: %d answers", byContext, answers)
+			}
+		}
+	}
+	if n := coordinator.InFlight(c.Coordinator); n != (coordinator.InFlightCounts{}) {
+		t.Errorf("all is answered, but still counted: %+v", n)
+	}
+}
+
 // leastAllocs repeats the count if there are too many allocations: those of all goroutines are counted, including the remaining
 // goroutines of earlier tests.
 func leastAllocs(enough float64, f func()) float64 {
