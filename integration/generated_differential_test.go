@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -85,11 +86,27 @@ func (d *differential) run(input string, rowsOnly bool, options ...string) {
 func (d *differential) askOracle(input string, options []string) string {
 	for try := 0; ; try++ {
 		text := play(d.oracle, input, options...)
+		if m := createdIndex.FindStringSubmatch(input); m != nil && strings.Contains(text, "updated table") {
+			d.awaitIndex(m[1])
+		}
 		if try == 10 || !strings.Contains("\n"+text, "\nREAD_FAILURE: ") || !strings.Contains(input, "SELECT ") {
 			return text
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+}
+
+// awaitIndex waits until Cassandra has built an index. Searches by SASI indexes miss rows until then, without an error.
+func (d *differential) awaitIndex(name string) {
+	query := fmt.Sprintf("SELECT index_name FROM system.\"IndexInfo\" WHERE table_name = '%s' AND index_name = '%s';",
+		*generatedKeyspace, name)
+	for range 200 {
+		if strings.Contains(play(d.oracle, query), "(1 rows)") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	d.t.Logf("Cassandra has not built the index %s in 10 s", name)
 }
 
 // asDocumented reports whether docs/differences.md describes the difference, and counts it.
