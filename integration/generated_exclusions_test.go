@@ -93,6 +93,10 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"SELECT p0 FROM t WHERE v0 = 1;", none, one, nil, ""},
 		{[]string{"CREATE TABLE t (p0 int, v0 int, PRIMARY KEY ((p0)));", "CREATE INDEX i ON t (v0);"},
 			"SELECT p0 FROM t WHERE p0 = 1 AND v0 = 1;", none, one, nil, ""},
+		{nil, "BEGIN BATCH INSERT INTO t (p0, v0) VALUES (4, (1, 'a')) IF NOT EXISTS; APPLY BATCH;", "[applied] boolean\nfalse\n(1 rows)\n",
+			"INVALID: Invalid tuple type literal for v0 of type u\n", nil, "a tuple for a user-defined type is refused first"},
+		{nil, "INSERT INTO t (p0, v0) VALUES (4, (1, 'a'));", "ok\n",
+			"INVALID: Invalid tuple type literal for v0 of type u\n", nil, ""},
 		{nil, "DESCRIBE TABLE t;", "WHERE p0 = 'it's'\n", "WHERE p0 = 'it''s'\n", nil, "quotation marks in where_clause"},
 		{nil, "SELECT v0 FROM t;", "text\n'it's'\n(1 rows)\n", "text\n'it''s'\n(1 rows)\n", nil, ""},
 	} {
