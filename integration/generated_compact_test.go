@@ -36,6 +36,14 @@ func (c *comparison) legacyOfCompact() bool {
 		})
 }
 
+// saiMissesEmpty matches a descending clustering column with an SAI index, and an empty text.
+func (c *comparison) saiMissesEmpty() bool {
+	return lacks(c.want, c.got) && c.restricts(func(column, _, value string) bool {
+		return strings.Contains(c.table.definition, column+" DESC") && c.hasIndex(column, "SAI") &&
+			(value == "''" || emptyText.MatchString(c.input))
+	})
+}
+
 // tupleFirst matches a statement with a tuple for a user-defined type, which Cassandra refuses when it executes the
 // operation: after every other error, and not if a condition is false.
 func (c *comparison) tupleFirst() bool {

@@ -97,6 +97,10 @@ func TestDocumentedDifferencesAreNarrow(t *testing.T) {
 			"INVALID: Invalid tuple type literal for v0 of type u\n", nil, "a tuple for a user-defined type is refused first"},
 		{nil, "INSERT INTO t (p0, v0) VALUES (4, (1, 'a'));", "ok\n",
 			"INVALID: Invalid tuple type literal for v0 of type u\n", nil, ""},
+		{[]string{"CREATE TABLE t (p0 int, c0 text, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 DESC);", sai("c0")},
+			"SELECT p0 FROM t WHERE c0 = '';", none, one, nil, "SAI misses empty texts of a descending clustering column"},
+		{[]string{"CREATE TABLE t (p0 int, c0 text, PRIMARY KEY ((p0), c0)) WITH CLUSTERING ORDER BY (c0 ASC);", sai("c0")},
+			"SELECT p0 FROM t WHERE c0 = '';", none, one, nil, ""},
 		{nil, "DESCRIBE TABLE t;", "WHERE p0 = 'it's'\n", "WHERE p0 = 'it''s'\n", nil, "quotation marks in where_clause"},
 		{nil, "SELECT v0 FROM t;", "text\n'it's'\n(1 rows)\n", "text\n'it''s'\n(1 rows)\n", nil, ""},
 	} {

@@ -35,6 +35,7 @@ var asDocumented = []struct {
 	{"pages of a view after an empty partition key", (*comparison).pagesOfEmptyKey},
 	{"SASI does not evaluate other restrictions", (*comparison).sasiIgnores},
 	{"SAI misses rows beside CONTAINS on frozen collections", (*comparison).saiMissesElements},
+	{"SAI misses empty texts of a descending clustering column", (*comparison).saiMissesEmpty},
 	{"a second SAI index misses rows", (*comparison).secondIndex},
 	{"ANN OF filters the nearest rows only", (*comparison).nearestFiltered},
 	{"ANN OF misses rows of restricted static columns", (*comparison).nearestOfStatic},
