@@ -138,7 +138,7 @@ const (
 	requestOverhead = 256
 
 	// Decoding a body of this size takes up to 13 KiB, which are not reserved: batches of the smallest statements take
-	// 26 times their size.
+	// 26 times their size. WorkersMax bounds them: 1,024 take 13 MiB.
 	decodedFree = 512
 
 	// Bodies are allocated and reserved in steps that double from here, so that a header alone reserves no more than
