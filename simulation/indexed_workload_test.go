@@ -64,6 +64,9 @@ func newIndexeds(c *Cluster) *indexeds {
 func indexedComponent(i int) []byte { return []byte{'0' + byte(i%2)} }
 
 func (w *indexeds) start() {
+	if w.c.options.Meet {
+		w.watchBuilds()
+	}
 	w.launch(filteredClients+1, 30*time.Millisecond, func(l *process, client int, end func() bool) {
 		if client == filteredClients {
 			w.redefine(l, func(error) { end() })
@@ -84,6 +87,27 @@ func (w *indexeds) start() {
 	})
 }
 
+// watchBuilds polls for builds in progress, until the cluster has settled.
+func (w *indexeds) watchBuilds() {
+	building := false
+	for _, n := range w.c.present() {
+		l := n.process
+		if l == nil || !l.serves() {
+			continue
+		}
+		if table := l.parts.View.Schema().Table(keyspace, w.table.Name); table != nil {
+			for _, name := range indexedColumns {
+				x := table.Index(name)
+				building = building || x != nil && !l.parts.Builder.Progress(table.StorageID, x.ID).Built
+			}
+		}
+	}
+	w.c.meetings.saw(opBuild, building)
+	if !w.c.settled {
+		w.c.kernel.After(meetEvery, "watch builds", w.watchBuilds)
+	}
+}
+
 // redefine creates an index that is missing, and sometimes drops one.
 func (w *indexeds) redefine(l *process, done func(error)) {
 	name := indexedColumns[w.rand.Intn(len(indexedColumns))]
@@ -102,7 +126,9 @@ func (w *indexeds) redefine(l *process, done func(error)) {
 		return
 	}
 	l.soon(func() {
+		met := w.c.meetings.begin(opIndex, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
+			met()
 			w.c.kernel.Trace(fmt.Sprintf("indexed %T %v", change, err))
 			done(err)
 		})

@@ -28,6 +28,39 @@ func TestOperationsMeet(t *testing.T) {
 
 const meetingSeeds = 12
 
+// statementMeetingOptions returns MeetingOptions with the workloads of indexes and views besides.
+func statementMeetingOptions(seed uint64) Options {
+	o := MeetingOptions(seed)
+	o.Extra = append(o.Extra, indexedKind(), viewedKind())
+	o.Workloads = append(o.Workloads, "indexed", "viewed")
+	drawIndexes(&o)
+	return o
+}
+
+// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes and views: each must have been in progress
+// together with every other operation. Afterwards, the replicas of each table are compared, as after every run.
+func TestStatementsMeet(t *testing.T) {
+	met := map[pair]int{}
+	for seed := range uint64(statementSeeds) {
+		o := statementMeetingOptions(seed)
+		r := run(t, o)
+		report(t, o, r)
+		for p := range r.Met {
+			met[p]++
+		}
+	}
+	statements := []string{opIndex, opBuild, opView}
+	for i, a := range statements {
+		for _, b := range append(meetingOps(), statements[:i]...) {
+			if met[pairOf(a, b)]+met[pairOf(b, a)] == 0 {
+				t.Errorf("%s and %s did not meet in %d seeds", a, b, statementSeeds)
+			}
+		}
+	}
+}
+
+const statementSeeds = 8
+
 // datacenterLossOptions returns the options of a run in which each operation of members meets the loss of one of three
 // data centers.
 func datacenterLossOptions(seed uint64) Options {

@@ -104,7 +104,9 @@ func (w *vieweds) redefine(l *process, done func(error)) {
 		return
 	}
 	l.soon(func() {
+		met := w.c.meetings.begin(opView, 10*operationTimeout)
 		l.cluster.StartSchema(change, func(err error) {
+			met()
 			w.c.kernel.Trace(fmt.Sprintf("viewed %T %v", change, err))
 			done(err)
 		})
