@@ -132,7 +132,9 @@ func (op *round) retryLocked(err error) {
 // CauseQueue if it only did the work of another proposer. It unlocks mu.
 func (op *round) againLocked(cause Cause, pause time.Duration) {
 	op.disarmLocked()
-	op.delay, op.heard = cause, op.responses()
+	if op.heard = op.responses(); cause != CauseQueue || op.delay == CauseNone {
+		op.delay = cause // work for another proposer does not hide why an earlier attempt failed
+	}
 	if cause != CauseUnavailable {
 		op.lacking = nil
 	}
