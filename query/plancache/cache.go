@@ -112,7 +112,9 @@ func (c *Cache[P]) Put(k Key, p *P, text int, resultID []byte) *Entry[P] {
 		c.evictLocked()
 	}
 	c.mu.byKey[k] = e
-	c.mu.ring = append(c.mu.ring, e)
+	// Behind the hand: it is looked at after all others.
+	c.mu.ring = slices.Insert(c.mu.ring, min(c.mu.hand, len(c.mu.ring)), e)
+	c.mu.hand++
 	c.mu.bytes += e.size
 	return e
 }
@@ -128,10 +130,7 @@ func (c *Cache[P]) evictLocked() {
 			c.mu.hand++
 			continue
 		}
-		last := len(c.mu.ring) - 1
-		c.mu.ring[c.mu.hand] = c.mu.ring[last]
-		c.mu.ring[last] = nil
-		c.mu.ring = c.mu.ring[:last]
+		c.mu.ring = slices.Delete(c.mu.ring, c.mu.hand, c.mu.hand+1) // the others keep their order
 		c.mu.bytes -= e.size
 		delete(c.mu.byKey, e.Key)
 		c.evicted.Add(1)

@@ -34,3 +34,28 @@ func TestStaleEntriesArePutAgain(t *testing.T) {
 		t.Error("other columns are not another entry")
 	}
 }
+
+// TestNewEntriesStayForARevolution adds entries to a full cache whose entries are all in use: a statement that was just
+// prepared must not be the next one that is evicted.
+func TestNewEntriesStayForARevolution(t *testing.T) {
+	c := New[string](100 * Size(10))
+	p := "0123456789"
+	for i := range 100 {
+		c.Put(Key{Text: fmt.Sprint("old", i)}, &p, len(p), nil)
+	}
+	for _, e := range c.Entries() {
+		c.Get(e.Key)
+	}
+	for i := range 50 {
+		c.Put(Key{Text: fmt.Sprint("new", i)}, &p, len(p), nil)
+	}
+	there := map[string]bool{}
+	for _, e := range c.Entries() {
+		there[e.Key.Text] = true
+	}
+	for i := range 50 {
+		if !there[fmt.Sprint("new", i)] {
+			t.Errorf("new%d was evicted by one of the next %d", i, 49-i)
+		}
+	}
+}
