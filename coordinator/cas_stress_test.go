@@ -21,7 +21,8 @@ var (
 	casChanges    = flag.Int("cas-changes", 1500, "number of conditional changes")
 	casClients    = flag.Int("cas-clients", 64, "concurrent clients")
 	casPartitions = flag.Int("cas-partitions", 4, "partitions that all clients change")
-	casContention = flag.Duration("cas-contention", 20*time.Second, "contention timeout; the request timeout is twice as long")
+	casContention = flag.Duration("cas-contention", 20*time.Second,
+		"contention timeout; the request timeout is twice as long")
 )
 
 // stressed is what the changes of a stress became.
@@ -46,8 +47,9 @@ func (s *stressed) end(err error, took time.Duration) {
 	}
 }
 
-// TestHotPartitionsFailByCause changes a few partitions through the four coordinators of a ring, with fsync. All nodes are up, so a
-// change may fail only because others outvoted it: its error has the responses of a quorum, and each failure is counted.
+// TestHotPartitionsFailByCause changes a few partitions through the four coordinators of a ring, with fsync. All nodes
+// are up, so a change may fail only because others outvoted it: its error has the responses of a quorum, and each
+// failure is counted.
 func TestHotPartitionsFailByCause(t *testing.T) {
 	nodes := newBenchRing(t, 4)
 	var left atomic.Int64
@@ -58,7 +60,8 @@ func TestHotPartitionsFailByCause(t *testing.T) {
 		running.Go(func() {
 			for left.Add(-1) >= 0 {
 				began, done := time.Now(), make(chan error, 1)
-				nodes[client%len(nodes)].overwrite(rand.IntN(*casPartitions), rand.IntN(64), func(err error) { done <- err })
+				nodes[client%len(nodes)].overwrite(rand.IntN(*casPartitions), rand.IntN(64),
+					func(err error) { done <- err })
 				s.end(<-done, time.Since(began))
 			}
 		})
@@ -70,7 +73,8 @@ func TestHotPartitionsFailByCause(t *testing.T) {
 		for cause := range paxos.Causes {
 			counted += stats.Failures[cause]
 		}
-		t.Logf("node %d: %d rounds, %d contentions, failures %v, times %v", n.id, stats.Rounds, stats.Contentions, stats.Failures, stats.Times)
+		t.Logf("node %d: %d rounds, %d contentions, failures %v, times %v", n.id, stats.Rounds, stats.Contentions,
+			stats.Failures, stats.Times)
 	}
 	t.Logf("%d changes, %d failed, longest %v", *casChanges, s.failed, s.longest)
 	if len(s.short) > 0 {

@@ -569,7 +569,8 @@ func (op *readOp) release() {
 		op.spareSlots = append(op.spareSlots, t)
 	}
 	op.targets = op.targets[:0]
-	op.requested, op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.watched = nil, nil, nil, nil, nil, nil, nil, nil
+	op.requested, op.cmd, op.asked, op.table, op.topology, op.trace, op.cancel, op.watched = nil, nil, nil, nil, nil,
+		nil, nil, nil
 	op.set, op.only = ring.ReplicaSet{}, nil
 	c.reads.Put(op)
 }

@@ -369,8 +369,8 @@ func (q *endlessReplica) ReadHere(_ uint64, cmd *row.ReadCommand, _ time.Duratio
 	done(nil, cmd.Cancel.Err())
 }
 
-// TestReadsOfThisNodeEndWithTheirRequest cancels a read that only this node executes, in the goroutine of the request: by the
-// context, and by Cancel.
+// TestReadsOfThisNodeEndWithTheirRequest cancels a read that only this node executes, in the goroutine of the request:
+// by the context, and by Cancel.
 func TestReadsOfThisNodeEndWithTheirRequest(t *testing.T) {
 	endless := &endlessReplica{}
 	view := newFakeView(t, 1, 1, func(ring.NodeID) coordinator.Replica { return endless })

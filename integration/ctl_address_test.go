@@ -68,7 +68,9 @@ func TestControlAddress(t *testing.T) {
 		`(?m)^cqld_coordinator_requests_total\{kind="cas",protocol="cql"\} 2$`, `(?m)^cqld_coordinator_request_seconds_count\{kind="cas",protocol="cql"\} 2$`,
 		`(?m)^cqld_coordinator_requests_total\{kind="batch",protocol="cql"\} 1$`, `(?m)^cqld_coordinator_events_total\{event="batch_stored"\} 1$`,
 		`(?m)^cqld_tables_requests_total\{operation="list_tables",status="4xx"\} 1$`, `(?m)^cqld_tables_request_seconds_count\{operation="list_tables"\} 1$`,
-		`(?m)^cqld_coordinator_cas_stage_seconds_total\{stage="commit"\} [0-9.e-]*[1-9]`, `(?m)^cqld_coordinator_cas_failures_total\{cause="queue"\} 0$`, `(?m)^cqld_storage_disk_full 0$`, `(?m)^go_goroutines `} {
+		`(?m)^cqld_coordinator_cas_stage_seconds_total\{stage="commit"\} [0-9.e-]*[1-9]`,
+		`(?m)^cqld_coordinator_cas_failures_total\{cause="queue"\} 0$`, `(?m)^cqld_storage_disk_full 0$`,
+		`(?m)^go_goroutines `} {
 		if !regexp.MustCompile(want).MatchString(page) {
 			t.Errorf("/metrics, %d, does not have %s", status, want)
 		}

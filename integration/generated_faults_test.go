@@ -153,7 +153,8 @@ func (c *comparison) refusedFilter() bool {
 		return false
 	}
 	return strings.HasPrefix(c.want, "INVALID: LIKE restriction is only supported on properly indexed columns.") ||
-		strings.Contains(c.input, " LIKE '%") && strings.Contains(c.want, " is only supported on properly indexed columns") ||
+		strings.Contains(c.input, " LIKE '%") && strings.Contains(c.want,
+			" is only supported on properly indexed columns") ||
 		strings.HasPrefix(c.want, "INVALID: ORDER BY with 2ndary indexes is not supported") ||
 		strings.HasPrefix(c.want, "INVALID: ORDER BY is only supported when the partition key is restricted")
 }

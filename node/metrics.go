@@ -232,7 +232,8 @@ func (c figuresCollector) requests(m metricSink) {
 			p.Times[stage].Seconds(), []string{"stage"}, []string{stage.String()})
 	}
 	for cause := paxos.CauseNone + 1; cause < paxos.Causes; cause++ {
-		m.send(prometheus.CounterValue, "coordinator_cas_failures_total", "Conditional changes and serial reads that failed, by cause.",
+		m.send(prometheus.CounterValue, "coordinator_cas_failures_total",
+			"Conditional changes and serial reads that failed, by cause.",
 			float64(p.Failures[cause]), []string{"cause"}, []string{cause.String()})
 	}
 }

@@ -110,7 +110,8 @@ func (op *round) inDoubt(i int) *doubtful {
 	return nil
 }
 
-// deadlineOf returns the deadline of member i. Two kinds of members have at least the time that a request waits for replicas:
+// deadlineOf returns the deadline of member i. Two kinds of members have at least the time that a request waits for
+// replicas:
 //   - A member with a proposal in doubt: its outcome is worth more than a timely answer.
 //   - A member of which no attempt has failed. The contention timeout limits attempts; it must not end a request that has
 //     only waited for other rounds or for a turn, or whose round has completed the proposal of another one.

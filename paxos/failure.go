@@ -34,7 +34,8 @@ const (
 
 // String returns the name of the cause in metrics.
 func (c Cause) String() string {
-	return [...]string{"none", "queue", "contention", "ring", "prepare", "read", "propose", "commit", "unknown", "unavailable",
+	return [...]string{"none", "queue", "contention", "ring", "prepare", "read", "propose", "commit", "unknown",
+		"unavailable",
 		"overloaded", "error"}[c]
 }
 
@@ -66,8 +67,8 @@ func (n *failureCounts) load() (out FailureCounts) {
 	return out
 }
 
-// causeOf returns the cause of a time-out in the round's present stage. Between attempts it is the cause of the last one's
-// failure.
+// causeOf returns the cause of a time-out in the round's present stage. Between attempts it is the cause of the last
+// one's failure.
 func (op *round) causeOf() Cause {
 	switch op.stage {
 	case StagePrepare:
@@ -120,14 +121,15 @@ func (op *round) responses() int {
 	return op.count(op.voters.natural, func(v *vote) bool { return v.state == voteYes || v.state == voteNo })
 }
 
-// timedOut returns the error of a change that failed and certainly was not made, because voters did not answer the present
-// phase.
+// timedOut returns the error of a change that failed and certainly was not made, because voters did not answer the
+// present phase.
 func (op *round) timedOut() error { return op.timeoutAfter(op.received() - op.behind) }
 
 // timeoutAfter returns the error of a change that failed and certainly was not made, after a number of responses. Like
 // Cassandra, it limits the number to a quorum.
 func (op *round) timeoutAfter(received int) error {
 	required := op.voters.required()
-	return &coordinator.WriteTimeout{Consistency: op.serial, Received: min(max(received, 0), required), BlockFor: required,
-		Type: coordinator.WriteCAS, Contentions: op.contentions}
+	return &coordinator.WriteTimeout{Consistency: op.serial, Received: min(max(received, 0), required),
+		BlockFor: required,
+		Type:     coordinator.WriteCAS, Contentions: op.contentions}
 }

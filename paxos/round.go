@@ -181,7 +181,8 @@ func (op *round) attemptLocked() {
 		return
 	}
 	op.attempt++
-	op.outcomes, op.reread, op.superseding, op.proposal, op.previous, op.behind = nil, false, false, Proposal{}, Ballot{}, 0
+	op.outcomes, op.reread, op.superseding, op.proposal, op.previous, op.behind = nil, false, false, Proposal{},
+		Ballot{}, 0
 	if op.alone() {
 		op.decideAloneLocked()
 		return

@@ -75,7 +75,8 @@ func compareEfforts(t *testing.T, production *repetition.Production, large int) 
 		}
 	}
 	grows(small, more, func(layer string, s, e effort) {
-		t.Errorf("%s: %d repetitions took %d bytes and %v, %d times as many %d bytes and %v", layer, large/growth, s.bytes, s.time,
+		t.Errorf("%s: %d repetitions took %d bytes and %v, %d times as many %d bytes and %v", layer, large/growth,
+			s.bytes, s.time,
 			growth, e.bytes, e.time)
 	})
 }
@@ -94,7 +95,10 @@ func grows(small, more map[string]effort, f func(layer string, small, more effor
 // efforts returns what each layer used for a statement of n repetitions.
 func efforts(t *testing.T, production *repetition.Production, n int) map[string]effort {
 	node := newMatrixRoles(t)
-	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) { o.View, o.Changer, o.Roles = node, node, node.statements() },
+	p, s := newProcessorWith(t, &modelStore{}, func(o *Options) {
+		o.View, o.Changer, o.Roles = node, node,
+			node.statements()
+	},
 		repetition.Schema()...)
 	var err error
 	for _, text := range []string{"CREATE ROLE r", "CREATE ROLE member"} {

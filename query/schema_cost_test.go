@@ -25,9 +25,11 @@ type largeSchema struct {
 
 func newLargeSchema(t testing.TB) *largeSchema {
 	n := newMatrixRoles(t)
-	p := New(Options{View: n, Changer: n, Virtual: system.New(system.Options{View: n, Roles: n.roles}), Executor: over(&modelStore{}),
-		Clock: &testClock{now: time.Unix(1700000000, 0)}, Rand: rand.NewPCG(1, 2), PagingKey: func() []byte { return []byte("key") },
-		Roles: n.statements()})
+	p := New(Options{View: n, Changer: n, Virtual: system.New(system.Options{View: n, Roles: n.roles}),
+		Executor: over(&modelStore{}),
+		Clock:    &testClock{now: time.Unix(1700000000, 0)}, Rand: rand.NewPCG(1, 2),
+		PagingKey: func() []byte { return []byte("key") },
+		Roles:     n.statements()})
 	l := &largeSchema{t, n, p, &Session{Version: 5, Keyspace: "ks"}}
 	l.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	l.run("CREATE TABLE t (k int PRIMARY KEY, a int, b text)")
@@ -49,8 +51,9 @@ func newMatrixRoles(t testing.TB) *matrixServer {
 // statements executes statements about roles, with all parts of access control.
 func (s *matrixServer) statements() *roles.Statements {
 	return roles.New(roles.Options{Directory: s.roles, Schema: s.Schema, Topology: s.Topology, Changer: s,
-		Hash:   func(context.Context, string) (string, error) { return "$2a$04$" + strings.Repeat("x", 53), nil },
-		Config: roles.Config{Authentication: true, Authorization: true, Network: true, CIDR: true, Options: []string{"o0", "o1"}}})
+		Hash: func(context.Context, string) (string, error) { return "$2a$04$" + strings.Repeat("x", 53), nil },
+		Config: roles.Config{Authentication: true, Authorization: true, Network: true, CIDR: true,
+			Options: []string{"o0", "o1"}}})
 }
 
 // run executes a statement, and the following pages of its result.
@@ -107,7 +110,8 @@ func enlargements() map[string]struct {
 	return map[string]enlargement{
 		"tables": {10_000, func(l *largeSchema, n int) {
 			for i := range n {
-				l.apply(&schema.CreateTable{Keyspace: "ks", Table: fmt.Sprintf("t%d", i), ID: schema.UUID{9, byte(i >> 8), byte(i)}, Options: schema.DefaultOptions(),
+				l.apply(&schema.CreateTable{Keyspace: "ks", Table: fmt.Sprintf("t%d", i),
+					ID: schema.UUID{9, byte(i >> 8), byte(i)}, Options: schema.DefaultOptions(),
 					Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
 						{Name: "v", Kind: schema.Regular, Type: types.Native(types.Int)}}})
 			}
@@ -118,37 +122,52 @@ func enlargements() map[string]struct {
 			l.run("ALTER TABLE t ADD (" + many("c# int", n) + ")")
 			each("CREATE INDEX ON t (c%d)")(l, n)
 		}},
-		"views":     {1_000, each("CREATE MATERIALIZED VIEW v%d AS SELECT k FROM t WHERE k IS NOT NULL PRIMARY KEY (k)")},
-		"functions": {1_000, each("CREATE FUNCTION f%d (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'")},
-		"keyspaces": {1_000, each("CREATE KEYSPACE k%d WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")},
-		"roles":     {1_000, each("CREATE ROLE r%d")},
+		"views": {1_000, each("CREATE MATERIALIZED VIEW v%d AS SELECT k FROM t WHERE k IS NOT NULL PRIMARY KEY " +
+			"(k)")},
+		"functions": {1_000, each("CREATE FUNCTION f%d (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS " +
+			"'return 1'")},
+		"keyspaces": {1_000, each("CREATE KEYSPACE k%d WITH replication = {'class': 'SimpleStrategy', " +
+			"'replication_factor': 1}")},
+		"roles": {1_000, each("CREATE ROLE r%d")},
 	}
 }
 
-// schemaStatements are statements on the schema and on roles, in an order in which each finds what it needs. # is the number of the
-// execution.
+// schemaStatements are statements on the schema and on roles, in an order in which each finds what it needs. # is the
+// number of the execution.
 func schemaStatements() []string {
 	return []string{
 		"CREATE KEYSPACE x# WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"ALTER KEYSPACE x# WITH durable_writes = false", "COMMENT ON KEYSPACE x# IS 'a'", "SECURITY LABEL ON KEYSPACE x# IS 'a'", "DROP KEYSPACE x#",
+		"ALTER KEYSPACE x# WITH durable_writes = false", "COMMENT ON KEYSPACE x# IS 'a'",
+		"SECURITY LABEL ON KEYSPACE x# IS 'a'", "DROP KEYSPACE x#",
 		"ALTER KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}",
 		"ALTER KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-		"CREATE TYPE y# (a int, b int)", "ALTER TYPE y# RENAME a TO c", "COMMENT ON TYPE y# IS 'a'", "COMMENT ON FIELD y#.c IS 'a'",
-		"CREATE TABLE x# (k int, c int, v int, w frozen<y#>, PRIMARY KEY (k, c)) WITH comment = 'a'", "CREATE TABLE z# LIKE x# WITH INDEXES",
-		"ALTER TABLE x# ADD n int", "ALTER TABLE x# DROP n", "ALTER TABLE x# RENAME c TO d", "ALTER TABLE x# WITH gc_grace_seconds = 5",
-		"COMMENT ON TABLE x# IS 'b'", "COMMENT ON COLUMN x#.v IS 'b'", "SECURITY LABEL ON COLUMN x#.v IS 'b'", "ALTER TABLE x# ALTER v CHECK v > 1",
-		"ALTER TABLE t ADD n int", "CREATE INDEX x#_v ON x# (v)", "CREATE INDEX ON x# (d)", "DROP INDEX x#_v", "DROP INDEX x#_d_idx",
+		"CREATE TYPE y# (a int, b int)", "ALTER TYPE y# RENAME a TO c", "COMMENT ON TYPE y# IS 'a'",
+		"COMMENT ON FIELD y#.c IS 'a'",
+		"CREATE TABLE x# (k int, c int, v int, w frozen<y#>, PRIMARY KEY (k, c)) WITH comment = 'a'",
+		"CREATE TABLE z# LIKE x# WITH INDEXES",
+		"ALTER TABLE x# ADD n int", "ALTER TABLE x# DROP n", "ALTER TABLE x# RENAME c TO d",
+		"ALTER TABLE x# WITH gc_grace_seconds = 5",
+		"COMMENT ON TABLE x# IS 'b'", "COMMENT ON COLUMN x#.v IS 'b'", "SECURITY LABEL ON COLUMN x#.v IS 'b'",
+		"ALTER TABLE x# ALTER v CHECK v > 1",
+		"ALTER TABLE t ADD n int", "CREATE INDEX x#_v ON x# (v)", "CREATE INDEX ON x# (d)", "DROP INDEX x#_v",
+		"DROP INDEX x#_d_idx",
 		"CREATE MATERIALIZED VIEW w# AS SELECT * FROM x# WHERE k IS NOT NULL AND d IS NOT NULL PRIMARY KEY (d, k)",
 		"ALTER MATERIALIZED VIEW w# WITH comment = 'a'", "DROP MATERIALIZED VIEW w#",
 		"CREATE FUNCTION g# (s int, a int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return 1'",
 		"CREATE AGGREGATE h# (int) SFUNC g# STYPE int", "DROP AGGREGATE h#", "DROP FUNCTION g#",
-		"CREATE ROLE s# WITH PASSWORD = 'a' AND LOGIN = true", "ALTER ROLE s# WITH ACCESS TO DATACENTERS {'datacenter1'}", "GRANT SELECT ON x# TO s#",
-		"GRANT r TO s#", "LIST ALL PERMISSIONS OF s#", "LIST ROLES OF s#", "REVOKE r FROM s#", "REVOKE SELECT ON x# FROM s#", "DROP ROLE s#",
-		"DESCRIBE TABLE x#", "DESCRIBE KEYSPACE ks", "DESCRIBE SCHEMA", "DESCRIBE FULL SCHEMA", "DESCRIBE TABLES", "DESCRIBE TYPES", "DESCRIBE FUNCTIONS",
+		"CREATE ROLE s# WITH PASSWORD = 'a' AND LOGIN = true",
+		"ALTER ROLE s# WITH ACCESS TO DATACENTERS {'datacenter1'}", "GRANT SELECT ON x# TO s#",
+		"GRANT r TO s#", "LIST ALL PERMISSIONS OF s#", "LIST ROLES OF s#", "REVOKE r FROM s#",
+		"REVOKE SELECT ON x# FROM s#", "DROP ROLE s#",
+		"DESCRIBE TABLE x#", "DESCRIBE KEYSPACE ks", "DESCRIBE SCHEMA", "DESCRIBE FULL SCHEMA", "DESCRIBE TABLES",
+		"DESCRIBE TYPES", "DESCRIBE FUNCTIONS",
 		"DESCRIBE KEYSPACES", "DESCRIBE t", "DESCRIBE TYPE y#", "DESCRIBE CLUSTER",
-		"SELECT * FROM system_schema.keyspaces", "SELECT * FROM system_schema.tables", "SELECT * FROM system_schema.columns",
-		"SELECT * FROM system_schema.views", "SELECT * FROM system_schema.indexes", "SELECT * FROM system_schema.types", "SELECT * FROM system_schema.functions",
-		"SELECT * FROM system_schema.aggregates", "SELECT * FROM system_schema.dropped_columns", "SELECT * FROM system_schema.column_masks",
+		"SELECT * FROM system_schema.keyspaces", "SELECT * FROM system_schema.tables",
+		"SELECT * FROM system_schema.columns",
+		"SELECT * FROM system_schema.views", "SELECT * FROM system_schema.indexes",
+		"SELECT * FROM system_schema.types", "SELECT * FROM system_schema.functions",
+		"SELECT * FROM system_schema.aggregates", "SELECT * FROM system_schema.dropped_columns",
+		"SELECT * FROM system_schema.column_masks",
 		"SELECT * FROM system_views.schema_comments", "SELECT * FROM system_auth.roles",
 		oneTable, oneColumns, "TRUNCATE x#", "DROP TABLE z#", "DROP TABLE x#", "DROP TYPE y#",
 	}
@@ -171,8 +190,9 @@ func (l *largeSchema) execute(round int) map[string]effort {
 	return used
 }
 
-// TestSchemaStatementsGrowLinearly executes statements on schemas of two sizes. On one of 8 times as many elements each uses at most 16
-// times as much memory, and 40 times as much processor time, of which the square would be 64. Those of one table of n use the same.
+// TestSchemaStatementsGrowLinearly executes statements on schemas of two sizes. On one of 8 times as many elements each
+// uses at most 16 times as much memory, and 40 times as much processor time, of which the square would be 64. Those of
+// one table of n use the same.
 func TestSchemaStatementsGrowLinearly(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's cost is not that of the statements")
@@ -193,8 +213,10 @@ func TestSchemaStatementsGrowLinearly(t *testing.T) {
 					if name == "tables" && (form == oneTable || form == oneColumns || form == "DESCRIBE TABLE x#") {
 						memory = 2
 					}
-					if more.bytes > memory*less.bytes+1<<18 || more.time > 20*time.Millisecond && more.time > 5*times*less.time {
-						wrong[form] = fmt.Sprintf("%d bytes and %v beside %d, %d bytes and %v beside %d", less.bytes, less.time, n/times, more.bytes, more.time, n)
+					if more.bytes > memory*less.bytes+1<<18 || more.time > 20*time.Millisecond &&
+						more.time > 5*times*less.time {
+						wrong[form] = fmt.Sprintf("%d bytes and %v beside %d, %d bytes and %v beside %d", less.bytes,
+							less.time, n/times, more.bytes, more.time, n)
 					}
 				}
 				if len(wrong) == 0 {
@@ -208,7 +230,8 @@ func TestSchemaStatementsGrowLinearly(t *testing.T) {
 	}
 }
 
-// BenchmarkSchemaStatements executes each statement on schemas with 1,000 elements of a kind and with as many as enlargements has.
+// BenchmarkSchemaStatements executes each statement on schemas with 1,000 elements of a kind and with as many as
+// enlargements has.
 func BenchmarkSchemaStatements(b *testing.B) {
 	for name, kind := range enlargements() {
 		for _, n := range []int{kind.max / 10, kind.max} {

@@ -55,8 +55,8 @@ type Auto struct {
 	started bool
 	closed  bool
 	from    time.Duration // monotonic; no scheduled repair starts before
-	// next is the table with which the search for a due repair begins. A search from the first table after each repaired range would
-	// cost the square of the number of tables.
+	// next is the table with which the search for a due repair begins. A search from the first table after each
+	// repaired range would cost the square of the number of tables.
 	next schema.StorageID
 	idle idle
 
@@ -65,8 +65,8 @@ type Auto struct {
 	urgent *Run
 }
 
-// idle is a search that found no due repair. It is not repeated for other events, such as repairs of dirty ranges, until the schema or the
-// ring has changed, or until the time for the next search.
+// idle is a search that found no due repair. It is not repeated for other events, such as repairs of dirty ranges,
+// until the schema or the ring has changed, or until the time for the next search.
 type idle struct {
 	catalog *schema.Schema
 	moved   uint64
@@ -177,7 +177,8 @@ func (a *Auto) startDue() {
 	}
 }
 
-// repairDue starts the repair of the next range that is due, at the monotonic time now. It reports false if there is none.
+// repairDue starts the repair of the next range that is due, at the monotonic time now. It reports false if there is
+// none.
 func (a *Auto) repairDue(catalog *schema.Schema, now time.Duration) bool {
 	ids := catalog.StorageIDs()
 	first, _ := slices.BinarySearch(ids, a.next)

@@ -15,7 +15,8 @@ import (
 // tables adds n tables to the schema of w.
 func (w *world) tables(n int) {
 	for i := range n {
-		c := &schema.CreateTable{Keyspace: "ks", Table: fmt.Sprintf("t%d", i), ID: schema.UUID{2, byte(i >> 8), byte(i)},
+		c := &schema.CreateTable{Keyspace: "ks", Table: fmt.Sprintf("t%d", i),
+			ID:      schema.UUID{2, byte(i >> 8), byte(i)},
 			Options: schema.DefaultOptions()}
 		for _, col := range w.table.Columns() {
 			c.Columns = append(c.Columns, schema.ColumnSpec{Name: col.Name, Kind: col.Kind, Type: col.Type})
@@ -32,7 +33,8 @@ func (w *world) apply(c schema.Change) {
 	w.schema = next
 }
 
-// progress returns the tables with stored progress of a node's background repair, and how many were completely repaired.
+// progress returns the tables with stored progress of a node's background repair, and how many were completely
+// repaired.
 func (w *world) progress(i int) (tables map[schema.StorageID]bool, repaired int) {
 	tables = map[schema.StorageID]bool{}
 	const prefix = "autorepair/"
@@ -68,8 +70,8 @@ func autoRepairs(t *testing.T, n int) time.Duration {
 	return 0
 }
 
-// TestAutoRepairOfManyTables repairs 8 times as many tables in less than 24 times the processor time. A search for the next table from the
-// first one after each repaired range would take 64 times as much.
+// TestAutoRepairOfManyTables repairs 8 times as many tables in less than 24 times the processor time. A search for the
+// next table from the first one after each repaired range would take 64 times as much.
 func TestAutoRepairOfManyTables(t *testing.T) {
 	const few, growth = 400, 8
 	var small, large time.Duration
@@ -82,7 +84,8 @@ func TestAutoRepairOfManyTables(t *testing.T) {
 	t.Errorf("%d tables took %v, %d times as many %v", few, small, growth, large)
 }
 
-// TestAutoRepairForgetsDroppedTables drops tables after their repair: their progress is removed, and other tables are still repaired.
+// TestAutoRepairForgetsDroppedTables drops tables after their repair: their progress is removed, and other tables are
+// still repaired.
 func TestAutoRepairForgetsDroppedTables(t *testing.T) {
 	w := newWorld(t, 1, 1, "NONE", 0, hints.Limits{})
 	w.tables(20)

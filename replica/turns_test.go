@@ -10,8 +10,8 @@ import (
 	"cqld/row"
 )
 
-// TestLongReadsTakeTurns reads while another computation has the only turn. A read of few bytes ends; one of many bytes waits,
-// also if a filter omits all rows, and goes on with the turn. A read has no turn when its page is passed on.
+// TestLongReadsTakeTurns reads while another computation has the only turn. A read of few bytes ends; one of many bytes
+// waits, also if a filter omits all rows, and goes on with the turn. A read has no turn when its page is passed on.
 func TestLongReadsTakeTurns(t *testing.T) {
 	const rows, size = 40, 8 << 10
 	l, engine, table := newStored(t)
@@ -32,12 +32,14 @@ func TestLongReadsTakeTurns(t *testing.T) {
 	}
 	engine.Drain()
 	none := &row.Filter{PartitionKey: 1, Decisive: true}
-	none.Add(row.Condition{Kind: value.Kind, Column: value.ID, Type: value.Type, Operator: row.FilterEqual, Values: [][]byte{{'y'}}})
+	none.Add(row.Condition{Kind: value.Kind, Column: value.ID, Type: value.Type, Operator: row.FilterEqual,
+		Values: [][]byte{{'y'}}})
 	// read reads all rows, and returns a channel that is closed when the page was passed on and a turn was free then.
 	read := func(limits row.Limits, filter *row.Filter) (ended chan struct{}) {
 		ended = make(chan struct{})
-		cmd := &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Limits: limits, Filter: filter,
-			Owner: (*memory.Owner)(nil)}
+		cmd := &row.ReadCommand{Table: table.StorageID, Key: key, Slices: []row.Slice{row.AllRows()}, Limits: limits,
+			Filter: filter,
+			Owner:  (*memory.Owner)(nil)}
 		go l.ReadHere(5, cmd, 0, func(_ []byte, err error) {
 			if err != nil {
 				t.Error(err)

@@ -121,8 +121,8 @@ type ReadCommand struct {
 	Cancel *env.Cancel
 	// Memory bounds the page. Nil means that only storage bounds it. It is local to this node and not encoded.
 	Memory PageMemory
-	// Work bounds the computations of several reads together. Nil means no bound. Owner is the client for which the read is
-	// executed, in the form that Work understands. Both are local to this node and not encoded.
+	// Work bounds the computations of several reads together. Nil means no bound. Owner is the client for which the
+	// read is executed, in the form that Work understands. Both are local to this node and not encoded.
 	Work  Work
 	Owner any
 }

@@ -31,7 +31,8 @@ func applyCreateIndex(s *Schema, c *CreateIndex) (*Schema, error) {
 	return s.withNext(k.withTable(next.Seal()), s.nextStorage+1), nil
 }
 
-// addIndexes adds the indexes of a new table, whose numbers start at first. It looks at the other indexes of the keyspace once.
+// addIndexes adds the indexes of a new table, whose numbers start at first. It looks at the other indexes of the
+// keyspace once.
 func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (next StorageID, err error) {
 	taken := k.IndexesCalled("")
 	for i := range list {
@@ -48,8 +49,8 @@ func (t *Table) addIndexes(k *Keyspace, list []CreateIndex, first StorageID) (ne
 	return first, nil
 }
 
-// addIndex adds an index, without a number, to a copy of a table that is sealed afterwards. taken contains the names in use that begin with
-// c.baseName(t). It returns nil if the index exists and c permits that.
+// addIndex adds an index, without a number, to a copy of a table that is sealed afterwards. taken contains the names in
+// use that begin with c.baseName(t). It returns nil if the index exists and c permits that.
 func (t *Table) addIndex(c *CreateIndex, taken map[string]bool) (*Index, error) {
 	if c.Name != "" && taken[c.Name] {
 		if c.IfNotExists {

@@ -33,7 +33,7 @@ type Keyspace struct {
 	digests    []digested // of the tables of sorted
 	views      bool       // some tables are views
 	ordered    bool       // sorted, digests and views are those of the tables although link has not run yet
-	definition []byte     // the keyspace without its tables, encoded; nil if it is not part of the version of the schema
+	definition []byte     // the keyspace without its tables, encoded; nil if the schema's version has no part of it
 }
 
 // NewKeyspace returns an empty keyspace.

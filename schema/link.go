@@ -11,8 +11,8 @@ import (
 // What depends on all tables of a keyspace is computed once, when a change has made it, and from what the keyspace had before: a change
 // of one of n tables copies maps of n entries, and neither sorts n names nor encodes n tables.
 
-// digested are the id of a table and the digest of its definition. A keyspace has them side by side: a change that reads them in n
-// tables would wait for memory n times.
+// digested are the id of a table and the digest of its definition. A keyspace has them side by side: a change that
+// reads them in n tables would wait for memory n times.
 type digested struct {
 	id     UUID
 	digest [md5.Size]byte
@@ -120,10 +120,12 @@ func (k *Keyspace) withoutTable(name string) *Keyspace {
 }
 
 func (k *Keyspace) position(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(k.sorted, name, func(x *Table, name string) int { return strings.Compare(x.Name, name) })
+	compare := func(x *Table, name string) int { return strings.Compare(x.Name, name) }
+	return slices.BinarySearchFunc(k.sorted, name, compare)
 }
 
-// splice sets the lists of k to those of old, with the tables of list at a position, instead of the table there if replaced.
+// splice sets the lists of k to those of old, with the tables of list at a position, instead of the table there if
+// replaced.
 func (k *Keyspace) splice(old *Keyspace, at int, replaced bool, list []*Table) {
 	if !old.linked {
 		return
@@ -168,8 +170,8 @@ func build(keyspaces map[string]*Keyspace, next StorageID) *Schema {
 
 // rebuilt returns a schema of the keyspaces, most of whose tables are those of s. It keeps the map.
 func (s *Schema) rebuilt(keyspaces map[string]*Keyspace, next StorageID) *Schema {
-	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex), nextStorage: next,
-		stored: s.stored, indexed: s.indexed}
+	n := &Schema{keyspaces: keyspaces, byStorage: maps.Clone(s.byStorage), byIndex: maps.Clone(s.byIndex),
+		nextStorage: next, stored: s.stored, indexed: s.indexed}
 	for name, old := range s.keyspaces {
 		if now := keyspaces[name]; now != old {
 			n.replaceTables(old.sorted, now.tablesByName())
@@ -220,8 +222,8 @@ func (s *Schema) replaceTables(old, now []*Table) {
 	s.indexed = replaceIDs(s.indexed, removed, added, func(t *Table) bool { return len(t.indexes)+len(t.views) > 0 })
 }
 
-// replaceIDs returns the numbers in ids, ascending, which other schemas share, without those of removed tables and with those of added ones,
-// as far as has is true for them. A change of a table, whose number stays, copies nothing.
+// replaceIDs returns the numbers in ids, ascending, which other schemas share, without those of removed tables and with
+// those of added ones, as far as has is true for them. A change of a table, whose number stays, copies nothing.
 func replaceIDs(ids []StorageID, removed, added []*Table, has func(*Table) bool) []StorageID {
 	gone, come := idsOf(removed, has), idsOf(added, has)
 	if slices.Equal(gone, come) {

@@ -113,8 +113,10 @@ func compareDropped(t *testing.T, old, now *Schema) {
 // TestDroppedSinceFindsTablesThatCameAndWent creates and drops a table between two schemas.
 func TestDroppedSinceFindsTablesThatCameAndWent(t *testing.T) {
 	old := withTables(t, 3)
-	now := mustApply(t, old, newTable(3, 2), &DropTable{Keyspace: "ks", Table: "t3"}, &DropTable{Keyspace: "ks", Table: "t1"})
-	if got, complete := now.DroppedSince(old); complete || !slices.Equal(got, []StorageID{old.Table("ks", "t1").StorageID}) {
+	now := mustApply(t, old, newTable(3, 2), &DropTable{Keyspace: "ks", Table: "t3"},
+		&DropTable{Keyspace: "ks", Table: "t1"})
+	if got, complete := now.DroppedSince(old); complete ||
+		!slices.Equal(got, []StorageID{old.Table("ks", "t1").StorageID}) {
 		t.Errorf("dropped %v, complete %v", got, complete)
 	}
 	if got, complete := now.DroppedSince(now); !complete || len(got) > 0 {

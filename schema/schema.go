@@ -63,16 +63,16 @@ func (s *Schema) NameOf(id StorageID) string {
 	return "(dropped)"
 }
 
-// StorageIDs returns the numbers of all stored tables, in ascending order. Materialized views are not among them. Callers must not
-// modify the slice.
+// StorageIDs returns the numbers of all stored tables, in ascending order. Materialized views are not among them.
+// Callers must not modify the slice.
 func (s *Schema) StorageIDs() []StorageID { return s.stored }
 
-// IndexedIDs returns the numbers of the tables that have indexes or materialized views, in ascending order. Callers must not modify the
-// slice.
+// IndexedIDs returns the numbers of the tables that have indexes or materialized views, in ascending order. Callers
+// must not modify the slice.
 func (s *Schema) IndexedIDs() []StorageID { return s.indexed }
 
-// DroppedSince returns the stored tables of old, an earlier schema, that s does not have, ascending. complete is false if tables or
-// indexes were also created and dropped after old: their numbers are not in the list.
+// DroppedSince returns the stored tables of old, an earlier schema, that s does not have, ascending. complete is false
+// if tables or indexes were also created and dropped after old: their numbers are not in the list.
 func (s *Schema) DroppedSince(old *Schema) (ids []StorageID, complete bool) {
 	now := s.stored
 	for _, id := range old.stored {

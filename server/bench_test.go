@@ -34,8 +34,8 @@ func BenchmarkServer(b *testing.B) {
 	}
 }
 
-// TestRequestsAllocateLittle bounds what a request that is alone on its connection allocates in the server: its body, and the
-// Result of this Processor, and one more if a pool was emptied.
+// TestRequestsAllocateLittle bounds what a request that is alone on its connection allocates in the server: its body,
+// and the Result of this Processor, and one more if a pool was emptied.
 func TestRequestsAllocateLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")
@@ -50,7 +50,8 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	}})
 	for _, v := range []frame.Version{4, 5} {
 		c := connect(t, addr, v)
-		e := frame.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16), Params: frame.Params{Consistency: ring.Quorum}}
+		e := frame.Execute{ID: make([]byte, 16), ResultMetadataID: make([]byte, 16),
+			Params: frame.Params{Consistency: ring.Quorum}}
 		one := envelope(v, frame.OpExecute, 1, 0, e.Append(nil, v))
 		if v >= 5 {
 			one = frame.AppendSegments(nil, one, nil)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestDecodedRequestsAreReserved sends requests whose decoded form takes many times the size of their bodies, on many
-// connections at once, and keeps those that are executed. Their number is bounded by what they take, each has reserved it,
-// and the others are executed or refused as overloaded when these have ended.
+// connections at once, and keeps those that are executed. Their number is bounded by what they take, each has reserved
+// it, and the others are executed or refused as overloaded when these have ended.
 func TestDecodedRequestsAreReserved(t *testing.T) {
 	const (
 		clients  = 24
@@ -27,9 +27,11 @@ func TestDecodedRequestsAreReserved(t *testing.T) {
 		body    []byte
 		decoded int64 // the least that the decoded request takes
 	}{
-		"values of a query": {frame.OpQuery, (&frame.Query{Query: "q", Params: frame.Params{Consistency: 1, Values: nulls}}).
+		"values of a query": {frame.OpQuery, (&frame.Query{Query: "q",
+			Params: frame.Params{Consistency: 1, Values: nulls}}).
 			Append(nil, 4), int64(len(nulls)) * 32},
-		"values of a batch": {frame.OpBatch, (&frame.Batch{Statements: []frame.BatchStatement{{Query: "b", Values: nulls}},
+		"values of a batch": {frame.OpBatch, (&frame.Batch{Statements: []frame.BatchStatement{{Query: "b",
+			Values: nulls}},
 			Params: frame.Params{Consistency: 1}}).Append(nil, 4), int64(len(nulls)) * 32},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +55,8 @@ func TestDecodedRequestsAreReserved(t *testing.T) {
 			}
 			s, addr := start(t, Options{Limits: Limits{InFlightBytesMax: inFlight, ConnectionBytesMax: inFlight},
 				Processor: &fake{
-					query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result, error) {
+					query: func(r *request.Request, _ *query.Session, _ string, _ *query.Params) (*query.Result,
+						error) {
 						return keep(r)
 					},
 					batch: func(r *request.Request, _ *query.Session, _ *query.BatchParams) (*query.Result, error) {
@@ -85,7 +88,8 @@ func TestDecodedRequestsAreReserved(t *testing.T) {
 			close(opened)
 			all.Wait()
 			if n := answered.Load(); n == 0 || n != reserved.Load() || n+refused.Load() != clients {
-				t.Errorf("%d of %d requests were answered, %d refused; %d had reserved what they took", n, clients, refused.Load(),
+				t.Errorf("%d of %d requests were answered, %d refused; %d had reserved what they took", n, clients,
+					refused.Load(),
 					reserved.Load())
 			}
 		})

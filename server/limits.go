@@ -178,8 +178,8 @@ const (
 	// Buffers of readBufferLarge, twice that, and so on are kept for replies until a second garbage collection: up to 2 MiB.
 	bufferSizes = 7
 
-	// writeLarge is the size of the parts in which large replies are written while memory is not scarce. Each part costs a
-	// system call and wakes the client.
+	// writeLarge is the size of the parts in which large replies are written while memory is not scarce. Each part
+	// costs a system call and wakes the client.
 	writeLarge = 1 << 20
 
 	// spareChunks is the number of chunks for which an idle connection keeps memory: 0.5 KiB.

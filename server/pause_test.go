@@ -16,7 +16,8 @@ func TestClientThatWaitsForAnswersIsNotPaused(t *testing.T) {
 	for _, shared := range []int64{0, 64 << 10} {
 		for _, v := range []frame.Version{4, 5} {
 			var s *Server
-			processor := &fake{query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result, error) {
+			processor := &fake{query: func(*request.Request, *query.Session, string, *query.Params) (*query.Result,
+				error) {
 				for late := time.Now().Add(10 * time.Second); !anyPaused(s) && time.Now().Before(late); {
 					time.Sleep(time.Millisecond)
 				}

@@ -120,9 +120,9 @@ func TestPaxosStateMovesWithItsRange(t *testing.T) {
 	}
 }
 
-// TestDefaultSeedsFindLostPaxosState shows that the seeds that TestSim runs by default detect two faults that only runs of
-// conditional changes alone detect (drawConditional): acceptors that answer before their state is on disk, and states that do
-// not move with their ranges. 25 % and 45 % of those seeds do, and 15 of each kind run.
+// TestDefaultSeedsFindLostPaxosState shows that the seeds that TestSim runs by default detect two faults that only runs
+// of conditional changes alone detect (drawConditional): acceptors that answer before their state is on disk, and
+// states that do not move with their ranges. 25 % and 45 % of those seeds do, and 15 of each kind run.
 func TestDefaultSeedsFindLostPaxosState(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seeds")

@@ -127,7 +127,8 @@ func (w *load) step(turn int) {
 		case !w.measuring():
 		case err != nil:
 			m.failed++
-			if timeout := (*coordinator.WriteTimeout)(nil); errors.As(err, &timeout) && timeout.Received < timeout.BlockFor {
+			if timeout := (*coordinator.WriteTimeout)(nil); errors.As(err, &timeout) &&
+				timeout.Received < timeout.BlockFor {
 				m.unanswered = append(m.unanswered, name+": "+err.Error())
 			}
 			w.c.kernel.Trace(fmt.Sprint("load ", name, " fails: ", err))
@@ -297,15 +298,16 @@ func TestPausedArbitersFailFewChanges(t *testing.T) {
 	}
 }
 
-// TestTimeOutsWithAllNodesUpHaveAQuorum changes one partition of a ring that has little processor time, with a contention
-// timeout that is shorter than the wait for a turn. Without faults, a change may lose to others until its time is over, but
-// its error must not report fewer responses than a quorum.
+// TestTimeOutsWithAllNodesUpHaveAQuorum changes one partition of a ring that has little processor time, with a
+// contention timeout that is shorter than the wait for a turn. Without faults, a change may lose to others until its
+// time is over, but its error must not report fewer responses than a quorum.
 func TestTimeOutsWithAllNodesUpHaveAQuorum(t *testing.T) {
 	l := overloaded()
 	l.Gone, l.Partitions, l.Contention = "", 1, 30*time.Millisecond
 	for seed := *firstSeed; seed < *firstSeed+overloadedSeeds; seed++ {
 		if m := measureLoad(t, seed, l, nil); len(m.unanswered) > 0 {
-			t.Errorf("seed %d: %d time-outs of %d changes have too few responses, first %s", seed, len(m.unanswered), m.completed, m.unanswered[0])
+			t.Errorf("seed %d: %d time-outs of %d changes have too few responses, first %s", seed, len(m.unanswered),
+				m.completed, m.unanswered[0])
 		}
 	}
 }

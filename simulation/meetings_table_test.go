@@ -293,8 +293,10 @@ func meetingsDocument(t *testing.T) []byte {
 	for _, r := range statementRows() {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.op, r.drawnBy, r.checks)
 	}
-	fmt.Fprintf(&b, "\nThe last four are not drawn by `TestOperationsMeet`. `TestStatementsMeet` draws the first three of them besides, with seeds 0\n"+
-		"to %d. Role changes have no pairs below: the tests outside of the simulation show what they meet.\n", statementSeeds-1)
+	fmt.Fprintf(&b, "\nThe last four are not drawn by `TestOperationsMeet`. `TestStatementsMeet` draws the first "+
+		"three of them besides, with seeds 0\n"+
+		"to %d. Role changes have no pairs below: the tests outside of the simulation show what they meet.\n",
+		statementSeeds-1)
 	fmt.Fprintf(&b, "\n## Pairs\n\nAll pairs: `TestOperationsMeet`, seeds 0 to %d.\n\n| pair | exercised by | checked after it |\n|---|---|---|\n", meetingSeeds-1)
 	for i, x := range rows {
 		for _, y := range rows[i+1:] {

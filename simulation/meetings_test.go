@@ -37,8 +37,9 @@ func statementMeetingOptions(seed uint64) Options {
 	return o
 }
 
-// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes and views: each must have been in progress
-// together with every other operation. Afterwards, the replicas of each table are compared, as after every run.
+// TestStatementsMeet runs the seeds in docs/MEETINGS.md for statements on indexes and views: each must have been in
+// progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
+// run.
 func TestStatementsMeet(t *testing.T) {
 	met := map[pair]int{}
 	for seed := range uint64(statementSeeds) {

@@ -45,7 +45,8 @@ func TestDeletedRowsAreNotRead(t *testing.T) {
 					live := rows(t, mustRead(t, e, cmd))
 					looked := e.counters.looked.Load() - before
 					if len(live) != x.left || looked > int64(x.left+3*skipAfter) {
-						t.Errorf("%s, reversed %t: %d rows, of %d that the read looked at", when, reversed, len(live), looked)
+						t.Errorf("%s, reversed %t: %d rows, of %d that the read looked at", when, reversed, len(live),
+							looked)
 					}
 				}
 			}

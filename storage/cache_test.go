@@ -15,7 +15,8 @@ import (
 // cache is left here.
 func TestCacheHasItsSizeBesideMemTables(t *testing.T) {
 	const cache, memTable, keys, size = 8 << 20, 4 << 20, 8_000, 4_000
-	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, CacheBytes: cache, MemTableBytes: memTable})
+	e := openTest(t, Options{FS: vfs.NewMem(), Inline: true, Sync: SyncNone, CacheBytes: cache,
+		MemTableBytes: memTable})
 	defer e.Close()
 	for i := range keys {
 		mustApply(t, e, putRow(fmt.Sprint("key", i), 0, 1, incompressible(i, size)))
@@ -37,7 +38,8 @@ func TestCacheHasItsSizeBesideMemTables(t *testing.T) {
 	}
 	p := e.Metrics().Pebble
 	if used := p.BlockCache.Size; used < cache*7/8 || used > cache+cache/8 {
-		t.Errorf("the cache has %d bytes beside memtables of %d, want about %d", used, p.MemTable.Size+p.MemTable.ZombieSize, cache)
+		t.Errorf("the cache has %d bytes beside memtables of %d, want about %d", used,
+			p.MemTable.Size+p.MemTable.ZombieSize, cache)
 	}
 }
 

@@ -38,7 +38,8 @@ func TestReadsEndEarly(t *testing.T) {
 	header := row.NewRow()
 	header.Deletion = row.Deletion{Timestamp: 2, LocalTime: 1_000_000}
 	deleted.AddHeader(header)
-	// Reads of it find only the last row, and look at all of it: without that row they would know that nothing is newer.
+	// Reads of it find only the last row, and look at all of it: without that row they would know that nothing is
+	// newer.
 	mustApply(t, e, deleted, putRow("big", rowsOfOne, 3, "v"))
 	before := e.Metrics()
 	for name, read := range map[string]func(*env.Cancel) error{

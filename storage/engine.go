@@ -139,8 +139,7 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	e.readers.New = func() any { return new(reader) }
 	e.queue.wake = sync.NewCond(&e.queue.Mutex)
 	e.disk.OpenBallast()
-	// Pebble subtracts memtables from the cache. Two are always there, the one that is written and one for the next.
-	cache := pebble.NewCache(o.CacheBytes + 2*o.MemTableBytes)
+	cache := pebble.NewCache(o.CacheBytes + 2*o.MemTableBytes) // Pebble subtracts memtables; two are always there
 	defer cache.Unref()
 	if err := e.clearIngestions(); err != nil {
 		return nil, fmt.Errorf("storage: open %s: %w", o.Dir, err)
@@ -157,7 +156,8 @@ func openLocked(o Options, lock *pebble.Lock) (_ *Engine, err error) {
 	}
 	e.opened.Store(true)
 	e.guard.Opened()
-	if err := errors.Join(e.loadHeaderFlags(), e.loadBounds(), e.openMaintainers(), e.loadLost(), e.loadPass()); err != nil {
+	err = errors.Join(e.loadHeaderFlags(), e.loadBounds(), e.openMaintainers(), e.loadLost(), e.loadPass())
+	if err != nil {
 		return nil, errors.Join(err, e.db.Close())
 	}
 	e.disk.Check()

@@ -90,8 +90,8 @@ const (
 	// ceilingSlack (µs) is how far a table's ceiling is ahead of its rows: one more key is written in 10 s. After a
 	// restart, bounds do not help with deletions that are older than the ceiling.
 	ceilingSlack = 10_000_000
-	// skipAfter is the number of shadowed rows from which a read tries to skip the rest of a range tombstone: as long as
-	// the seek takes.
+	// skipAfter is the number of shadowed rows from which a read tries to skip the rest of a range tombstone: as long
+	// as the seek takes.
 	skipAfter = 16
 	// cancelEvery is how many entries a read looks at before it looks whether it is canceled: 100 µs.
 	cancelEvery = 256

@@ -13,8 +13,8 @@ import (
 	"cqld/storage/rowkey"
 )
 
-// removeCovered removes the rows of a deleted partition or range with one range deletion and without reading them, if no
-// row of the partition is newer than the deletion according to package bounds. The sweeper is locked.
+// removeCovered removes the rows of a deleted partition or range with one range deletion and without reading them, if
+// no row of the partition is newer than the deletion according to package bounds. The sweeper is locked.
 //
 // The write latch of the partition makes the bound exact enough: a commit notes the timestamps of its rows before it
 // acquires the read latch, so it is either part of the bound, or it follows the range deletion in Pebble. The deletion

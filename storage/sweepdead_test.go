@@ -247,8 +247,8 @@ func TestPurgerResumesAfterRestart(t *testing.T) {
 	}
 }
 
-// TestRestartsDoNotPostponeThePass restarts a node more often than a pass is due: the next pass begins when it would have
-// begun without restarts, and one that was interrupted continues soon.
+// TestRestartsDoNotPostponeThePass restarts a node more often than a pass is due: the next pass begins when it would
+// have begun without restarts, and one that was interrupted continues soon.
 func TestRestartsDoNotPostponeThePass(t *testing.T) {
 	o := Options{Inline: true, FS: vfs.NewMem(), Clock: newTestClock()}
 	clock := o.Clock.(*testClock)

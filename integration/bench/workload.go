@@ -77,9 +77,10 @@ func prepare(address string, consistency uint16) (*operations, error) {
 	ops := &operations{
 		insert: operation{prefix: prefix(insertPoint, 6), values: pointValues},
 		// The ids of insert and once differ, so that once finds no row.
-		once: operation{prefix: prefix(insertOnce, 6), rows: anyRows, values: func(b []byte, n int64, r *rand.Rand) []byte {
-			return pointValues(b, -1-n, r)
-		}},
+		once: operation{prefix: prefix(insertOnce, 6), rows: anyRows,
+			values: func(b []byte, n int64, r *rand.Rand) []byte {
+				return pointValues(b, -1-n, r)
+			}},
 		tally: operation{prefix: prefix(addTally, 1), values: func(b []byte, _ int64, r *rand.Rand) []byte {
 			return appendInt64(b, spread(r.Int64N(tallies)))
 		}},
@@ -119,7 +120,8 @@ func pointValues(b []byte, n int64, _ *rand.Rand) []byte {
 // spread maps a counter to an id in a different order.
 func spread(n int64) int64 { return int64(uint64(n) * 0x9E3779B97F4A7C15) }
 
-// workload returns the workload with a name of the command line. "once" is INSERT IF NOT EXISTS of absent rows. A mixed load consists of half writes, 45 % point reads, 5 % slices.
+// workload returns the workload with a name of the command line. "once" is INSERT IF NOT EXISTS of absent rows. A mixed
+// load consists of half writes, 45 % point reads, 5 % slices.
 func (o *operations) workload(name string) (workload, error) {
 	switch name {
 	case "insert":

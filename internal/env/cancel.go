@@ -64,8 +64,8 @@ func (c *Cancel) OnCancel(f func()) (remove func() bool) {
 	return func() bool { return c.Remove(h) }
 }
 
-// Watch registers h.F to be called by Cancel, or calls it immediately if Cancel was called before. Neither the end of the
-// context nor the deadline calls it.
+// Watch registers h.F to be called by Cancel, or calls it immediately if Cancel was called before. Neither the end of
+// the context nor the deadline calls it.
 func (c *Cancel) Watch(h *Hook) {
 	c.mu.Lock()
 	if c.canceled.Load() {

@@ -61,8 +61,8 @@ func TestHooksAreCalledOnceOrRemoved(t *testing.T) {
 	}
 }
 
-// TestEachHookIsCalledOrRemoved registers and removes random hooks, many times each, while another goroutine cancels: each
-// registration ends with exactly one call or one removal.
+// TestEachHookIsCalledOrRemoved registers and removes random hooks, many times each, while another goroutine cancels:
+// each registration ends with exactly one call or one removal.
 func TestEachHookIsCalledOrRemoved(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -102,7 +102,8 @@ func TestEachHookIsCalledOrRemoved(t *testing.T) {
 		canceled.Wait()
 		for i := range all {
 			if x := &all[i]; x.watched != x.called+x.removed || c.Remove(&x.hook) {
-				t.Fatalf("seed %d: hook %d was registered %d times, called %d and removed %d times", seed, i, x.watched, x.called, x.removed)
+				t.Fatalf("seed %d: hook %d was registered %d times, called %d and removed %d times", seed, i,
+					x.watched, x.called, x.removed)
 			}
 		}
 	}

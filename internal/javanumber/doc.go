@@ -1,2 +1,3 @@
-// Package javanumber parses numbers in options of keyspaces, tables and indexes as Java does, because Cassandra accepts what Java parses.
+// Package javanumber parses numbers in options of keyspaces, tables and indexes as Java does, because Cassandra accepts
+// what Java parses.
 package javanumber

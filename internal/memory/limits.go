@@ -17,13 +17,14 @@ const (
 	// lookEvery is the time between two looks of an account that waits at clients that do not read.
 	lookEvery = 250 * time.Millisecond
 
-	// turnFree is the size up to which a computation needs no turn: about 2 ms of CPU time. In a turn, up to 10 ms, turnBytes are
-	// processed before others may follow. A row has workEach bytes besides its own.
+	// turnFree is the size up to which a computation needs no turn: about 2 ms of CPU time. In a turn, up to 10 ms,
+	// turnBytes are processed before others may follow. A row has workEach bytes besides its own.
 	turnFree  = 64 << 10
 	turnBytes = 1 << 20
 	workEach  = 32
 
-	// turnsEach is the number of computations at a time for each processor: more than one, because they read from the disk.
+	// turnsEach is the number of computations at a time for each processor: more than one, because they read from the
+	// disk.
 	turnsEach = 2
 
 	// calmPercent is the part of the bound up to which readers read further requests.

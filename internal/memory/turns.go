@@ -6,8 +6,9 @@ import (
 	"cqld/internal/env"
 )
 
-// turns bounds the long computations that are executed at the same time. Go's scheduler serves runnable goroutines in order, 10 ms
-// each, so a request that needs several goroutines waits for all computations several times. With few of them, it does not notice.
+// turns bounds the long computations that are executed at the same time. Go's scheduler serves runnable goroutines in
+// order, 10 ms each, so a request that needs several goroutines waits for all computations several times. With few of
+// them, it does not notice.
 //
 // Owners that wait are served in turn, and each owner's computations in the order in which they began to wait:
 //
@@ -46,8 +47,8 @@ func (t *Turn) open(p *Pool, owner *Owner) {
 	t.turns, t.owner, t.counted, t.long = &p.turns, owner, 0, false
 }
 
-// Work is called before n bytes, such as a row, are processed. A computation of more than 64 KiB waits for its turn, and after each further MiB
-// it offers the turn to those that wait.
+// Work is called before n bytes, such as a row, are processed. A computation of more than 64 KiB waits for its turn,
+// and after each further MiB it offers the turn to those that wait.
 func (t *Turn) Work(n int) {
 	if t.turns == nil {
 		return

@@ -104,8 +104,9 @@ func (o *turnOrder) collect() {
 	o.running = append(o.running, given)
 }
 
-// TestOwnersHaveTurnsAlike begins, ends and offers computations of several owners at random: the bound is kept, nobody waits while
-// it is not reached, and a computation waits for one of each other owner for each of its own owner before it.
+// TestOwnersHaveTurnsAlike begins, ends and offers computations of several owners at random: the bound is kept, nobody
+// waits while it is not reached, and a computation waits for one of each other owner for each of its own owner before
+// it.
 func TestOwnersHaveTurnsAlike(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 25))
@@ -117,7 +118,8 @@ func TestOwnersHaveTurnsAlike(t *testing.T) {
 		for range 400 {
 			o.step()
 			if len(o.running)+o.s.free != o.bound || len(o.waiting) > 0 && o.s.free > 0 {
-				t.Fatalf("seed %d: %d turns, %d free of %d, %d wait", seed, len(o.running), o.s.free, o.bound, len(o.waiting))
+				t.Fatalf("seed %d: %d turns, %d free of %d, %d wait", seed, len(o.running), o.s.free, o.bound,
+					len(o.waiting))
 			}
 		}
 		for len(o.running) > 0 {
@@ -131,7 +133,8 @@ func TestOwnersHaveTurnsAlike(t *testing.T) {
 	}
 }
 
-// TestStormHasNoEffectOnAnotherOwner has 1,000 computations of one owner wait. Another owner's next computation is the next.
+// TestStormHasNoEffectOnAnotherOwner has 1,000 computations of one owner wait. Another owner's next computation is the
+// next.
 func TestStormHasNoEffectOnAnotherOwner(t *testing.T) {
 	var s turns
 	s.free = 2
@@ -152,8 +155,8 @@ func TestStormHasNoEffectOnAnotherOwner(t *testing.T) {
 	}
 }
 
-// TestShortComputationsNeedNoTurn executes one short computation beside long ones that have all turns, and then a long one of
-// several requests, which wait for memory meanwhile.
+// TestShortComputationsNeedNoTurn executes one short computation beside long ones that have all turns, and then a long
+// one of several requests, which wait for memory meanwhile.
 func TestShortComputationsNeedNoTurn(t *testing.T) {
 	p := New(Options{Limits: Limits{Bytes: 1 << 20, Turns: 1}})
 	var long, short Turn
@@ -173,8 +176,8 @@ func TestShortComputationsNeedNoTurn(t *testing.T) {
 	long.Rest()
 }
 
-// TestComputationsEnd executes requests that need turns and memory, which they hold while they wait for the other. All end, at most
-// the bound compute at a time, and nothing is held afterwards.
+// TestComputationsEnd executes requests that need turns and memory, which they hold while they wait for the other. All
+// end, at most the bound compute at a time, and nothing is held afterwards.
 func TestComputationsEnd(t *testing.T) {
 	const bound, requests, steps = 2, 32, 50
 	p := New(Options{Limits: Limits{Bytes: 1 << 20, Turns: bound}, NewWaiter: env.NewChannelWaiter})
@@ -205,7 +208,8 @@ func TestComputationsEnd(t *testing.T) {
 	}
 	all.Wait()
 	if most.Load() > bound || p.turns.free != bound || p.Used() != 0 || len(p.turns.queue) > 0 {
-		t.Errorf("%d computed at a time, %d turns are free of %d, %d bytes are held", most.Load(), p.turns.free, bound, p.Used())
+		t.Errorf("%d computed at a time, %d turns are free of %d, %d bytes are held", most.Load(), p.turns.free, bound,
+			p.Used())
 	}
 	if p.turns.waits == 0 {
 		t.Error("no computation has waited")

@@ -251,7 +251,8 @@ func (p *Parts) assembleSearch(o Options) {
 	s.Unsafe.OneSide = s.Unsafe.OneSide || c.Unsafe.ReadOneSide
 	p.Searcher = search.New(s)
 	p.Builder = search.NewBuilder(search.BuilderOptions{
-		Keeper: o.Indexes, Tables: func() []schema.StorageID { return p.View.Schema().IndexedIDs() }, Clock: o.Clock, Run: o.Run, Log: o.Log,
+		Keeper: o.Indexes, Tables: func() []schema.StorageID { return p.View.Schema().IndexedIDs() }, Clock: o.Clock,
+		Run: o.Run, Log: o.Log,
 		Limits: o.Builder, Worked: o.Worked,
 	})
 }

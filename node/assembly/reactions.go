@@ -145,8 +145,8 @@ func (r *Reactions) reconcile() {
 	}
 }
 
-// dropTables drops the data of dropped tables: of those in the previously reconciled catalog, to which a write may still be in flight, and
-// of those that have data in storage.
+// dropTables drops the data of dropped tables: of those in the previously reconciled catalog, to which a write may
+// still be in flight, and of those that have data in storage.
 func (r *Reactions) dropTables(m *cluster.Metadata) error {
 	if r.catalog == m.Schema {
 		return nil
@@ -170,9 +170,9 @@ func (r *Reactions) dropTables(m *cluster.Metadata) error {
 	return nil
 }
 
-// dropped returns the tables whose data must be dropped. After the first successful reconciliation, storage refuses writes to the tables
-// that were dropped before. It is therefore listed, at the cost of a seek for each table, only if a table may have come and gone between
-// two reconciliations.
+// dropped returns the tables whose data must be dropped. After the first successful reconciliation, storage refuses
+// writes to the tables that were dropped before. It is therefore listed, at the cost of a seek for each table, only if
+// a table may have come and gone between two reconciliations.
 func (r *Reactions) dropped(now *schema.Schema) ([]schema.StorageID, error) {
 	var ids []schema.StorageID
 	if r.catalog != nil {

@@ -33,8 +33,9 @@ func changed(t *testing.T, s *schema.Schema, c schema.Change) *schema.Schema {
 	return next
 }
 
-// TestDroppedTablesAreFound applies random changes, of which a reconciliation sees one or several. All tables that were dropped since the
-// previous reconciliation must be found, also those that came and went between two, and storage is listed for those only.
+// TestDroppedTablesAreFound applies random changes, of which a reconciliation sees one or several. All tables that were
+// dropped since the previous reconciliation must be found, also those that came and went between two, and storage is
+// listed for those only.
 func TestDroppedTablesAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	now := changed(t, schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",
@@ -59,7 +60,8 @@ func TestDroppedTablesAreFound(t *testing.T) {
 			}
 			serial++
 			name := fmt.Sprint("t", serial)
-			now = changed(t, now, &schema.CreateTable{Keyspace: "ks", Table: name, ID: schema.UUID{byte(serial >> 8), byte(serial)},
+			now = changed(t, now, &schema.CreateTable{Keyspace: "ks", Table: name,
+				ID:      schema.UUID{byte(serial >> 8), byte(serial)},
 				Options: schema.DefaultOptions(),
 				Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)}}})
 			names, open[name] = append(names, name), now.Table("ks", name).StorageID

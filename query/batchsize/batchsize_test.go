@@ -47,8 +47,10 @@ func reference(t *schema.Table, m *row.Mutation) int {
 func testTable() *schema.Table {
 	integer, text := types.Native(types.Int), types.Native(types.Text)
 	columns := []*schema.Column{{ID: 1, Name: "p", Kind: schema.PartitionKey, Type: integer},
-		{ID: 2, Name: "c", Kind: schema.Clustering, Type: integer}, {ID: 3, Name: "v", Kind: schema.Regular, Type: text},
-		{ID: 4, Name: "s", Kind: schema.Static, Type: text}, {ID: 5, Name: "l", Kind: schema.Regular, Type: types.NewList(text, false)}}
+		{ID: 2, Name: "c", Kind: schema.Clustering, Type: integer},
+		{ID: 3, Name: "v", Kind: schema.Regular, Type: text},
+		{ID: 4, Name: "s", Kind: schema.Static, Type: text},
+		{ID: 5, Name: "l", Kind: schema.Regular, Type: types.NewList(text, false)}}
 	t := &schema.Table{Keyspace: "k", Name: "t", NextColumn: 6,
 		PartitionKey: columns[:1], Clustering: columns[1:2],
 		Statics: columns[3:4], Regulars: []*schema.Column{columns[4], columns[2]}}
@@ -73,7 +75,8 @@ func TestRepeatedRowsCountOnce(t *testing.T) {
 			if r.IntN(8) == 0 {
 				column = 4
 			} else {
-				x.Clustering = table.Clustering[0].Type.AppendOrdered(nil, []byte{0, 0, 0, byte(r.IntN(distinct))}, false)
+				x.Clustering = table.Clustering[0].Type.AppendOrdered(nil, []byte{0, 0, 0, byte(r.IntN(distinct))},
+					false)
 			}
 			cell := row.Cell{Column: column, Timestamp: r.Int64N(5) + 1, Value: make([]byte, r.IntN(30))}
 			if column == 3 && r.IntN(3) == 0 {

@@ -18,8 +18,8 @@ type Describer struct {
 	Cluster   string // the cluster's name
 	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
-	// From is the number of rows to omit, of earlier pages, and Limit that of the rows to return; zero means all. The texts of other rows
-	// are not made: otherwise each page of a large schema would cost the whole.
+	// From is the number of rows to omit, of earlier pages, and Limit that of the rows to return; zero means all. The
+	// texts of other rows are not made: otherwise each page of a large schema would cost the whole.
 	From, Limit int
 
 	columns []Column

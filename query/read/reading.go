@@ -330,8 +330,8 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	return empty || len(run.cursor.Keys) == 0, nil
 }
 
-// partitionKey makes the one partition of WHERE that of the cursor. Its key is in the memory of dst if that suffices; then it
-// returns the rest of dst.
+// partitionKey makes the one partition of WHERE that of the cursor. Its key is in the memory of dst if that suffices;
+// then it returns the rest of dst.
 func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
 	key, values, err := run.plan.where.SingleKey(&run.x.Scope, dst, run.values)
 	if run.values = values; err != nil {
@@ -344,8 +344,8 @@ func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
 	return dst[len(key):len(key):cap(dst)], nil
 }
 
-// rowKey is the key of one row in a single allocation, if the columns of the key are short. The command may be used after
-// its result, so the memory must not be pooled.
+// rowKey is the key of one row in a single allocation, if the columns of the key are short. The command may be used
+// after its result, so the memory must not be pooled.
 type rowKey struct {
 	slices [1]row.Slice
 	bytes  [80]byte

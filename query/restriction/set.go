@@ -88,14 +88,16 @@ func (rs *Set) SingleRow() bool {
 	return !rs.KeyRange && rs.token == nil && rs.Single() && len(rs.filters) == 0 && len(rs.clustering) == len(rs.table.Clustering)
 }
 
-// OneKey reports whether WHERE selects one partition, by one value for each column of its key. SingleKey returns the key.
+// OneKey reports whether WHERE selects one partition, by one value for each column of its key. SingleKey returns the
+// key.
 func (rs *Set) OneKey() bool {
 	return !rs.KeyRange && rs.token == nil && !slices.ContainsFunc(rs.partition, func(r *restriction) bool {
 		return r == nil || r.kind != kindEqual || r.equal.marker != nil || r.equal.tuple || r.equal.bounds
 	})
 }
 
-// SingleKey appends the partition key that a set with Single or OneKey selects to dst. It uses the memory of values, and returns it.
+// SingleKey appends the partition key that a set with Single or OneKey selects to dst. It uses the memory of values,
+// and returns it.
 func (rs *Set) SingleKey(s *term.Scope, dst []byte, values [][]byte) (key []byte, _ [][]byte, err error) {
 	values = values[:0]
 	size := 0

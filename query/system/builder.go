@@ -40,8 +40,9 @@ func (b *builder) readsPrefix(first string) bool {
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
 }
 
-// eachTable calls f for the tables and views of a keyspace, by name, that may have rows that the command reads, for a table whose keys begin
-// with the name of the keyspace and that of the table. It ends when more rows than b.limit were added.
+// eachTable calls f for the tables and views of a keyspace, by name, that may have rows that the command reads, for a
+// table whose keys begin with the name of the keyspace and that of the table. It ends when more rows than b.limit were
+// added.
 func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
 	all := k.Tables()
 	b.eachNamed(nil, len(all), func(i int) string { return all[i].Name }, func(i int) { f(all[i]) })
@@ -57,8 +58,8 @@ func (b *builder) eachColumn(t *schema.Table, n int, name func(int) string, f fu
 	b.eachNamed([]string{t.Name}, n, func(i int) string { return name(order[i]) }, func(i int) { f(order[i]) })
 }
 
-// eachNamed calls f for those of n elements, ascending by name, that may have rows that the command reads. Their name follows the names
-// before it in the clustering.
+// eachNamed calls f for those of n elements, ascending by name, that may have rows that the command reads. Their name
+// follows the names before it in the clustering.
 func (b *builder) eachNamed(before []string, n int, name func(int) string, f func(int)) {
 	if len(b.cmd.Slices) == 0 {
 		return
@@ -120,7 +121,8 @@ func (b *builder) add(v values) {
 	}
 	r.Sort()
 	p.Rows = append(p.Rows, *r)
-	if slices.ContainsFunc(b.cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) && b.cmd.ReadsPartition(p.Key) {
+	if slices.ContainsFunc(b.cmd.Slices, func(s row.Slice) bool { return s.Contains(r.Clustering) }) &&
+		b.cmd.ReadsPartition(p.Key) {
 		b.read++
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"cqld/types"
 )
 
-// read returns the rows of t that cmd reads, as "partition key, clustering". If given has a limit, rows may be missing after as many.
+// read returns the rows of t that cmd reads, as "partition key, clustering". If given has a limit, rows may be missing
+// after as many.
 func read(t *testing.T, s *Source, def *schema.Table, given, cmd *row.ReadCommand) []string {
 	t.Helper()
 	out := []string{}
@@ -83,9 +84,11 @@ func TestCommandsReadTheSameRowsFromARestrictedSource(t *testing.T) {
 	changes := tables("k", "t", "t2", "tt")
 	base := changes[1].(*schema.CreateTable)
 	for i, name := range []string{"s", "t1", "u"} { // before, between and after the tables
-		changes = append(changes, &schema.CreateView{Keyspace: "k", View: name, ID: schema.UUID{9, byte(i)}, Base: base.Table, BaseID: base.ID, All: true,
+		changes = append(changes, &schema.CreateView{Keyspace: "k", View: name, ID: schema.UUID{9, byte(i)},
+			Base: base.Table, BaseID: base.ID, All: true,
 			Partition: []schema.ColumnID{0}, Options: schema.DefaultOptions(),
-			Where: []schema.ViewCondition{{Columns: []schema.ColumnID{0}, Operator: schema.ViewNotNull, Text: "IS NOT NULL"}}})
+			Where: []schema.ViewCondition{{Columns: []schema.ColumnID{0}, Operator: schema.ViewNotNull,
+				Text: "IS NOT NULL"}}})
 	}
 	s, r := source(t, changes...), rand.New(rand.NewPCG(1, 2))
 	for _, k := range s.o.View.Schema().KeyspaceNames() {

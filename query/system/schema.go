@@ -23,8 +23,8 @@ func (s *Source) keyspaces(virtual bool, f func(*schema.Keyspace)) {
 	}
 }
 
-// schemaRows adds the rows of system_schema. There are no triggers, so their table is empty. A driver reads the rows of one table after
-// each change of the schema, and all rows page by page: neither costs all tables.
+// schemaRows adds the rows of system_schema. There are no triggers, so their table is empty. A driver reads the rows of
+// one table after each change of the schema, and all rows page by page: neither costs all tables.
 func (s *Source) schemaRows(b *builder) {
 	now := s.o.View.Schema()
 	keys := map[string]row.PartitionKey{}
@@ -202,7 +202,8 @@ func constraintRows(b *builder, k *schema.Keyspace) {
 	b.eachTable(k, func(t *schema.Table) {
 		for _, c := range t.Columns() {
 			if check := c.CheckText(); check != "" && t.View == nil {
-				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name), "constraints": text(check)})
+				b.add(values{"keyspace_name": text(k.Name), "table_name": text(t.Name), "column_name": text(c.Name),
+					"constraints": text(check)})
 			}
 		}
 	})

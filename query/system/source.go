@@ -87,9 +87,10 @@ func (s *Source) Serves(t *schema.Table) bool {
 }
 
 // Partitions yields the partitions of t until yield returns false. It includes all rows that cmd reads, and omits the rows of
-// other tables from the estimates, because each estimate reads samples of the table's data. more means that it omits rows of system_schema
-// after those that it yields.
-func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool, err error) {
+// other tables from the estimates, because each estimate reads samples of the table's data. more means that it omits
+// rows of system_schema after those that it yields.
+func (s *Source) Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool,
+	err error) {
 	b := newBuilder(t, cmd)
 	switch t.Keyspace {
 	case "system":

@@ -65,7 +65,11 @@ func partitions(t *testing.T, s *Source, keyspace, table string) []*row.Partitio
 		t.Fatalf("%s.%s is not served", keyspace, table)
 	}
 	var all []*row.Partition
-	if _, err := s.Partitions(def, everything(), func(p *row.Partition) bool { all = append(all, p); return true }); err != nil {
+	if _, err := s.Partitions(def, everything(), func(p *row.Partition) bool {
+		all = append(all,
+			p)
+		return true
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -213,7 +213,8 @@ func AppendSelector(dst []byte, x cql.Selector) []byte {
 	return appendCollection(dst, x)
 }
 
-// SyntaxOf returns the operator or cast that a call of a native function means, or nil. Names of result columns show it.
+// SyntaxOf returns the operator or cast that a call of a native function means, or nil. Names of result columns show
+// it.
 func SyntaxOf(name cql.QualifiedName, args []cql.Selector) cql.Selector {
 	if name.Keyspace != "system" {
 		return nil

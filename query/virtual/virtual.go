@@ -15,7 +15,8 @@ type Source interface {
 	Serves(t *schema.Table) bool
 	// Partitions yields the partitions of t in any order until yield returns false. It may omit partitions and rows that cmd
 	// does not read; the caller filters what it gets. Rows are sorted by clustering, cells by column and path. The rows are
-	// immutable. more means that it yielded as many rows as cmd requests, and omitted those that follow in the order of cmd.
+	// immutable. more means that it yielded as many rows as cmd requests, and omitted those that follow in the order of
+	// cmd.
 	Partitions(t *schema.Table, cmd *row.ReadCommand, yield func(*row.Partition) bool) (more bool, err error)
 }
 
@@ -26,8 +27,8 @@ func withoutColumn(r *row.Row, c *schema.Column) *row.Row {
 	return &stripped
 }
 
-// Page executes a command on a virtual table and returns all matching rows, or at least as many as the command requests, without the column
-// hidden unless it is nil. The consumer applies limits.
+// Page executes a command on a virtual table and returns all matching rows, or at least as many as the command
+// requests, without the column hidden unless it is nil. The consumer applies limits.
 func Page(source Source, t *schema.Table, cmd *row.ReadCommand, hidden *schema.Column) ([]byte, error) {
 	var partitions []*row.Partition
 	order := keyOrder(t)

@@ -33,8 +33,8 @@ const buckets = 1 << 14
 
 // Bounds contains the bounds of one engine. Its methods are safe for concurrent use.
 type Bounds struct {
-	// Prefix begins the keys of ceilings. Slack is the distance of a new ceiling from the timestamp that requires it. Both
-	// are set before the methods are called.
+	// Prefix begins the keys of ceilings. Slack is the distance of a new ceiling from the timestamp that requires it.
+	// Both are set before the methods are called.
 	Prefix []byte
 	Slack  int64
 

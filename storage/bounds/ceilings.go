@@ -13,8 +13,8 @@ import (
 )
 
 // Ceilings are keys without values, so that the order in which concurrent commits write them does not matter: the
-// greatest ceiling of a table is valid. The key with table 0 is written with each: it says that tables without a ceiling
-// have no rows. Rows in a directory without that key were written by a version without ceilings.
+// greatest ceiling of a table is valid. The key with table 0 is written with each: it says that tables without a
+// ceiling have no rows. Rows in a directory without that key were written by a version without ceilings.
 //
 //	prefix │ table 4 │ ceiling 8
 func (b *Bounds) key(id schema.StorageID, ceiling int64) []byte {

@@ -12,8 +12,9 @@ import (
 type Catalog struct {
 	table func(schema.StorageID) *schema.Table
 	more  func(*schema.Table) []Definition
-	// known has the definitions, *[]Definition by *schema.Table, of versions of tables that have any. A map that is copied for each table
-	// would cost the square of the number of tables after each start. Pointers as keys are not allocated.
+	// known has the definitions, *[]Definition by *schema.Table, of versions of tables that have any. A map that is
+	// copied for each table would cost the square of the number of tables after each start. Pointers as keys are not
+	// allocated.
 	known sync.Map
 	mu    sync.Mutex // guards what follows
 	added int        // entries stored since those of former versions were removed
@@ -47,7 +48,8 @@ func (c *Catalog) Of(id schema.StorageID) []Definition {
 	return nil
 }
 
-// removeFormer removes the definitions of dropped tables and of former versions of tables, after as many entries were stored as there are.
+// removeFormer removes the definitions of dropped tables and of former versions of tables, after as many entries were
+// stored as there are.
 func (c *Catalog) removeFormer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

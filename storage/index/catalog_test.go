@@ -67,16 +67,18 @@ func TestCatalogFollowsTheSchema(t *testing.T) {
 	}
 }
 
-// TestCatalogOfManyTables asks for the definitions of n tables, of each version of their schema: 8 times as many allocate less than 16
-// times as much, and those of former versions are not kept.
+// TestCatalogOfManyTables asks for the definitions of n tables, of each version of their schema: 8 times as many
+// allocate less than 16 times as much, and those of former versions are not kept.
 func TestCatalogOfManyTables(t *testing.T) {
 	allocated := func(n int) uint64 {
 		var changes []schema.Change
 		for i := range n {
-			create := &schema.CreateTable{Keyspace: "k", Table: fmt.Sprint("t", i), ID: schema.UUID{2, byte(i >> 8), byte(i)}, Options: schema.DefaultOptions(),
+			create := &schema.CreateTable{Keyspace: "k", Table: fmt.Sprint("t", i),
+				ID: schema.UUID{2, byte(i >> 8), byte(i)}, Options: schema.DefaultOptions(),
 				Columns: []schema.ColumnSpec{{Name: "k", Kind: schema.PartitionKey, Type: types.Native(types.Int)},
 					{Name: "v", Kind: schema.Regular, Type: types.Native(types.Int)}}}
-			create.Indexes = []schema.CreateIndex{{Keyspace: "k", Table: create.Table, Class: schema.LegacyIndex, Column: "v", Target: schema.IndexSimple}}
+			create.Indexes = []schema.CreateIndex{{Keyspace: "k", Table: create.Table, Class: schema.LegacyIndex,
+				Column: "v", Target: schema.IndexSimple}}
 			changes = append(changes, create)
 		}
 		now := catalogSchema(t)
