@@ -69,6 +69,9 @@ func recordedErrors(t *testing.T) (texts []string) {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".txt" {
 			return err
 		}
+		if filepath.ToSlash(path) == "../integration/testdata/differences/cqld.txt" {
+			return nil // cqld's own answers
+		}
 		b, err := os.ReadFile(path)
 		for line := range strings.SplitSeq(string(b), "\n") {
 			if code, text, ok := strings.Cut(line, ": "); ok && code == strings.ToUpper(code) {
