@@ -177,8 +177,12 @@ func TestMemoryOfTools(t *testing.T) {
 		}
 	}
 	m.survives(t, "COPY", func(context.Context) error {
-		// cqlsh repeats what is refused as overloaded, and then ends with an error although everything was imported.
-		text, _ := s.run("COPY m.copied (k, c, v) FROM 'in.csv';\nCOPY m.copied (k, c, v) TO 'out.csv';\n")
+		// At full speed, what cqlsh sends is more than may wait for the disk, and a part is refused as overloaded. cqlsh
+		// repeats it a few times. Its driver sometimes sends nothing more after that, while the node has answered
+		// everything and waits for requests, and cqlsh gives up after 90 s. So only the memory is checked.
+		_, _ = s.run("COPY m.copied (k, c, v) FROM 'in.csv';\n")
+		text, _ := s.run("COPY m.copied (k, c, v) FROM 'in.csv' WITH INGESTRATE = 5000;\n" +
+			"COPY m.copied (k, c, v) TO 'out.csv';\n")
 		s.expect(text, fmt.Sprint(rows, " rows imported from 1 files in "),
 			fmt.Sprint(rows, " rows exported to 1 files in "))
 		return nil
