@@ -159,7 +159,7 @@ func (c *compiler) unary() *expr {
 			}
 			return &expr{t: primitive(kindLong), eval: func(*frame) value.Value { return int64(math.MinInt64) }}
 		}
-		e := c.unary()
+		e := promotedChar(c.unary())
 		if e.constant != nil {
 			return constantInt(int64(int32(-*e.constant)))
 		}

@@ -236,7 +236,7 @@ func (m *call) equals() *expr {
 		o := other(fr)
 		if x, ok := v.(float64); ok && same && o != nil { // NaN equals NaN, and 0.0 does not equal -0.0
 			y, _ := o.(float64)
-			return math.Float64bits(x) == math.Float64bits(y)
+			return x != x && y != y || math.Float64bits(x) == math.Float64bits(y)
 		}
 		return same && o != nil && value.Equal(fr.m, v, o)
 	}}
