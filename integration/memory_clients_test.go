@@ -177,9 +177,9 @@ func TestMemoryOfTools(t *testing.T) {
 		}
 	}
 	m.survives(t, "COPY", func(context.Context) error {
-		// At full speed, what cqlsh sends is more than may wait for the disk, and a part is refused as overloaded. cqlsh
-		// repeats it a few times. Its driver sometimes sends nothing more after that, while the node has answered
-		// everything and waits for requests, and cqlsh gives up after 90 s. So only the memory is checked.
+		// At full speed, cqlsh sends more than may wait for the disk, and the node refuses a part as overloaded. cqlsh
+		// retries a few times. Its driver sometimes stops sending after that, although the node has answered every
+		// request, and cqlsh gives up after 90 s. So this COPY only checks the memory.
 		_, _ = s.run("COPY m.copied (k, c, v) FROM 'in.csv';\n")
 		text, _ := s.run("COPY m.copied (k, c, v) FROM 'in.csv' WITH INGESTRATE = 5000;\n" +
 			"COPY m.copied (k, c, v) TO 'out.csv';\n")

@@ -113,8 +113,8 @@ func (op *round) inDoubt(i int) *doubtful {
 // deadlineOf returns the deadline of member i. Two kinds of members have at least the time that a request waits for
 // replicas:
 //   - A member with a proposal in doubt: its outcome is worth more than a timely answer.
-//   - A member of which no attempt has failed. The contention timeout limits attempts; it must not end a request that has
-//     only waited for other rounds or for a turn, or whose round has completed the proposal of another one.
+//   - A member of which no attempt has failed. The contention timeout limits attempts. It must not end a request that
+//     has only waited for other rounds or for a turn, or whose round has completed another proposal.
 func (op *round) deadlineOf(i int) time.Duration {
 	m := op.members[i]
 	if !m.failed || op.inDoubt(i) != nil && !op.c.unsafe.NoLookup {

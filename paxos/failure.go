@@ -3,8 +3,6 @@ package paxos
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"cqld/coordinator"
@@ -43,18 +41,7 @@ func (c Cause) String() string {
 type FailureCounts [Causes]uint64
 
 // String returns the counts that are not 0, or "0" if all are.
-func (n FailureCounts) String() string {
-	var shown []string
-	for c, count := range n {
-		if count != 0 {
-			shown = append(shown, fmt.Sprint(Cause(c), "=", count))
-		}
-	}
-	if len(shown) == 0 {
-		return "0"
-	}
-	return strings.Join(shown, ",")
-}
+func (n FailureCounts) String() string { return describe[Cause](n[:]) }
 
 // failureCounts holds the same. Its methods may be called concurrently.
 type failureCounts [Causes]atomic.Uint64

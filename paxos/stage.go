@@ -34,11 +34,17 @@ func (s Stage) String() string {
 type StageTimes [Stages]time.Duration
 
 // String returns the times that are not 0, or "0" if all are.
-func (t StageTimes) String() string {
+func (t StageTimes) String() string { return describe[Stage](t[:]) }
+
+// describe returns the figures that are not 0 with their names, or "0" if all are.
+func describe[N interface {
+	~uint8
+	String() string
+}, F comparable](figures []F) string {
 	var shown []string
-	for s, took := range t {
-		if took != 0 {
-			shown = append(shown, fmt.Sprint(Stage(s), "=", took))
+	for i, f := range figures {
+		if f != *new(F) {
+			shown = append(shown, fmt.Sprint(N(i), "=", f))
 		}
 	}
 	if len(shown) == 0 {

@@ -42,7 +42,7 @@ func measured(f func()) effort {
 // formatter, the redaction for logs and the execution allocate, and their time: at most in proportion. A statement may be refused instead.
 func TestStatementsGrowLinearly(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector's cost is not that of the statements")
+		t.Skip("the race detector distorts processor time and allocations")
 	}
 	most := *repetitions
 	if testing.Short() {

@@ -7,15 +7,7 @@ import (
 
 // TestOperationsMeet runs the seeds in docs/MEETINGS.md: every pair of the table must have been in progress at the same time.
 func TestOperationsMeet(t *testing.T) {
-	met := map[pair]int{}
-	for seed := range uint64(meetingSeeds) {
-		o := MeetingOptions(seed)
-		r := run(t, o)
-		report(t, o, r)
-		for p := range r.Met {
-			met[p]++
-		}
-	}
+	met := metIn(t, meetingSeeds, MeetingOptions)
 	ops := meetingOps()
 	for i, a := range ops {
 		for _, b := range ops[i+1:] {
@@ -27,6 +19,20 @@ func TestOperationsMeet(t *testing.T) {
 }
 
 const meetingSeeds = 12
+
+// metIn runs seeds and returns in how many of them each pair of operations was in progress together.
+func metIn(t *testing.T, seeds uint64, options func(seed uint64) Options) map[pair]int {
+	met := map[pair]int{}
+	for seed := range seeds {
+		o := options(seed)
+		r := run(t, o)
+		report(t, o, r)
+		for p := range r.Met {
+			met[p]++
+		}
+	}
+	return met
+}
 
 // statementMeetingOptions returns MeetingOptions with the workloads of indexes and views besides.
 func statementMeetingOptions(seed uint64) Options {
@@ -41,15 +47,7 @@ func statementMeetingOptions(seed uint64) Options {
 // progress together with every other operation. Afterwards, the replicas of each table are compared, as after every
 // run.
 func TestStatementsMeet(t *testing.T) {
-	met := map[pair]int{}
-	for seed := range uint64(statementSeeds) {
-		o := statementMeetingOptions(seed)
-		r := run(t, o)
-		report(t, o, r)
-		for p := range r.Met {
-			met[p]++
-		}
-	}
+	met := metIn(t, statementSeeds, statementMeetingOptions)
 	statements := []string{opIndex, opBuild, opView}
 	for i, a := range statements {
 		for _, b := range append(meetingOps(), statements[:i]...) {
@@ -78,15 +76,7 @@ func datacenterLossOptions(seed uint64) Options {
 // TestMembersMeetLossOfADatacenter runs rings of three data centers of which one after the other is lost for a while:
 // every operation of members must have been in progress with it.
 func TestMembersMeetLossOfADatacenter(t *testing.T) {
-	met := map[pair]int{}
-	for seed := range uint64(lossSeeds) {
-		o := datacenterLossOptions(seed)
-		r := run(t, o)
-		report(t, o, r)
-		for p := range r.Met {
-			met[p]++
-		}
-	}
+	met := metIn(t, lossSeeds, datacenterLossOptions)
 	for _, op := range []string{opJoin, opDecommission, opMove, opReplace, opRebuild, opRepair, opSchema} {
 		if met[pairOf(opDatacenterLoss, op)] == 0 {
 			t.Errorf("%s and %s did not meet in %d seeds", op, opDatacenterLoss, lossSeeds)

@@ -14,8 +14,8 @@ import (
 //
 //  1. At most the bound of computations have a turn. If any waits, the bound is reached.
 //  2. A computation waits for at most one other of each owner for each of those of its own owner that waited before.
-//  3. A computation with a turn waits for nothing but the CPU and the disk: it rests before it waits for memory, replicas or
-//     clients. So each wait ends.
+//  3. A computation that has a turn waits only for the CPU and the disk. It gives the turn back before it waits for
+//     memory, replicas or clients, so every wait for a turn ends.
 type turns struct {
 	mu    sync.Mutex
 	free  int

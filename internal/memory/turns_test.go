@@ -104,9 +104,9 @@ func (o *turnOrder) collect() {
 	o.running = append(o.running, given)
 }
 
-// TestOwnersHaveTurnsAlike begins, ends and offers computations of several owners at random: the bound is kept, nobody
-// waits while it is not reached, and a computation waits for one of each other owner for each of its own owner before
-// it.
+// TestOwnersHaveTurnsAlike starts, pauses and ends computations of several owners at random. It checks three rules:
+// the number of turns never exceeds the bound; no computation waits while a turn is free; owners are served in turn, so
+// between two computations of one owner, every other owner gets at most one turn.
 func TestOwnersHaveTurnsAlike(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 25))

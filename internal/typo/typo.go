@@ -21,8 +21,8 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest returns the name with the least distance from a word, at most most; of several, the first in the order of
-// names. It is empty if there is none.
+// Nearest returns the name that is closest to word, or "" if every name is farther than most. If several names are
+// equally close, it returns the alphabetically first one.
 func Nearest(word string, names func(yield func(string) bool), most int) (nearest string) {
 	for name := range names {
 		if d := Distance(word, name); d < most || d == most && (nearest == "" || name < nearest) {

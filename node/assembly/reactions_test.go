@@ -33,9 +33,9 @@ func changed(t *testing.T, s *schema.Schema, c schema.Change) *schema.Schema {
 	return next
 }
 
-// TestDroppedTablesAreFound applies random changes, of which a reconciliation sees one or several. All tables that were
-// dropped since the previous reconciliation must be found, also those that came and went between two, and storage is
-// listed for those only.
+// TestDroppedTablesAreFound applies random schema changes and reconciles after one or several of them. Each
+// reconciliation must find all tables that were dropped since the previous one, including tables that were created and
+// dropped in between. It may list the tables in storage only to find the latter.
 func TestDroppedTablesAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	now := changed(t, schema.Initial(), &schema.CreateKeyspace{Keyspace: "ks",

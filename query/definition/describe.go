@@ -18,8 +18,8 @@ type Describer struct {
 	Cluster   string // the cluster's name
 	Keyspace  string // in use; empty means none
 	Internals bool   // WITH INTERNALS
-	// From is the number of rows to omit, of earlier pages, and Limit that of the rows to return; zero means all. The
-	// texts of other rows are not made: otherwise each page of a large schema would cost the whole.
+	// From is the number of rows that earlier pages returned, and Limit is the page size (0: all rows). The text of a
+	// row is built only if the row is on this page: otherwise each page would cost as much as the whole schema.
 	From, Limit int
 
 	columns []Column

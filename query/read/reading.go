@@ -330,8 +330,8 @@ func (run *reading) visibleWhere(r *request.Request) (empty bool, err error) {
 	return empty || len(run.cursor.Keys) == 0, nil
 }
 
-// partitionKey makes the one partition of WHERE that of the cursor. Its key is in the memory of dst if that suffices;
-// then it returns the rest of dst.
+// partitionKey sets the cursor to the single partition that WHERE selects. It stores the key in dst if there is room,
+// and returns the unused part of dst.
 func (run *reading) partitionKey(dst []byte) (rest []byte, err error) {
 	key, values, err := run.plan.where.SingleKey(&run.x.Scope, dst, run.values)
 	if run.values = values; err != nil {

@@ -40,9 +40,9 @@ func (b *builder) readsPrefix(first string) bool {
 	return b.cmd.ReadsSlice(row.SliceOf(c.Type.AppendOrdered(nil, []byte(first), c.Desc)))
 }
 
-// eachTable calls f for the tables and views of a keyspace, by name, that may have rows that the command reads, for a
-// table whose keys begin with the name of the keyspace and that of the table. It ends when more rows than b.limit were
-// added.
+// eachTable calls f for the tables and views of a keyspace, in the order of their names. The virtual table must be
+// clustered by table name after the keyspace name: eachTable skips tables that the command does not read, and stops
+// when more than b.limit rows were added.
 func (b *builder) eachTable(k *schema.Keyspace, f func(*schema.Table)) {
 	all := k.Tables()
 	b.eachNamed(nil, len(all), func(i int) string { return all[i].Name }, func(i int) { f(all[i]) })

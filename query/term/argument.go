@@ -106,8 +106,8 @@ func (a *termArg) Match(to *types.Type) function.Match {
 	case *cql.TupleLiteral:
 		return a.matchTuple(t, to)
 	}
-	// A call that no function matches fits every type: the error of its own compilation says more than that of the
-	// call around it.
+	// A call that cannot be resolved is treated as a match for every type. It then fails when it is compiled itself,
+	// with a more specific error than the outer call would report.
 	fn := a.c.resolveArg(a.t, to)
 	if fn == nil {
 		return function.WeakMatch
